@@ -1,0 +1,1 @@
+"""Small tools without a domain: atomic files, digests, errors, units, progress."""

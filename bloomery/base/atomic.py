@@ -1,0 +1,111 @@
+"""Files appear whole or not at all: write to a temporary name beside the target, fsync, rename, fsync the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bloomery.base.errors import ResourceError
+
+_EXPLAINED = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EACCES: "permission denied",
+    errno.EROFS: "the file system is read-only",
+    errno.EPERM: "operation not permitted",
+}
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn an `OSError` about space or permission into a `ResourceError` that names the path."""
+    try:
+        yield
+    except OSError as error:
+        reason = _EXPLAINED.get(error.errno or 0)
+        if reason is None:
+            raise
+        raise ResourceError(
+            f"cannot write: {reason}",
+            where=str(path),
+            expected="a writable folder with free space (nothing was left half-written)",
+        ) from error
+
+
+@contextlib.contextmanager
+def atomic_path(target: Path) -> Iterator[Path]:
+    """Yield a temporary path in the target's folder; on success fsync it and rename it over `target`.
+
+    The temporary name holds the process id, so that two processes that make the same file never share it. On failure
+    the temporary file is removed and `target` is untouched.
+
+    Raises:
+        ResourceError: disk full, quota, read-only or no permission.
+    """
+    target = Path(target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with explained(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            with temporary.open("rb") as handle:
+                os.fsync(handle.fileno())
+            temporary.replace(target)
+            fsync_folder(target.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make a rename in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_bytes(target: Path, data: bytes) -> None:
+    """Write `data` to `target` atomically."""
+    with atomic_path(target) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text(target: Path, text: str) -> None:
+    """Write `text` as UTF-8 to `target` atomically."""
+    write_bytes(target, text.encode("utf-8"))
+
+
+def dump_json(value: Any) -> str:
+    """JSON as this project writes it: sorted keys, two spaces, UTF-8, a newline at the end; NaN is refused."""
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_json(target: Path, value: Any) -> None:
+    """Write `value` as JSON to `target` atomically."""
+    write_text(target, dump_json(value))
+
+
+def write_if_changed(target: Path, text: str) -> bool:
+    """Write only when the content differs, so that the file's time says when its content changed. True if written."""
+    if target.exists() and target.read_text(encoding="utf-8") == text:
+        return False
+    write_text(target, text)
+    return True
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; a missing or damaged one is an `InputError` that names it."""
+    from bloomery.base.errors import InputError
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InputError("no such file", where=str(path)) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not valid JSON ({error})", where=str(path)) from error

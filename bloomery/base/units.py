@@ -1,0 +1,67 @@
+"""Sizes and durations that a person reads and writes."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+_FACTORS = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "tib": 1 << 40,
+}
+
+
+def parse_bytes(value: int | str) -> int:
+    """`"64MiB"`, `"2 GB"` or a plain number of bytes -> bytes. Raises ValueError with what would be right."""
+    if isinstance(value, bool):
+        raise ValueError("a size such as 1048576, '64MiB' or '2GB'")
+    if isinstance(value, int):
+        return value
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value))
+    factor = _FACTORS.get(match.group(2).lower()) if match else None
+    if match is None or factor is None:
+        raise ValueError("a size such as 1048576, '64MiB' or '2GB'")
+    return int(float(match.group(1)) * factor)
+
+
+Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+"""A size in bytes, written as a number or with a unit (kB, MB, GB, KiB, MiB, GiB)."""
+
+
+def format_bytes(count: float) -> str:
+    """`1536` -> `1.5 KiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def format_seconds(seconds: float) -> str:
+    """`3725` -> `1 h 2 min`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min"
+
+
+def format_count(count: float) -> str:
+    """`1234567` -> `1.23 M`."""
+    for unit in ("", " k", " M", " B"):
+        if abs(count) < 1000:
+            return f"{count:.0f}" if unit == "" else f"{count:.3g}{unit}"
+        count /= 1000
+    return f"{count:.3g} T"

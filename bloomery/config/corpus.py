@@ -1,0 +1,144 @@
+"""Cleaning: ingest, measure, judge, deduplicate, redact, mix."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from bloomery.base.units import Bytes
+from bloomery.config.section import Positive, Section, Share
+
+
+class IngestConfig(Section):
+    """Reading sources into shards."""
+
+    shard_bytes: Annotated[Bytes, Field(ge=1024)] = 256 * 1024 * 1024
+    """Input bytes that one shard (one job) takes: small files are grouped up to it."""
+    max_document_bytes: Annotated[Bytes, Field(ge=1024)] = 8 * 1024 * 1024
+    """A longer line or document is quarantined."""
+
+
+class LanguageIdConfig(Section):
+    """Language identification (CLD2, offline) with accept sets."""
+
+    min_share: Share = 0.6
+    """Share of a document's bytes that the label's accept set must reach."""
+    min_bytes: int = 120
+    """Shorter documents are not judged by language: detectors guess there."""
+
+
+class Thresholds(Section):
+    """Limits on the measures of a document; null switches a rule off. Names are the measures' names."""
+
+    min_characters: float | None = None
+    """Least number of characters."""
+    min_words: float | None = None
+    """Least number of words (characters, for scripts without spaces)."""
+    max_words: float | None = None
+    """Greatest number of words."""
+    min_mean_word_length: float | None = None
+    """Least mean word length, characters (Gopher)."""
+    max_mean_word_length: float | None = None
+    """Greatest mean word length, characters (Gopher)."""
+    max_character_repetition_ratio: float | None = None
+    """Greatest repetition of character 10-grams (ROOTS)."""
+    max_word_repetition_ratio: float | None = None
+    """Greatest repetition of word 5-grams (ROOTS)."""
+    max_special_ratio: float | None = None
+    """Greatest share of punctuation, symbols, digits and control characters; letters and marks never count."""
+    max_digit_ratio: float | None = None
+    """Greatest share of digits."""
+    min_alphabetic_word_ratio: float | None = None
+    """Least share of words with a letter (Gopher)."""
+    max_short_line_ratio: float | None = None
+    """Greatest share of lines of at most 30 characters (FineWeb)."""
+    max_duplicate_line_ratio: float | None = None
+    """Greatest share of characters in repeated lines (FineWeb, Gopher)."""
+    min_terminal_punctuation_ratio: float | None = None
+    """Least share of lines that end a sentence (FineWeb)."""
+    max_newline_ratio: float | None = None
+    """Greatest number of line ends per word (FineWeb)."""
+    max_bullet_ratio: float | None = None
+    """Greatest share of lines that start with a bullet (Gopher)."""
+    max_replacement_ratio: float | None = None
+    """Greatest share of replacement characters and mojibake pairs."""
+
+
+class JudgeConfig(Section):
+    """Thresholds: a preset of numbers per language, then what this run changes."""
+
+    preset: Literal["bloomery", "none"] = "bloomery"
+    """`bloomery`: `config/languages/<code>.toml`; `none`: only what `thresholds` says."""
+    thresholds: dict[str, Thresholds] = {}
+    """Changes per language code; `default` applies to every language but `code`."""
+
+
+class NearDedupConfig(Section):
+    """Near duplicates by MinHash-LSH, confirmed by the Jaccard similarity of shingles."""
+
+    enabled: bool = True
+    """Look for near duplicates."""
+    word_ngram: Positive = 5
+    """Words in a shingle."""
+    character_ngram: Positive = 5
+    """Characters in a shingle, for scripts without spaces."""
+    bands: Positive = 14
+    """LSH bands (14 x 8: FineWeb's choice)."""
+    rows: Positive = 8
+    """MinHash values in a band."""
+    min_jaccard: Share = 0.7
+    """Candidates with a lower exact similarity are not duplicates."""
+
+
+class DedupConfig(Section):
+    """Duplicates, exact and near, over all shards and sources."""
+
+    exact: bool = True
+    """Remove documents with the same text but for whitespace."""
+    near: NearDedupConfig = NearDedupConfig()
+    """Near duplicates."""
+    partitions: Positive = 1
+    """Hash partitions of the candidate search: one job each; memory of a job is that of the corpus' keys over it."""
+
+
+class PiiConfig(Section):
+    """Personal data replaced by placeholders."""
+
+    kinds: list[Literal["email", "ip"]] = ["email", "ip"]
+    """What is replaced: e-mail addresses, public IPv4 and IPv6 addresses."""
+
+
+class MixtureConfig(Section):
+    """How much of each language the tokenizer and the training see."""
+
+    alpha: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
+    """Weight of a language is proportional to (its bytes) ** alpha; 1: as it is, small: more even."""
+    weights: dict[str, Annotated[float, Field(ge=0.0)]] = {}
+    """Explicit relative weights per language, instead of bytes ** alpha; 0 leaves the language out."""
+
+
+class CorpusConfig(Section):
+    """Sources become a clean corpus."""
+
+    ingest: IngestConfig = IngestConfig()
+    """Reading."""
+    language_id: LanguageIdConfig = LanguageIdConfig()
+    """Language identification."""
+    judge: JudgeConfig = JudgeConfig()
+    """Thresholds."""
+    dedup: DedupConfig = DedupConfig()
+    """Deduplication."""
+    pii: PiiConfig = PiiConfig()
+    """Redaction."""
+    mixture: MixtureConfig = MixtureConfig()
+    """Mixture of languages."""
+
+    @model_validator(mode="after")
+    def _document_fits_shard(self) -> CorpusConfig:
+        if self.ingest.max_document_bytes > self.ingest.shard_bytes:
+            raise ValueError(
+                f"ingest.max_document_bytes ({self.ingest.max_document_bytes}) must not exceed "
+                f"ingest.shard_bytes ({self.ingest.shard_bytes})"
+            )
+        return self

@@ -1,0 +1,37 @@
+"""What leaves the run: the exported model and where it is published."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bloomery.config.section import Name, Section
+
+
+class ExportConfig(Section):
+    """Checkpoint to transformers folder."""
+
+    model_name: Name | None = None
+    """Name of the exported model's folder; null: the run's name."""
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    """Type of the exported weights."""
+    vocabulary: Literal["keep", "trim"] = "keep"
+    """`keep` the padded embedding rows (as BLOOM did) or `trim` them to the tokenizer's size."""
+    tolerance: Annotated[float, Field(gt=0)] = 1e-4
+    """Greatest difference of fp32 logits from the training model's, relative to the largest logit."""
+
+
+class PublishConfig(Section):
+    """Logs and model go to a Hub endpoint when HF_TOKEN (or `hf auth`) is there and `hub` is true, else to a folder."""
+
+    hub: bool = True
+    """Use the Hub when HF_ENDPOINT and a token are configured; false: always the local folder."""
+    owner: str | None = None
+    """Namespace on the Hub; null: the token's user."""
+    model_repository: Name | None = None
+    """Repository of the model; null: `<run>`."""
+    logs_repository: Name | None = None
+    """Repository of the logs; null: `<run>-logs`."""
+    private: bool = True
+    """Make the repositories private."""

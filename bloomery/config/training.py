@@ -1,0 +1,171 @@
+"""Training: layout, batch, schedule, precision, checkpoints."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from bloomery.config.section import Count, Positive, Section, Share
+
+
+class ParallelConfig(Section):
+    """How the model is spread: world size = tensor x pipeline x data."""
+
+    tensor: Positive = 1
+    """Tensor-parallel size: each matrix is split over this many ranks."""
+    pipeline: Positive = 1
+    """Pipeline-parallel size: the layers are split into this many stages."""
+    data: Positive = 1
+    """Data-parallel size: replicas of the model."""
+
+    @property
+    def world_size(self) -> int:
+        """Number of processes."""
+        return self.tensor * self.pipeline * self.data
+
+
+class RampupConfig(Section):
+    """Batch ramp-up: the global batch grows by `increment` in equal pieces of `samples`."""
+
+    start: Positive
+    """First global batch size, samples."""
+    increment: Positive
+    """Step by which the batch grows, samples."""
+    samples: Positive
+    """Samples over which it grows to `global_batch_size`."""
+
+
+class BatchConfig(Section):
+    """Batches, in samples."""
+
+    micro_batch_size: Positive = 1
+    """Samples that one replica takes through the pipeline at a time."""
+    global_batch_size: Positive
+    """Samples of one optimizer step."""
+    rampup: RampupConfig | None = None
+    """Batch ramp-up; null: the global batch from the start."""
+
+
+class OptimizerConfig(Section):
+    """Adam with decoupled weight decay and a sample-based schedule."""
+
+    learning_rate: Annotated[float, Field(gt=0)]
+    """Peak learning rate."""
+    min_learning_rate: Annotated[float, Field(ge=0)] = 0.0
+    """Learning rate after the decay."""
+    warmup_samples: Count = 0
+    """Samples of linear warm-up."""
+    decay_samples: Positive | None = None
+    """Samples at which the decay ends; null: the end of training."""
+    schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    """Shape of the decay."""
+    beta1: Share = 0.9
+    """Adam's first moment."""
+    beta2: Share = 0.95
+    """Adam's second moment."""
+    epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    """Adam's epsilon."""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    """Decoupled weight decay of matrices; biases and LayerNorms do not decay."""
+    gradient_clipping: Annotated[float, Field(ge=0)] = 1.0
+    """Greatest norm of the gradient; 0: no clipping."""
+
+
+class CheckpointConfig(Section):
+    """When to save and what to keep."""
+
+    every_iterations: Positive = 100
+    """Save every so many iterations; always at the end of a segment."""
+    keep_last: Positive = 3
+    """Newest checkpoints kept."""
+    keep_every_iterations: Positive | None = None
+    """Checkpoints at multiples of this are kept for good."""
+
+
+class ValidationConfig(Section):
+    """Fixed, named sets (one a language), rewound each time."""
+
+    every_iterations: Positive = 1000
+    """Validate every so many iterations, and at the end of training."""
+    samples: Positive = 64
+    """Greatest number of samples of a set."""
+
+
+class SegmentConfig(Section):
+    """Training is a chain of segments."""
+
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    """A segment saves and ends after this time; null: it runs to the end of training."""
+    max_segments: Positive = 1000
+    """The chain stops after so many segments."""
+    max_crashes: Count = 2
+    """Crashes in a row that are retried."""
+
+
+class TrainingConfig(Section):
+    """The training run."""
+
+    train_samples: Positive
+    """Samples to train on in all."""
+    parallel: ParallelConfig = ParallelConfig()
+    """Layout."""
+    batch: BatchConfig
+    """Batches."""
+    optimizer: OptimizerConfig
+    """Optimizer and schedule."""
+    precision: Literal["bf16", "fp32"] = "bf16"
+    """`bf16`: bfloat16 weights, fp32 master weights and fp32 gradient accumulation; `fp32`: all in float32."""
+    activation_checkpointing: bool = True
+    """Recompute the activations of each block in the backward pass."""
+    partition: Literal["parameters", "uniform"] = "parameters"
+    """How layers are dealt to pipeline stages: by parameter count (embedding included) or in equal numbers."""
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    """Checkpoints."""
+    validation: ValidationConfig = ValidationConfig()
+    """Validation."""
+    segment: SegmentConfig = SegmentConfig()
+    """Segments."""
+    threads_per_rank: Positive = 1
+    """CPU threads of each process (OMP_NUM_THREADS)."""
+    peak_tflops: Annotated[float, Field(gt=0)] | None = None
+    """Peak of one device in TFLOP/s, for MFU (A100 bf16: 312); null: no MFU."""
+
+    @model_validator(mode="after")
+    def _batch_divides(self) -> Self:
+        batch, unit = self.batch, self.batch.micro_batch_size * self.parallel.data
+        problems = []
+        from bloomery.plan.batch import ladder_rungs
+
+        ramp = batch.rampup
+        if ramp is not None:
+            if ramp.start > batch.global_batch_size:
+                problems.append(f"batch.rampup.start {ramp.start} exceeds global_batch_size {batch.global_batch_size}")
+            elif (batch.global_batch_size - ramp.start) % ramp.increment:
+                problems.append(
+                    f"batch.rampup: global_batch_size - start = {batch.global_batch_size - ramp.start} "
+                    f"must be a multiple of increment {ramp.increment}"
+                )
+        bad = [] if problems else [rung for rung in ladder_rungs(batch) if rung % unit]
+        if bad:
+            problems.append(
+                f"batch: {', '.join(map(str, bad[:5]))} not divisible by micro_batch_size x parallel.data = "
+                f"{batch.micro_batch_size} x {self.parallel.data} = {unit}"
+            )
+        optimizer = self.optimizer
+        decay = optimizer.decay_samples or self.train_samples
+        if optimizer.warmup_samples > min(decay, self.train_samples):
+            problems.append(
+                f"optimizer.warmup_samples {optimizer.warmup_samples} exceeds "
+                f"min(decay_samples, train_samples) = {min(decay, self.train_samples)}: the peak is never reached"
+            )
+        if decay > self.train_samples:
+            problems.append(f"optimizer.decay_samples {decay} exceeds train_samples {self.train_samples}")
+        if optimizer.min_learning_rate > optimizer.learning_rate:
+            problems.append(
+                f"optimizer.min_learning_rate {optimizer.min_learning_rate} exceeds "
+                f"learning_rate {optimizer.learning_rate}"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self

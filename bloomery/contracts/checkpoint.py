@@ -1,0 +1,95 @@
+"""A checkpoint: DeepSpeed's folder and `manifest.json`, written last. Only what matches its manifest is ever unpickled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bloomery.base.atomic import read_json, write_json
+from bloomery.base.digest import sha256_file
+from bloomery.base.errors import CheckFailedError, InputError
+
+MANIFEST_NAME = "manifest.json"
+REFERENCE_NAME = "reference.safetensors"
+"""Tokens (int64, [samples, length]) and fp32 logits ([samples, length, vocabulary_rows]) of the training model."""
+
+
+class FileEntry(BaseModel):
+    """Size and SHA-256 of one file of the checkpoint."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bytes: int
+    sha256: str
+
+
+class CheckpointManifest(BaseModel):
+    """What a checkpoint holds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: int = 1
+    identity: str
+    """Digest of what it was trained from."""
+    config: dict[str, object]
+    """The training's part of the configuration (TrainStage) as JSON."""
+    iteration: int
+    consumed_samples: int
+    consumed_tokens: int
+    tensor_parallel: int
+    pipeline_parallel: int
+    data_parallel: int
+    vocabulary_size: int
+    """Entries of the tokenizer."""
+    vocabulary_rows: int
+    """Rows of the embedding."""
+    layers: int
+    """Pipeline layers; layer files are numbered by them."""
+    versions: dict[str, str]
+    files: dict[str, FileEntry]
+
+
+def step_name(iteration: int) -> str:
+    """Folder of a checkpoint: `step00000100`."""
+    return f"step{iteration:08d}"
+
+
+def layer_file(layer: int, tensor_rank: int) -> str:
+    """DeepSpeed's file of one pipeline layer on one tensor-parallel rank."""
+    return f"layer_{layer:02d}-model_{tensor_rank:02d}-model_states.pt"
+
+
+def list_files(folder: Path) -> dict[str, FileEntry]:
+    """Size and hash of every file below a checkpoint's folder, its manifest aside."""
+    return {
+        path.relative_to(folder).as_posix(): FileEntry(bytes=path.stat().st_size, sha256=sha256_file(path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != MANIFEST_NAME and not path.name.endswith(".tmp")
+    }
+
+
+def write_manifest(folder: Path, manifest: CheckpointManifest) -> None:
+    """Write the manifest: from now on the checkpoint exists."""
+    write_json(folder / MANIFEST_NAME, manifest.model_dump(mode="json"))
+
+
+def read_checkpoint(folder: Path) -> CheckpointManifest:
+    """Read a checkpoint's manifest. Raises InputError when there is none (it was never finished)."""
+    try:
+        return CheckpointManifest.model_validate(read_json(folder / MANIFEST_NAME))
+    except ValidationError as error:
+        raise InputError(f"not a checkpoint manifest: {error}", where=str(folder / MANIFEST_NAME)) from error
+
+
+def verify_checkpoint(folder: Path, manifest: CheckpointManifest) -> None:
+    """Compare every file's size and hash with the manifest. Raises CheckFailedError with the first that differs."""
+    for name, entry in manifest.files.items():
+        path = folder / name
+        if not path.is_file():
+            raise CheckFailedError("file is missing", where=str(path), expected="as the manifest lists it")
+        size = path.stat().st_size
+        if size != entry.bytes:
+            raise CheckFailedError(f"has {size} bytes", where=str(path), expected=f"{entry.bytes} bytes")
+        if sha256_file(path) != entry.sha256:
+            raise CheckFailedError("content differs from the manifest", where=str(path), expected=entry.sha256)

@@ -1,0 +1,196 @@
+"""The token index: Megatron `.bin/.idx` pairs, a sidecar a pair, arrays, and index.json that names them all.
+
+`.idx` (little endian): magic `MMIDIDX\\0\\0`, u64 version 1, u8 dtype code, u64 sequences, u64 documents + 1, then i32
+lengths, i64 byte offsets, i64 document bounds. `.bin`: raw tokens. Byte for byte what Megatron-LM writes for text.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bloomery.base.atomic import atomic_path, read_json
+from bloomery.base.errors import InputError
+
+MAGIC = b"MMIDIDX\x00\x00"
+_HEADER = struct.Struct("<9sQBQQ")
+DTYPE_CODES: dict[int, np.dtype[Any]] = {4: np.dtype("<i4"), 8: np.dtype("<u2")}
+"""Token types that this project writes: int32 and uint16."""
+UINT16_BELOW = 65_500
+"""Vocabularies below this are stored as uint16 (Megatron's rule, on the unpadded size)."""
+
+
+def token_dtype(vocabulary_size: int) -> np.dtype[Any]:
+    """Token type for a vocabulary of the tokenizer's (unpadded) size."""
+    return DTYPE_CODES[8] if vocabulary_size < UINT16_BELOW else DTYPE_CODES[4]
+
+
+def write_idx(path: Path, lengths: npt.NDArray[np.int32], dtype: np.dtype[Any]) -> None:
+    """Write an `.idx` with one sequence a document, atomically. `lengths`: int32 [documents], tokens."""
+    code = next(code for code, known in DTYPE_CODES.items() if known == dtype)
+    offsets = np.zeros(len(lengths), dtype="<i8")
+    if len(lengths) > 1:
+        np.cumsum(lengths[:-1].astype(np.int64) * dtype.itemsize, out=offsets[1:])
+    with atomic_path(path) as temporary, temporary.open("wb") as handle:
+        handle.write(_HEADER.pack(MAGIC, 1, code, len(lengths), len(lengths) + 1))
+        handle.write(lengths.astype("<i4").tobytes())
+        handle.write(offsets.tobytes())
+        handle.write(np.arange(len(lengths) + 1, dtype="<i8").tobytes())
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """An open `.bin/.idx` pair.
+
+    `lengths` int32 [sequences], `offsets` int64 [sequences] in bytes, `documents` int64 [documents + 1],
+    `tokens` [all tokens], memory-mapped.
+    """
+
+    prefix: Path
+    dtype: np.dtype[Any]
+    lengths: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    documents: npt.NDArray[np.int64]
+    tokens: npt.NDArray[Any]
+
+
+def open_token_file(prefix: Path) -> TokenFile:
+    """Open `<prefix>.bin` and `<prefix>.idx` and check that they belong together.
+
+    Raises:
+        InputError: missing, cut, foreign or inconsistent files, with what is wrong.
+    """
+    idx, binary = prefix.with_name(prefix.name + ".idx"), prefix.with_name(prefix.name + ".bin")
+    try:
+        raw = idx.read_bytes()
+        bin_bytes = binary.stat().st_size
+    except FileNotFoundError as error:
+        raise InputError("no such file", where=str(error.filename)) from error
+    if len(raw) < _HEADER.size:
+        raise InputError(f"only {len(raw)} bytes", where=str(idx), expected="a Megatron .idx (header of 34 bytes)")
+    magic, version, code, sequences, bounds = _HEADER.unpack_from(raw)
+    if magic != MAGIC or version != 1:
+        raise InputError("not a Megatron .idx", where=str(idx), expected=f"magic {MAGIC!r}, version 1")
+    if code not in DTYPE_CODES:
+        raise InputError(f"token type code {code}", where=str(idx), expected=f"one of {sorted(DTYPE_CODES)}")
+    expected = _HEADER.size + 12 * sequences + 8 * bounds
+    if len(raw) != expected:
+        raise InputError(f"has {len(raw)} bytes", where=str(idx), expected=f"{expected} for {sequences} sequences")
+    dtype = DTYPE_CODES[code]
+    position = _HEADER.size
+    lengths = np.frombuffer(raw, dtype="<i4", count=sequences, offset=position)
+    position += 4 * sequences
+    offsets = np.frombuffer(raw, dtype="<i8", count=sequences, offset=position)
+    position += 8 * sequences
+    documents = np.frombuffer(raw, dtype="<i8", count=bounds, offset=position)
+    total = int(lengths.sum(dtype=np.int64))
+    if total * dtype.itemsize != bin_bytes:
+        raise InputError(f"has {bin_bytes} bytes", where=str(binary), expected=f"{total * dtype.itemsize}, by its .idx")
+    ends = np.cumsum(lengths.astype(np.int64)) * dtype.itemsize
+    if sequences and (offsets[0] != 0 or not np.array_equal(offsets[1:], ends[:-1])):
+        raise InputError("offsets do not follow from lengths", where=str(idx))
+    if bounds < 1 or documents[0] != 0 or documents[-1] != sequences or np.any(np.diff(documents) < 0):
+        raise InputError("document bounds are not monotone from 0 to the number of sequences", where=str(idx))
+    tokens: npt.NDArray[Any] = (
+        np.memmap(binary, dtype=dtype, mode="r") if bin_bytes else np.empty(0, dtype=dtype)
+    )
+    return TokenFile(prefix, dtype, lengths, offsets, documents, tokens)
+
+
+class ArrayEntry(BaseModel):
+    """One `.npy` array of the index."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str
+    """Relative to the index folder."""
+    dtype: str
+    shape: list[int]
+    digest: str
+
+
+class TokenFileEntry(BaseModel):
+    """One `.bin/.idx` pair of the index."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prefix: str
+    """Relative to the index folder, without suffix."""
+    documents: int
+    tokens: int
+    bin_digest: str
+    idx_digest: str
+
+
+class DatasetEntry(BaseModel):
+    """One named set of samples (a language of the training or the validation part).
+
+    Arrays: `documents` int64 [entries, 2] (token file number, document number in it) in reading order, epochs
+    concatenated; `samples` int64 [samples + 1, 2] (position in `documents`, token offset in that document);
+    `shuffle` int64 [samples]. Sample i holds the sequence_length + 1 tokens from samples[shuffle[i]].
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    language: str
+    unique_documents: int
+    unique_tokens: int
+    epochs: int
+    samples: int
+    """Samples that may be read."""
+    documents: ArrayEntry
+    sample_starts: ArrayEntry
+    shuffle: ArrayEntry
+
+
+class IndexManifest(BaseModel):
+    """index.json: written last; without it there is no index."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: int = 1
+    digest: str
+    """Digest of everything that the arrays were built from (token files, configuration)."""
+    sequence_length: int
+    vocabulary_size: int
+    end_of_document: int
+    tokenizer_digest: str
+    token_files: list[TokenFileEntry]
+    train: list[DatasetEntry]
+    validation: list[DatasetEntry]
+    blend_dataset: ArrayEntry
+    """int32 [train_samples]: dataset of each global sample."""
+    blend_sample: ArrayEntry
+    """int64 [train_samples]: sample within that dataset."""
+    train_samples: int
+    shares: dict[str, float]
+    """Share of the training samples per dataset."""
+
+
+def read_index_manifest(path: Path) -> IndexManifest:
+    """Read index.json. Raises InputError."""
+    try:
+        return IndexManifest.model_validate(read_json(path))
+    except ValidationError as error:
+        raise InputError(f"not an index manifest: {error}", where=str(path)) from error
+
+
+def open_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
+    """Memory-map an array of the index and check its type and shape. Raises InputError."""
+    path = folder / entry.path
+    try:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"not a readable array ({error})", where=str(path)) from error
+    if str(array.dtype) != entry.dtype or list(array.shape) != entry.shape:
+        raise InputError(
+            f"is {array.dtype} {list(array.shape)}", where=str(path), expected=f"{entry.dtype} {entry.shape}"
+        )
+    return array

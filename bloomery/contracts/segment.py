@@ -1,0 +1,60 @@
+"""segments/<n>.json: why a piece of training ended and where it stands. The workflow believes this file, not the scheduler."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from bloomery.base.atomic import read_json, write_json
+from bloomery.base.errors import InputError
+
+
+class SegmentStatus(StrEnum):
+    """Why a segment ended."""
+
+    FINISHED = "finished"
+    """All samples are trained."""
+    TIME_LIMIT = "time_limit"
+    """Its time is up; the next segment goes on."""
+    STOPPED = "stopped"
+    """A person asked it to stop (signal or stop file)."""
+    CRASHED = "crashed"
+    """It died; the next segment goes on from the last checkpoint, within the crash budget."""
+
+
+class Segment(BaseModel):
+    """One segment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    number: int
+    status: SegmentStatus
+    first_iteration: int
+    """First iteration that this segment ran (0: none)."""
+    iteration: int
+    """Last iteration done."""
+    total_iterations: int
+    consumed_samples: int
+    consumed_tokens: int
+    checkpoint: str | None
+    """Folder of the newest good checkpoint below train/checkpoints, e.g. `step00000100`."""
+    identity: str
+    """Digest of what the checkpoints were trained from (model, data, schedule, seed)."""
+    crashes: int = 0
+    """Crashes in a row up to and including this segment."""
+    message: str = ""
+
+
+def write_segment(path: Path, segment: Segment) -> None:
+    """Write a segment's file atomically."""
+    write_json(path, segment.model_dump(mode="json"))
+
+
+def read_segment(path: Path) -> Segment:
+    """Read a segment's file. Raises InputError."""
+    try:
+        return Segment.model_validate(read_json(path))
+    except ValidationError as error:
+        raise InputError(f"not a segment: {error}", where=str(path)) from error
