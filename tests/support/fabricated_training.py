@@ -1,0 +1,125 @@
+"""A small real index and stage configuration for tests of training, made with the contracts alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bloomery.base.atomic import write_json
+from bloomery.base.digest import digest_file
+from bloomery.config.stages import TrainStage, write_stage
+from bloomery.contracts.index import ArrayEntry, DatasetEntry, IndexManifest, TokenFileEntry, write_idx
+
+SEQUENCE, VOCABULARY = 32, 500
+
+
+def _array(folder: Path, name: str, array: np.ndarray) -> ArrayEntry:
+    path = folder / "arrays" / f"{name}.npy"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.save(path, array)
+    return ArrayEntry(
+        path=f"arrays/{name}.npy", dtype=str(array.dtype), shape=list(array.shape), digest=digest_file(path)
+    )
+
+
+def _dataset(folder: Path, name: str, first: int, documents: int, length: int, wanted: int | None) -> DatasetEntry:
+    epochs = 1
+    while wanted is not None and (epochs * documents * length - 1) // SEQUENCE < wanted:
+        epochs += 1
+    order = np.array([[0, first + d] for _ in range(epochs) for d in range(documents)], dtype=np.int64)
+    samples = (epochs * documents * length - 1) // SEQUENCE
+    starts = np.arange(samples + 1, dtype=np.int64) * SEQUENCE
+    return DatasetEntry(
+        name=name,
+        language=name.split("/")[-1],
+        unique_documents=documents,
+        unique_tokens=documents * length,
+        epochs=epochs,
+        samples=samples,
+        documents=_array(folder, f"{name.replace('/', '-')}-documents", order),
+        sample_starts=_array(
+            folder, f"{name.replace('/', '-')}-starts", np.stack([starts // length, starts % length], axis=1)
+        ),
+        shuffle=_array(folder, f"{name.replace('/', '-')}-shuffle", np.arange(samples, dtype=np.int64)),
+    )
+
+
+def make_index(run: Path, train_samples: int, seed: int = 1) -> None:
+    """Two languages of repeating token patterns (learnable), 60 documents of 50 tokens in one token file."""
+    folder = run / "index"
+    tokens_folder = folder / "tokens"
+    tokens_folder.mkdir(parents=True)
+    random = np.random.default_rng(seed)
+    length, documents = 50, 60
+    patterns = random.integers(0, VOCABULARY, size=(6, 5))
+    tokens = np.stack([np.resize(patterns[d % 6], length) for d in range(documents)]).astype("<u2")
+    (tokens_folder / "a.bin").write_bytes(tokens.tobytes())
+    write_idx(tokens_folder / "a.idx", np.full(documents, length, dtype=np.int32), np.dtype("<u2"))
+    train = [
+        _dataset(folder, "train/xx", 0, 26, length, train_samples),
+        _dataset(folder, "train/yy", 26, 26, length, train_samples),
+    ]
+    manifest = IndexManifest(
+        digest=f"test-{seed}",
+        sequence_length=SEQUENCE,
+        vocabulary_size=VOCABULARY,
+        end_of_document=2,
+        tokenizer_digest="none",
+        token_files=[
+            TokenFileEntry(
+                prefix="tokens/a",
+                documents=documents,
+                tokens=int(tokens.size),
+                bin_digest=digest_file(tokens_folder / "a.bin"),
+                idx_digest=digest_file(tokens_folder / "a.idx"),
+            )
+        ],
+        train=train,
+        validation=[
+            _dataset(folder, "validation/xx", 52, 5, length, None),
+            _dataset(folder, "validation/yy", 57, 3, length, None),
+        ],
+        blend_dataset=_array(folder, "blend-dataset", (np.arange(train_samples) % 2).astype(np.int32)),
+        blend_sample=_array(folder, "blend-sample", np.arange(train_samples, dtype=np.int64) // 2),
+        train_samples=train_samples,
+        shares={"train/xx": 0.5, "train/yy": 0.5},
+    )
+    write_json(folder / "index.json", manifest.model_dump(mode="json"))
+
+
+def stage(
+    *, tensor: int = 1, pipeline: int = 1, data: int = 1, precision: str = "bf16", samples: int = 64, **training: Any
+) -> TrainStage:
+    """A tiny stage: 2 layers, width 32, batch ramp-up 8 -> 16."""
+    values: dict[str, Any] = {
+        "train_samples": samples,
+        "parallel": {"tensor": tensor, "pipeline": pipeline, "data": data},
+        "batch": {
+            "micro_batch_size": 2,
+            "global_batch_size": 16,
+            "rampup": {"start": 8, "increment": 8, "samples": 24},
+        },
+        "optimizer": {"learning_rate": 0.01, "warmup_samples": 16},
+        "precision": precision,
+        "checkpoint": {"every_iterations": 2},
+        "validation": {"every_iterations": 3, "samples": 4},
+    }
+    return TrainStage.model_validate(
+        {
+            "name": "test",
+            "seed": 7,
+            "model": {"layers": 2, "hidden_size": 32, "heads": 4, "sequence_length": SEQUENCE},
+            "training": values | training,
+        }
+    )
+
+
+def make_run(run: Path, configuration: TrainStage, seed: int = 1) -> Path:
+    """Index and configuration of a run; returns the path of its train.json."""
+    if not (run / "index").exists():
+        make_index(run, configuration.training.train_samples + 64, seed)
+    path = run / "config" / "train.json"
+    write_stage(path, configuration)
+    return path

@@ -1,0 +1,133 @@
+"""A training that was interrupted in any way has the losses of an undisturbed one, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from fabricated_training import make_run, stage
+
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
+SHAPE = {"tensor": 1, "pipeline": 2, "samples": 280}
+
+
+@pytest.fixture
+def undisturbed(launcher):
+    run = launcher("undisturbed", **SHAPE)
+    assert run.segment()["status"] == "finished"
+    return run.losses()
+
+
+def _ranks_of(run) -> list[int]:
+    found = []
+    for folder in os.listdir("/proc"):  # noqa: PTH208
+        if folder.isdigit():
+            try:
+                with open(f"/proc/{folder}/cmdline", "rb") as handle:  # noqa: PTH123
+                    command = handle.read()
+            except OSError:
+                continue
+            if b"training.loop.main" in command and str(run.run).encode() in command:
+                found.append(int(folder))
+    return found
+
+
+def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed):
+    run = launcher("killed", **SHAPE)
+    process = run.start()
+    run.wait_for_iteration(7, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    deadline = time.monotonic() + 20
+    while _ranks_of(run) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _ranks_of(run), "ranks outlived their launcher"
+    # A save that was cut off must not count as a checkpoint.
+    (run.run / "train" / "checkpoints" / ".saving" / "step00000099").mkdir(parents=True, exist_ok=True)
+    segment = run.segment()
+    assert segment["status"] == "finished"
+    assert segment["first_iteration"] > 1
+    assert run.losses() == undisturbed
+
+
+def test_term_saves_and_ends_and_the_same_command_goes_on(launcher, undisturbed):
+    run = launcher("stopped", **SHAPE)
+    process = run.start()
+    run.wait_for_iteration(4, process)
+    process.send_signal(signal.SIGTERM)
+    talk, _ = process.communicate(timeout=120)
+    assert process.returncode == 75, talk
+    assert "run the same command again" in talk
+    assert not (run.run / "train" / "segments" / "1.json").exists()
+    stopped = json.loads((run.run / "train" / "segments" / "history" / "1-1.json").read_text())
+    assert stopped["status"] == "stopped"
+    assert stopped["checkpoint"] == f"step{stopped['iteration']:08d}"
+    segment = run.segment()
+    assert segment["first_iteration"] == stopped["iteration"] + 1
+    assert run.losses() == undisturbed
+
+
+def test_time_limit_makes_a_chain_of_segments(launcher, undisturbed):
+    run = launcher("limited", segment={"minutes": 0.02}, **SHAPE)
+    first = run.segment(1)
+    assert first["status"] == "time_limit"
+    make_run(run.run, stage(**SHAPE))  # the limit is a key that may change between segments
+    second = run.segment(2)
+    assert second["status"] == "finished"
+    assert second["first_iteration"] == first["iteration"] + 1
+    assert run.losses() == undisturbed
+
+
+def test_damaged_checkpoint_is_passed_over(launcher, undisturbed):
+    run = launcher("damaged", segment={"minutes": 0.02}, **SHAPE)
+    first = run.segment(1)
+    newest = run.run / "train" / "checkpoints" / first["checkpoint"]
+    victim = next(newest.glob("layer_*"))
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 1
+    victim.write_bytes(bytes(data))
+    make_run(run.run, stage(**SHAPE))
+    process = run.start(2)
+    talk, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, talk
+    assert f"checkpoint {first['checkpoint']} is damaged and passed over" in talk
+    assert run.losses() == undisturbed
+
+
+def test_another_training_begins_anew_and_the_old_one_is_kept(launcher):
+    run = launcher("changed", **SHAPE | {"samples": 64})
+    old = run.segment()
+    changed = stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.02}, on_change="refuse")
+    make_run(run.run, changed)
+    process = run.start()
+    talk, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "training.optimizer.learning_rate: 0.01 -> 0.02" in talk
+    make_run(run.run, stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.02}))
+    new = run.segment()
+    assert new["first_iteration"] == 1
+    assert new["identity"] != old["identity"]
+    assert list((run.run / "train" / "archive").glob(f"*/checkpoints/{old['checkpoint']}/manifest.json"))
+
+
+def test_finished_training_has_nothing_left_to_do(launcher):
+    run = launcher("twice", **SHAPE | {"samples": 64})
+    first = run.segment()
+    losses = run.losses()
+    again = run.segment()
+    assert again["status"] == "finished"
+    assert again["checkpoint"] == first["checkpoint"]
+    assert run.losses() == losses
+
+
+def test_wrong_index_is_named_and_not_retried(launcher):
+    run = launcher("broken", **SHAPE | {"samples": 64})
+    (run.run / "index" / "arrays" / "blend-sample.npy").write_bytes(b"nonsense")
+    process = run.start()
+    talk, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "blend-sample.npy" in talk.splitlines()[-1]

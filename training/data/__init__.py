@@ -1,0 +1,1 @@
+"""Batches: which samples a rank reads at an iteration."""

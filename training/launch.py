@@ -1,0 +1,177 @@
+"""What a rule starts: holds the lease, runs torchrun for one segment, and writes down how it ended.
+
+A TERM to the launcher becomes the stop file, which every rank sees in its next control poll: the segment saves and ends
+cleanly. A kill -9 of the launcher takes torchrun and the ranks with it (`training.loop.death`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from bloomery.base.atomic import read_json, write_text
+from bloomery.base.errors import BloomeryError, CheckFailedError, InputError, TryAgainError
+from bloomery.base.progress import say
+from bloomery.config.stages import TrainStage, read_stage
+from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint
+from bloomery.contracts.index import read_index_manifest
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
+from bloomery.plan.batch import total_iterations
+from training.loop.control import STOP_FILE
+from training.loop.death import die_with_parent
+from training.loop.identity import differences, identity, identity_facts
+from training.loop.lease import lease
+
+
+def launch_segment(config: Path, run: Path, number: int, output: Path) -> Segment:
+    """Run segment `number` of the training in `run` and write its file.
+
+    Returns the segment when the chain may go on or is done: finished, time limit, or a crash within the budget.
+
+    Raises:
+        TryAgainError: stopped by a person; the same command goes on from the checkpoint.
+        CheckFailedError: the crash budget is used up, or a check of the training failed.
+        ConfigError, InputError: the configuration or the index is wrong.
+    """
+    stage = read_stage(config, TrainStage)
+    paths = RunPaths(run)
+    with lease(paths.train):
+        _settle_identity(stage, paths)
+        (paths.control / STOP_FILE).unlink(missing_ok=True)
+        result = paths.segments / f".result-{number}.json"
+        result.unlink(missing_ok=True)
+        code = _torchrun(stage, config, paths, number, result)
+        segment = _outcome(stage, paths, number, result, code)
+        write_segment(paths.segments / "history" / f"{number}-{_next_history(paths, number)}.json", segment)
+        if segment.status is SegmentStatus.STOPPED:
+            raise TryAgainError(
+                f"stopped after iteration {segment.iteration} of {segment.total_iterations}; "
+                f"checkpoint {segment.checkpoint} is saved",
+                where=str(paths.train),
+                expected="run the same command again to go on",
+            )
+        write_segment(output, segment)
+        if segment.crashes > stage.training.segment.max_crashes:
+            output.unlink()
+            raise CheckFailedError(
+                f"{segment.crashes} crashes in a row; the last: {segment.message}",
+                where=str(paths.train),
+                expected=f"at most training.segment.max_crashes = {stage.training.segment.max_crashes}",
+            )
+        return segment
+
+
+def _next_history(paths: RunPaths, number: int) -> int:
+    return len(list((paths.segments / "history").glob(f"{number}-*.json"))) + 1
+
+
+def _newest(paths: RunPaths) -> CheckpointManifest | None:
+    """Manifest of the newest finished checkpoint, whatever its identity."""
+    folders = sorted(paths.checkpoints.glob("step*/manifest.json"), reverse=True)
+    return read_checkpoint(folders[0].parent) if folders else None
+
+
+def _settle_identity(stage: TrainStage, paths: RunPaths) -> None:
+    """Keep checkpoints of another training apart: move them to the archive, or refuse, as the configuration says."""
+    index = read_index_manifest(paths.index_manifest)
+    newest = _newest(paths)
+    if newest is None or newest.identity == identity(stage, index):
+        return
+    before = TrainStage.model_validate(newest.config)
+    changed = differences(identity_facts(before, index), identity_facts(stage, index)) or ["the data index"]
+    text = "; ".join(changed)
+    if stage.training.on_change == "refuse":
+        raise CheckFailedError(
+            f"the checkpoints were trained from something else: {text}",
+            where=str(paths.checkpoints),
+            expected="the old configuration, another run name, or training.on_change: restart",
+        )
+    archive = paths.train / "archive" / f"{newest.identity[:12]}-step{newest.iteration}"
+    shutil.rmtree(archive, ignore_errors=True)
+    archive.mkdir(parents=True)
+    for folder in (paths.checkpoints, paths.logs, paths.segments / "history"):
+        if folder.exists():
+            folder.rename(archive / folder.name)
+    say(f"training begins anew, because this changed: {text}. The old one is kept in {archive}")
+
+
+def _torchrun(stage: TrainStage, config: Path, paths: RunPaths, number: int, result: Path) -> int:
+    """Run torchrun on this machine; a TERM or INT to us asks the ranks to stop through the stop file."""
+    training = stage.training
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": str(training.threads_per_rank),
+        "PYTHONUNBUFFERED": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        *("--nproc-per-node", str(training.parallel.world_size), "-m", "training.loop.main"),
+        *("--config", str(config), "--folder", str(paths.run), "--number", str(number), "--result", str(result)),
+    ]
+
+    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+        say("asked to stop: saving after the current iteration")
+        write_text(paths.control / STOP_FILE, "signal\n")
+
+    previous = {caught: signal.signal(caught, ask_to_stop) for caught in (signal.SIGTERM, signal.SIGINT)}
+    # A session of its own: a Ctrl-C in the terminal reaches us alone, and we tell the ranks.
+    process = subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=die_with_parent)
+    try:
+        return process.wait()
+    finally:
+        for caught, handler in previous.items():
+            signal.signal(caught, handler)
+
+
+def _outcome(stage: TrainStage, paths: RunPaths, number: int, result: Path, code: int) -> Segment:
+    """The segment that torchrun left, or a crashed one that says where the checkpoints stand."""
+    answer: dict[str, Any] = read_json(result) if result.exists() else {}
+    result.unlink(missing_ok=True)
+    if "error" in answer:
+        error = BloomeryError(answer["error"])
+        error.exit_code = answer["exit_code"]
+        raise error
+    if code == 0 and "segment" in answer:
+        return Segment.model_validate(answer["segment"])
+    before = _previous_crashes(paths, number)
+    index = read_index_manifest(paths.index_manifest)
+    newest = _newest(paths)
+    return Segment(
+        number=number,
+        status=SegmentStatus.CRASHED,
+        first_iteration=0,
+        iteration=newest.iteration if newest else 0,
+        total_iterations=total_iterations(stage.training.batch, stage.training.train_samples),
+        consumed_samples=newest.consumed_samples if newest else 0,
+        consumed_tokens=newest.consumed_tokens if newest else 0,
+        checkpoint=f"step{newest.iteration:08d}" if newest else None,
+        identity=identity(stage, index),
+        crashes=before + 1,
+        message=f"torchrun ended with code {code}",
+    )
+
+
+def _previous_crashes(paths: RunPaths, number: int) -> int:
+    path = paths.segments / f"{number - 1}.json"
+    return read_segment(path).crashes if number > 1 and path.exists() else 0
+
+
+def finish(run: Path, output: Path) -> Segment:
+    """Write `output` (train/finished.json) from the first finished segment of the chain. Raises InputError if none."""
+    paths = RunPaths(run)
+    number = 1
+    while (path := paths.segments / f"{number}.json").exists():
+        segment = read_segment(path)
+        if segment.status is SegmentStatus.FINISHED:
+            write_segment(output, segment)
+            return segment
+        number += 1
+    raise InputError("no segment is finished", where=str(paths.segments), expected="a finished training")

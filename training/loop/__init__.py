@@ -1,0 +1,1 @@
+"""One segment of training: engine, control, checkpoints, validation, metrics."""

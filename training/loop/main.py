@@ -1,0 +1,53 @@
+"""What torchrun starts on every rank: `python -m training.loop.main --config C --folder RUN --number N --result FILE`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from bloomery.base.atomic import write_json
+from bloomery.base.errors import BloomeryError
+from training.loop.death import die_with_parent
+
+
+def main() -> None:
+    """Run one segment; rank 0 writes its result, a rank with an error of ours writes that instead."""
+    die_with_parent()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--number", type=int, required=True)
+    parser.add_argument("--result", type=Path, required=True)
+    arguments = parser.parse_args()
+
+    from training.loop.quiet import quieten
+
+    quieten()
+    from bloomery.config.stages import TrainStage, read_stage
+    from bloomery.contracts.paths import RunPaths
+    from training.loop.segment import run_segment
+    from training.parallel.mesh import build_mesh
+
+    try:
+        stage = read_stage(arguments.config, TrainStage)
+        import torch
+
+        torch.set_num_threads(stage.training.threads_per_rank)
+        mesh = build_mesh(stage.training.parallel)
+        segment = run_segment(stage, mesh, RunPaths(arguments.folder), arguments.number)
+        if mesh.rank == 0:
+            write_json(arguments.result, {"segment": segment.model_dump(mode="json")})
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
+    except BloomeryError as error:
+        rank = os.environ.get("RANK", "0")
+        print(f"rank {rank}: {error}", file=sys.stderr, flush=True)
+        write_json(arguments.result, {"error": str(error), "exit_code": error.exit_code})
+        # The other ranks wait in a collective; torchrun ends them when this one leaves with an error.
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Lower the chatter of DeepSpeed and torch; their errors still come through."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+
+
+def quieten() -> None:
+    """Lower third-party chatter; call before anything of DeepSpeed is built."""
+    os.environ.setdefault("DS_ACCELERATOR", "cuda" if _has_gpu() else "cpu")
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed.*")
+    logging.getLogger("torch.distributed").setLevel(logging.ERROR)
+    from deepspeed.utils import logger
+
+    logger.setLevel(logging.ERROR)
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()

@@ -1,0 +1,1 @@
+"""The network, as a list of pipeline layers."""

@@ -1,0 +1,1 @@
+"""How the network is split: the mesh of ranks and the tensor-parallel layers."""
