@@ -1,4 +1,4 @@
-"""What torchrun starts on every rank: `python -m training.loop.main --config C --folder RUN --number N --result FILE`."""
+"""What torchrun starts on every rank: `python -m training.loop.main --config C --folder RUN --number N --result F`."""
 
 from __future__ import annotations
 

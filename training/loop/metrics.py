@@ -41,7 +41,7 @@ class MetricsWriter:
         self._metrics = _append(folder / "metrics.jsonl")
         self._log = _append(folder / "main_log.txt")
         # What a killed segment wrote beyond its last checkpoint is purged: those steps are run again.
-        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=first_iteration)  # type: ignore[no-untyped-call]
+        self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=first_iteration)
         self._shown = 0.0
 
     def _line(self, handle: IO[str], text: str) -> None:
@@ -88,13 +88,13 @@ class MetricsWriter:
 
     def _scalars(self, record: Record, values: dict[str, float]) -> None:
         for name, value in values.items():
-            self._board.add_scalar(name, value, record.iteration)  # type: ignore[no-untyped-call]
+            self._board.add_scalar(name, value, record.iteration)
         samples = {name: value for name, value in values.items() if name.startswith("lm-loss")}
         for name, value in samples.items():
-            self._board.add_scalar(f"{name} vs samples", value, record.consumed_samples)  # type: ignore[no-untyped-call]
+            self._board.add_scalar(f"{name} vs samples", value, record.consumed_samples)
 
     def close(self) -> None:
         """Flush everything."""
-        self._board.close()  # type: ignore[no-untyped-call]
+        self._board.close()
         self._metrics.close()
         self._log.close()

@@ -33,8 +33,8 @@ from training.parallel.mesh import Mesh
 
 
 @dataclass
-class _Run:
-    """What the loop holds."""
+class TrainingState:
+    """A training in progress: what the loop holds on each rank."""
 
     trainer: Trainer
     reader: SampleReader
@@ -47,6 +47,7 @@ class _Run:
     metrics: MetricsWriter | None
 
     def save(self) -> str:
+        """Save a checkpoint here and prune old ones; returns its folder name. Collective."""
         tokens = reference_tokens(self.reader, self.index.sequence_length)
         name = save(self.trainer, self.paths.checkpoints, self.position, self.identity, self.index, tokens)
         if self.metrics is not None:
@@ -71,7 +72,7 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int) -> 
     own = identity(stage, index)
     position = load(trainer, paths.checkpoints, own)
     metrics = MetricsWriter(paths.logs, position.iteration + 1) if mesh.rank == 0 else None
-    run = _Run(
+    run = TrainingState(
         trainer=trainer,
         reader=reader,
         index=index,
@@ -96,7 +97,7 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int) -> 
             metrics.close()
 
 
-def _train(run: _Run, control: ControlPlane, first_iteration: int) -> Segment:
+def _train(run: TrainingState, control: ControlPlane, first_iteration: int) -> Segment:
     training = run.trainer.stage.training
     order, checkpoint = Order.GO, None
     while run.position.consumed_samples < training.train_samples:
@@ -106,7 +107,7 @@ def _train(run: _Run, control: ControlPlane, first_iteration: int) -> Segment:
         if order is Order.SAVE:
             run.save()
             control.clear_save()
-        _step(run)
+        train_step(run)
         iteration = run.position.iteration
         last = iteration == run.total_iterations
         if iteration % training.validation.every_iterations == 0 or last:
@@ -134,7 +135,7 @@ def _train(run: _Run, control: ControlPlane, first_iteration: int) -> Segment:
     )
 
 
-def _step(run: _Run) -> None:
+def train_step(run: TrainingState) -> None:
     """One optimizer step; batch size and learning rate follow from the consumed samples alone."""
     trainer, training, before = run.trainer, run.trainer.stage.training, run.position
     engine, mesh = trainer.engine, trainer.mesh
@@ -168,7 +169,9 @@ def _step(run: _Run) -> None:
         run.metrics.step(_record(run, loss, seconds, size, tokens, rate, engine))
 
 
-def _record(run: _Run, loss: float, seconds: float, size: int, tokens: int, rate: float, engine: Any) -> MetricsRecord:
+def _record(
+    run: TrainingState, loss: float, seconds: float, size: int, tokens: int, rate: float, engine: Any
+) -> MetricsRecord:
     stage, world = run.trainer.stage, run.trainer.mesh.parallel.world_size
     flops = partial(iteration_flops, stage.model, run.trainer.vocabulary_rows, size)
     model_tflops = tflops_per_device(flops(recomputed=False), seconds, world)
@@ -193,7 +196,7 @@ def _record(run: _Run, loss: float, seconds: float, size: int, tokens: int, rate
     )
 
 
-def _validate(run: _Run, control: ControlPlane) -> None:
+def _validate(run: TrainingState, control: ControlPlane) -> None:
     """Validate and record; an order that comes between sets ends it early, and the loop's next poll sees it again."""
     losses = validate(run.trainer, run.reader, lambda: control.poll() in (Order.STOP, Order.TIME_LIMIT))
     dist.barrier()

@@ -40,9 +40,9 @@ class _Reduce(torch.autograd.Function):
 
 def copy_to_tensor_parallel(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     """Enter a column-parallel region: the same values on each rank, gradients summed on the way back."""
-    return x if dist.get_world_size(group) == 1 else _Copy.apply(x, group)  # type: ignore[no-untyped-call, no-any-return]
+    return x if dist.get_world_size(group) == 1 else _Copy.apply(x, group)  # type: ignore[no-untyped-call]
 
 
 def reduce_from_tensor_parallel(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     """Leave a row-parallel region: partial results summed over the ranks."""
-    return x if dist.get_world_size(group) == 1 else _Reduce.apply(x, group)  # type: ignore[no-untyped-call, no-any-return]
+    return x if dist.get_world_size(group) == 1 else _Reduce.apply(x, group)  # type: ignore[no-untyped-call]

@@ -1,0 +1,131 @@
+"""Claim: the text kernel measures and MinHashes at least 10 MB/s on one core. Peer: the plain Python of its test.
+
+    python bench/text_kernel.py corpus/*.jsonl.zst > bench/results/text_kernel.json
+
+Both run in this process, on the same documents and one thread; the peer only on the first ``--peer-bytes`` of every
+file, where its values must equal the kernel's. Files are JSON lines with a "text"; those of ``--unspaced`` languages
+(by file name up to the first dot) count as written without spaces. Prints JSON: MB/s (10^6 bytes of UTF-8).
+"""
+
+import argparse
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import zstandard
+
+from data_prep.corpus import _text
+
+ROOT = Path(__file__).parents[1]
+FLOOR_MB_PER_SECOND = 10.0
+REPEATS = 3
+
+
+def load_reference() -> ModuleType:
+    """The test module that holds the plain Python reference."""
+    path = ROOT / "tests/data_prep/corpus/test_text_kernel.py"
+    spec = importlib.util.spec_from_file_location("text_kernel_reference", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read_texts(path: Path) -> list[str]:
+    opened = zstandard.open(path, "rt", encoding="utf-8") if path.suffix == ".zst" else path.open(encoding="utf-8")
+    with opened as lines:
+        return [json.loads(line)["text"] for line in lines]
+
+
+def best_seconds(action: Callable[[], Any], repeats: int = REPEATS) -> float:
+    taken = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        action()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+def first_bytes(texts: list[str], limit: int) -> list[str]:
+    kept: list[str] = []
+    total = 0
+    for text in texts:
+        total += len(text.encode())
+        if kept and total > limit:
+            break
+        kept.append(text)
+    return kept
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--unspaced", nargs="*", default=["zh", "zhs", "zht", "ja", "th"])
+    parser.add_argument("--peer-bytes", type=int, default=20_000)
+    options = parser.parse_args()
+
+    reference = load_reference()
+    texts: list[str] = []
+    unspaced: list[int] = []
+    peer: list[tuple[int, bool]] = []
+    for path in options.files:
+        flag = path.name.split(".")[0] in options.unspaced
+        found = read_texts(path)
+        peer += [(len(texts) + i, flag) for i in range(len(first_bytes(found, options.peer_bytes)))]
+        texts += found
+        unspaced += [flag] * len(found)
+    data, offsets = reference.batch(texts)
+    flags = np.array(unspaced, np.uint8)
+    megabytes = len(data) / 1e6
+
+    def minhash() -> Any:
+        return _text.minhash(data, offsets, flags, 5, 5, 14, 8, 0)
+
+    measured = _text.measure(data, offsets, flags)
+    start = time.perf_counter()
+    expected = [reference.reference(texts[i], flag) for i, flag in peer]
+    peer_seconds = time.perf_counter() - start
+    different = sum(
+        bool(measured[name][i] != value)
+        for (i, _), measures in zip(peer, expected, strict=True)
+        for name, value in measures.items()
+        if name != "terminal_punctuation_ratio"  # the reference knows only the commoner sentence marks
+    )
+    peer_megabytes = sum(len(texts[i].encode()) for i, _ in peer) / 1e6
+    speeds = {
+        "measure": megabytes / best_seconds(lambda: _text.measure(data, offsets, flags)),
+        "minhash_14x8": megabytes / best_seconds(minhash),
+        "shingles": megabytes / best_seconds(lambda: _text.shingles(data, offsets, flags, 5, 5)),
+    }
+    peer_speed = peer_megabytes / peer_seconds
+    passed = different == 0 and min(speeds["measure"], speeds["minhash_14x8"]) >= FLOOR_MB_PER_SECOND
+    result = {
+        "benchmark": "text_kernel",
+        "documents": len(texts),
+        "megabytes": round(megabytes, 1),
+        "languages": len(options.files),
+        "megabytes_per_second_one_core": {name: round(speed, 1) for name, speed in speeds.items()},
+        "floor_megabytes_per_second": FLOOR_MB_PER_SECOND,
+        "peer": {
+            "name": "plain Python reference, measure",
+            "megabytes": round(peer_megabytes, 2),
+            "megabytes_per_second": round(peer_speed, 3),
+            "times_faster": round(speeds["measure"] / peer_speed, 1),
+            "documents_compared": len(peer),
+            "values_different": different,
+        },
+        "passed": passed,
+    }
+    print(json.dumps(result, indent=2))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+// A vector for trivially copyable values that grows by realloc: for large blocks the C library moves pages instead of
+// copying, so growth never holds the old and the new copy at once, as std::vector does.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <type_traits>
+
+namespace bloomery::bpe {
+
+template <typename T>
+class GrowArray {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+  public:
+    GrowArray() = default;
+    GrowArray(const GrowArray&) = delete;
+    GrowArray& operator=(const GrowArray&) = delete;
+    ~GrowArray() { std::free(data_); }
+
+    T& operator[](std::size_t index) { return data_[index]; }
+    const T& operator[](std::size_t index) const { return data_[index]; }
+    T* begin() { return data_; }
+    T* end() { return data_ + size_; }
+    std::size_t size() const { return size_; }
+
+    void push_back(T value) {
+        if (size_ == capacity_) reserve(size_ + size_ / 2 + 64);
+        data_[size_++] = value;
+    }
+
+    void pop_back() { --size_; }
+
+    // New entries are uninitialised.
+    void resize(std::size_t size) {
+        if (size > capacity_) reserve(size > capacity_ + capacity_ / 2 ? size : capacity_ + capacity_ / 2);
+        size_ = size;
+    }
+
+    void clear() { size_ = 0; }
+
+    void reserve(std::size_t capacity) {
+        if (capacity <= capacity_) return;
+        if (capacity > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_alloc();
+        void* data = std::realloc(static_cast<void*>(data_), capacity * sizeof(T));
+        if (data == nullptr) throw std::bad_alloc();
+        data_ = static_cast<T*>(data);
+        capacity_ = capacity;
+    }
+
+  private:
+    T* data_ = nullptr;
+    std::size_t size_ = 0;
+    std::size_t capacity_ = 0;
+};
+
+}  // namespace bloomery::bpe

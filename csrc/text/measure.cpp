@@ -1,0 +1,153 @@
+#include "measure.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "hash.hpp"
+#include "words.hpp"
+
+namespace bloomery::text {
+namespace {
+
+constexpr std::size_t CHARACTER_NGRAM = 10;      // ROOTS, parameters_filtering.py
+constexpr std::size_t WORD_NGRAM = 5;            // the same
+constexpr std::size_t SHORT_LINE_CHARACTERS = 30;  // FineWeb
+constexpr std::size_t PREFETCH_DISTANCE = 8;
+
+template <typename Part, typename Whole>
+double ratio(Part part, Whole whole) {
+    return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::size_t floor_sqrt(std::size_t n) {
+    auto root = static_cast<std::size_t>(std::sqrt(static_cast<double>(n)));
+    while (root * root > n) --root;
+    while ((root + 1) * (root + 1) <= n) ++root;
+    return root;
+}
+
+// Adds hashes_[i] for all i; the prefetch pays when the table of a long document outgrows the caches.
+void count_all(Counter& counter, const std::vector<std::uint64_t>& hashes) {
+    counter.reset(hashes.size());
+    const std::size_t ahead = hashes.size() > PREFETCH_DISTANCE ? hashes.size() - PREFETCH_DISTANCE : 0;
+    std::size_t i = 0;
+    for (; i < ahead; ++i) {
+        counter.prefetch(hashes[i + PREFETCH_DISTANCE]);
+        counter.add(hashes[i]);
+    }
+    for (; i < hashes.size(); ++i) counter.add(hashes[i]);
+}
+
+}  // namespace
+
+Measures Measurer::measure(Bytes document, bool unspaced) {
+    Measures measures;
+    decode_utf8(document, code_points_);
+    measures.bytes = static_cast<std::int64_t>(document.size());
+    measures.characters = static_cast<std::int64_t>(code_points_.size());
+    measure_characters(measures);
+    measure_lines(measures);
+    measure_words(measures, unspaced);
+    return measures;
+}
+
+void Measurer::measure_characters(Measures& measures) {
+    const Unicode& unicode = Unicode::instance();
+    std::size_t special = 0, digits = 0, broken = 0;
+    std::uint16_t previous = 0;
+    newlines_ = 0;
+    for (const CodePoint code : code_points_) {
+        const std::uint16_t properties = unicode.properties(code);
+        special += (properties & SPECIAL) != 0;
+        digits += (properties & DIGIT) != 0;
+        // No code point is both halves of a mojibake pair, so pairs never overlap.
+        broken += code == REPLACEMENT || ((previous & MOJIBAKE) && (properties & CONTINUED));
+        newlines_ += code == '\n';
+        previous = properties;
+    }
+    const std::size_t characters = code_points_.size();
+    measures.special_ratio = ratio(special, characters);
+    measures.digit_ratio = ratio(digits, characters);
+    measures.replacement_ratio = ratio(broken, characters);
+
+    hashes_.clear();
+    for_each_window(code_points_.data(), characters, CHARACTER_NGRAM,
+                    [this](std::uint64_t hash) { hashes_.push_back(mix(hash)); });
+    if (hashes_.empty()) return;
+    count_all(counter_, hashes_);
+    counter_.repeated_counts(counts_);
+    const std::size_t top = std::min(floor_sqrt(counter_.distinct()), counts_.size());
+    if (top < counts_.size()) {
+        std::nth_element(counts_.begin(), counts_.begin() + static_cast<std::ptrdiff_t>(top), counts_.end(),
+                         std::greater<>());
+    }
+    std::uint64_t repeated = 0;
+    for (std::size_t i = 0; i < top; ++i) repeated += counts_[i];
+    measures.character_repetition_ratio = ratio(repeated, hashes_.size());
+}
+
+void Measurer::measure_lines(Measures& measures) {
+    const Unicode& unicode = Unicode::instance();
+    const auto has = [&](std::size_t at, std::uint16_t set) {
+        return (unicode.properties(code_points_[at]) & set) != 0;
+    };
+    lines_.clear();
+    for (std::size_t begin = 0; begin < code_points_.size();) {
+        std::size_t end = begin;
+        while (end < code_points_.size() && code_points_[end] != '\n') ++end;
+        const std::size_t next = end + 1;
+        while (begin < end && has(begin, SPACE)) ++begin;
+        while (begin < end && has(end - 1, SPACE)) --end;
+        if (begin < end) lines_.emplace_back(begin, end);
+        begin = next;
+    }
+    std::size_t shorter = 0, ended = 0, bullets = 0, duplicates = 0;
+    counter_.reset(lines_.size());
+    for (const auto& [begin, end] : lines_) {
+        shorter += end - begin <= SHORT_LINE_CHARACTERS;
+        bullets += has(begin, BULLET);
+        std::size_t last = end;
+        while (last > begin && has(last - 1, CLOSER)) --last;
+        ended += last > begin && has(last - 1, TERMINAL);
+        std::uint64_t hash = 0;
+        for (std::size_t i = begin; i < end; ++i) hash = (hash + code_points_[i] + 1) * HASH_BASE;
+        if (counter_.add(mix(hash)) > 1) duplicates += end - begin;
+    }
+    measures.lines = static_cast<std::int64_t>(lines_.size());
+    measures.short_line_ratio = ratio(shorter, lines_.size());
+    measures.bullet_ratio = ratio(bullets, lines_.size());
+    measures.terminal_punctuation_ratio = ratio(ended, lines_.size());
+    measures.duplicate_line_ratio = ratio(duplicates, code_points_.size() - newlines_);
+}
+
+void Measurer::measure_words(Measures& measures, bool unspaced) {
+    const Unicode& unicode = Unicode::instance();
+    std::size_t letters = 0, alphabetic = 0;
+    words_.clear();
+    for_each_word(code_points_.data(), code_points_.size(), unspaced, [&](std::size_t begin, std::size_t end) {
+        letters += end - begin;
+        bool has_letter = false;
+        for (std::size_t i = begin; i < end && !has_letter; ++i) {
+            has_letter = (unicode.properties(code_points_[i]) & LETTER) != 0;
+        }
+        alphabetic += has_letter;
+        words_.push_back(hash_word(code_points_.data() + begin, code_points_.data() + end));
+    });
+    measures.words = static_cast<std::int64_t>(words_.size());
+    measures.mean_word_length = ratio(letters, words_.size());
+    measures.alphabetic_word_ratio = ratio(alphabetic, words_.size());
+    measures.newline_ratio = ratio(newlines_, std::max<std::size_t>(words_.size(), 1));
+
+    hashes_.clear();
+    for_each_window(words_.data(), words_.size(), WORD_NGRAM,
+                    [this](std::uint64_t hash) { hashes_.push_back(mix(hash)); });
+    count_all(counter_, hashes_);
+    counter_.repeated_counts(counts_);
+    std::uint64_t repeated = 0;
+    for (const std::uint64_t count : counts_) repeated += count;
+    measures.word_repetition_ratio = ratio(repeated, hashes_.size());
+}
+
+}  // namespace bloomery::text

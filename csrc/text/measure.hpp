@@ -1,0 +1,57 @@
+// Every statistic of a document that a filter may ask for, in one go. No threshold lives here.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "counter.hpp"
+#include "unicode.hpp"
+
+namespace bloomery::text {
+
+// X(type, name); the names are the keys of the Python result, in this order. README.md says what each one is.
+#define BLOOMERY_MEASURES(X)                \
+    X(std::int64_t, characters)             \
+    X(std::int64_t, bytes)                  \
+    X(std::int64_t, words)                  \
+    X(double, mean_word_length)             \
+    X(std::int64_t, lines)                  \
+    X(double, character_repetition_ratio)   \
+    X(double, word_repetition_ratio)        \
+    X(double, special_ratio)                \
+    X(double, digit_ratio)                  \
+    X(double, alphabetic_word_ratio)        \
+    X(double, short_line_ratio)             \
+    X(double, duplicate_line_ratio)         \
+    X(double, terminal_punctuation_ratio)   \
+    X(double, newline_ratio)                \
+    X(double, bullet_ratio)                 \
+    X(double, replacement_ratio)
+
+struct Measures {
+#define BLOOMERY_FIELD(type, name) type name = 0;
+    BLOOMERY_MEASURES(BLOOMERY_FIELD)
+#undef BLOOMERY_FIELD
+};
+
+// Holds the scratch memory; use one object a thread.
+class Measurer {
+  public:
+    Measures measure(Bytes document, bool unspaced);
+
+  private:
+    void measure_characters(Measures& measures);
+    void measure_lines(Measures& measures);
+    void measure_words(Measures& measures, bool unspaced);
+
+    CodePoints code_points_;
+    std::vector<std::uint64_t> words_;   // hash of each word
+    std::vector<std::uint64_t> hashes_;  // hash of each window
+    std::vector<std::uint64_t> counts_;
+    std::vector<std::pair<std::size_t, std::size_t>> lines_;  // begin, end without surrounding white space
+    Counter counter_;
+    std::size_t newlines_ = 0;
+};
+
+}  // namespace bloomery::text

@@ -1,0 +1,52 @@
+// The one definition of a word, for the measures and for the shingles of MinHash.
+#pragma once
+
+#include <cstddef>
+
+#include "hash.hpp"
+#include "unicode.hpp"
+
+namespace bloomery::text {
+
+// Calls emit(begin, end) for each word of code_points[0, count): a maximal run of letters, marks and decimal digits;
+// an apostrophe, ZWJ or ZWNJ between two of these belongs to the word. In an unspaced document each letter of a script
+// written without spaces is a word by itself, together with the marks that follow it.
+template <typename Emit>
+void for_each_word(const CodePoint* code_points, std::size_t count, bool unspaced, Emit emit) {
+    const Unicode& unicode = Unicode::instance();
+    const std::uint16_t alone = unspaced ? UNSPACED : 0;
+    std::size_t at = 0;
+    while (at < count) {
+        const std::uint16_t first = unicode.properties(code_points[at]);
+        if (!(first & WORD)) {
+            ++at;
+            continue;
+        }
+        const std::size_t begin = at++;
+        if (first & alone) {
+            while (at < count && (unicode.properties(code_points[at]) & MARK)) ++at;
+        } else {
+            while (at < count) {
+                std::uint16_t next = unicode.properties(code_points[at]);
+                if ((next & JOINER) && at + 1 < count) {
+                    next = unicode.properties(code_points[at + 1]);
+                }
+                if (!(next & WORD) || (next & alone)) break;
+                ++at;
+            }
+        }
+        emit(begin, at);
+    }
+}
+
+// Hash of a word without regard to case, apostrophes and joiners.
+inline std::uint64_t hash_word(const CodePoint* begin, const CodePoint* end) {
+    const Unicode& unicode = Unicode::instance();
+    std::uint64_t hash = 0;
+    for (; begin != end; ++begin) {
+        if (!(unicode.properties(*begin) & JOINER)) hash = (hash + unicode.lower(*begin) + 1) * HASH_BASE;
+    }
+    return mix(hash);
+}
+
+}  // namespace bloomery::text

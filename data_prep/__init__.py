@@ -1,0 +1,1 @@
+"""Raw text in, token index out."""

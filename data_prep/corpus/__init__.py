@@ -1,0 +1,1 @@
+"""Sources to shards, measures, verdicts and a mixture."""

@@ -1,0 +1,1 @@
+"""Counts to a trained tokenizer."""

@@ -1,0 +1,34 @@
+"""The compiled kernels under ``csrc/``; everything else about the package is in ``pyproject.toml``."""
+
+from pathlib import Path
+
+from pybind11.setup_helpers import Pybind11Extension
+from setuptools import setup
+
+# Same bytes on every machine: no -march=native, no -ffast-math, no contraction of a * b + c.
+FLAGS = ["-O3", "-std=c++17", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra"]
+SHARED_HEADERS = ["csrc/text/documents.hpp"]
+
+
+def files(folder: str, pattern: str) -> list[str]:
+    """Paths relative to this file, which is where setuptools runs it, in an order that no file system decides."""
+    return sorted(path.as_posix() for path in Path(folder).glob(pattern))
+
+
+def kernel(module: str, folder: str) -> Pybind11Extension:
+    """The extension ``module`` from all C++ files in ``folder``."""
+    return Pybind11Extension(
+        module,
+        files(folder, "*.cpp"),
+        depends=[*files(folder, "*.hpp"), *SHARED_HEADERS],
+        extra_compile_args=FLAGS,
+        extra_link_args=["-s"],
+    )
+
+
+setup(
+    ext_modules=[
+        kernel("data_prep.corpus._text", "csrc/text"),
+        kernel("data_prep.tokenizer._bpe", "csrc/bpe"),
+    ]
+)
