@@ -72,9 +72,10 @@ def test_term_saves_and_ends_and_the_same_command_goes_on(launcher, undisturbed)
 
 
 def test_time_limit_makes_a_chain_of_segments(launcher, undisturbed):
-    run = launcher("limited", segment={"minutes": 0.02}, **SHAPE)
+    run = launcher("limited", segment={"minutes": 0.001}, **SHAPE)
     first = run.segment(1)
     assert first["status"] == "time_limit"
+    assert first["iteration"] == 1, "a segment comes forward even when its time is too short"
     make_run(run.run, stage(**SHAPE))  # the limit is a key that may change between segments
     second = run.segment(2)
     assert second["status"] == "finished"
@@ -82,20 +83,31 @@ def test_time_limit_makes_a_chain_of_segments(launcher, undisturbed):
     assert run.losses() == undisturbed
 
 
-def test_damaged_checkpoint_is_passed_over(launcher, undisturbed):
-    run = launcher("damaged", segment={"minutes": 0.02}, **SHAPE)
-    first = run.segment(1)
-    newest = run.run / "train" / "checkpoints" / first["checkpoint"]
-    victim = next(newest.glob("layer_*"))
+def _damage(checkpoint) -> None:
+    victim = next(checkpoint.glob("layer_*"))
     data = bytearray(victim.read_bytes())
     data[len(data) // 2] ^= 1
     victim.write_bytes(bytes(data))
+
+
+def test_damaged_checkpoint_is_passed_over(launcher, undisturbed):
+    run = launcher("damaged", segment={"minutes": 0.001}, **SHAPE)
+    checkpoints = run.run / "train" / "checkpoints"
+    first, second = run.segment(1), run.segment(2)
+    _damage(checkpoints / second["checkpoint"])
     make_run(run.run, stage(**SHAPE))
-    process = run.start(2)
+    process = run.start(3)
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 0, talk
-    assert f"checkpoint {first['checkpoint']} is damaged and passed over" in talk
+    assert f"checkpoint {second['checkpoint']} is damaged and passed over" in talk
+    assert f"resuming after iteration {first['iteration']} " in talk
     assert run.losses() == undisturbed
+    for checkpoint in checkpoints.glob("step*"):
+        _damage(checkpoint)
+    process = run.start(4)
+    talk, _ = process.communicate(timeout=300)
+    assert process.returncode == 1
+    assert "every checkpoint is damaged" in talk.splitlines()[-1]
 
 
 def test_another_training_begins_anew_and_the_old_one_is_kept(launcher):

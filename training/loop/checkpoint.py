@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from bloomery.base.atomic import explained, fsync_folder, write_text
-from bloomery.base.errors import BloomeryError
+from bloomery.base.errors import BloomeryError, CheckFailedError
 from bloomery.base.progress import say
 from bloomery.config.training import CheckpointConfig
 from bloomery.contracts.checkpoint import (
@@ -85,8 +86,17 @@ def save(
     return name
 
 
+def _sync(folder: Path) -> None:
+    """Make every file of a checkpoint durable before its manifest says that it exists; DeepSpeed does not."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as handle:
+                os.fsync(handle.fileno())
+
+
 def _seal(trainer: Trainer, folder: Path, position: Position, identity: str, index: IndexManifest) -> None:
     parallel = trainer.mesh.parallel
+    _sync(folder)
     manifest = CheckpointManifest(
         identity=identity,
         config=trainer.stage.model_dump(mode="json"),
@@ -106,7 +116,12 @@ def _seal(trainer: Trainer, folder: Path, position: Position, identity: str, ind
 
 
 def newest_good(folder: Path, identity: str) -> tuple[Path, CheckpointManifest] | None:
-    """The newest checkpoint of this identity whose files match its manifest; damaged ones are named on stderr."""
+    """The newest checkpoint of this identity whose files match its manifest; damaged ones are named on stderr.
+
+    None when there is none yet. Raises CheckFailedError when all of them are damaged: a training that took weeks must
+    not begin again by itself.
+    """
+    damaged = []
     for candidate in step_folders(folder):
         try:
             manifest = read_checkpoint(candidate)
@@ -115,8 +130,15 @@ def newest_good(folder: Path, identity: str) -> tuple[Path, CheckpointManifest] 
             verify_checkpoint(candidate, manifest)
         except BloomeryError as error:
             say(f"checkpoint {candidate.name} is damaged and passed over: {error}")
+            damaged.append(candidate.name)
             continue
         return candidate, manifest
+    if damaged:
+        raise CheckFailedError(
+            f"every checkpoint is damaged ({', '.join(damaged)})",
+            where=str(folder),
+            expected="a good copy of one of them; or move the folder away to train from the beginning",
+        )
     return None
 
 

@@ -102,7 +102,9 @@ def _train(run: TrainingState, control: ControlPlane, first_iteration: int) -> S
     order, checkpoint = Order.GO, None
     while run.position.consumed_samples < training.train_samples:
         order = control.poll()
-        if order in (Order.STOP, Order.TIME_LIMIT):
+        # A segment does at least one iteration before its time is up: a chain of them always comes forward.
+        progressed = run.position.iteration >= first_iteration
+        if order is Order.STOP or (order is Order.TIME_LIMIT and progressed):
             break
         if order is Order.SAVE:
             run.save()
