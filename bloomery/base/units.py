@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
 _FACTORS = {
     "": 1,
@@ -34,7 +34,9 @@ def parse_bytes(value: int | str) -> int:
     return int(float(match.group(1)) * factor)
 
 
-Bytes = Annotated[int, BeforeValidator(parse_bytes)]
+SIZE_SCHEMA = {"type": ["integer", "string"], "pattern": r"^\s*\d+(\.\d+)?\s*([KkMmGgTt]?[Ii]?[Bb])?\s*$"}
+
+Bytes = Annotated[int, BeforeValidator(parse_bytes), WithJsonSchema(SIZE_SCHEMA, mode="validation")]
 """A size in bytes, written as a number or with a unit (kB, MB, GB, KiB, MiB, GiB)."""
 
 

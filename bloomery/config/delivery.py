@@ -30,8 +30,8 @@ class PublishConfig(Section):
     owner: str | None = None
     """Namespace on the Hub; null: the token's user."""
     model_repository: Name | None = None
-    """Repository of the model; null: `<run>`."""
+    """Repository of the model; null: the exported model's name."""
     logs_repository: Name | None = None
-    """Repository of the logs; null: `<run>-logs`."""
+    """Repository of the logs; null: `<model>-logs`."""
     private: bool = True
     """Make the repositories private."""

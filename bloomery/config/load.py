@@ -24,7 +24,9 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=deep)  # type: ignore[no-untyped-call]
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue  # `<<: *anchor` brings keys that the mapping may say anew
+            key = self.construct_object(key_node, deep=deep)
             if key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key!r} is written twice", key_node.start_mark
@@ -39,6 +41,11 @@ def load_config(path: Path) -> RunConfig:
     Raises:
         ConfigError: no such file, not YAML, or any key wrong (all of them in one message).
     """
+    return validate_config(read_yaml(path), where=str(path))
+
+
+def read_yaml(path: Path) -> Any:
+    """Parse a YAML file; raises ConfigError when it is missing, not YAML, or writes a key twice."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -46,10 +53,9 @@ def load_config(path: Path) -> RunConfig:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read ({error})", where=str(path)) from error
     try:
-        raw = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 (a SafeLoader)
+        return yaml.load(text, Loader=_UniqueKeyLoader)
     except yaml.YAMLError as error:
         raise ConfigError(f"not valid YAML: {error}", where=str(path)) from error
-    return validate_config(raw, where=str(path))
 
 
 def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
@@ -124,13 +130,14 @@ def _short(value: Any) -> str:
 
 
 def _nearest(location: tuple[int | str, ...]) -> str | None:
-    """The known key nearest to the last part of `location`, among its siblings, else anywhere."""
-    wrong = str(location[-1])
-    siblings = _known_keys(RunConfig, location[:-1])
-    found = difflib.get_close_matches(wrong, siblings, n=1, cutoff=0.5)
+    """The known key that was probably meant: the same name in another section, a sibling, or a like name anywhere."""
+    wrong, parent = str(location[-1]), ".".join(part for part in location[:-1] if isinstance(part, str))
+    everywhere = {path.rsplit(".", 1)[-1]: path for path in all_keys(RunConfig)}
+    if wrong in everywhere and everywhere[wrong].rpartition(".")[0] != parent:
+        return everywhere[wrong]
+    found = difflib.get_close_matches(wrong, _known_keys(RunConfig, location[:-1]), n=1, cutoff=0.5)
     if found:
         return _path_text((*location[:-1], found[0]))
-    everywhere = {path.rsplit(".", 1)[-1]: path for path in all_keys(RunConfig)}
     found = difflib.get_close_matches(wrong, list(everywhere), n=1, cutoff=0.75)
     return everywhere[found[0]] if found else None
 

@@ -23,7 +23,7 @@ class SourceBase(Section):
     priority: int = 0
     """Of two duplicates, the one from the source with the higher priority is kept."""
     max_bad_share: Share = 0.01
-    """The source stops with an error when a larger share of its rows is bad (after the first 1,000 rows or at its end)."""
+    """The source fails when a larger share of its rows is bad (after the first 1,000 rows, and at its end)."""
 
 
 class FileSource(SourceBase):

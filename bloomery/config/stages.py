@@ -29,6 +29,7 @@ from bloomery.config.section import Section
 from bloomery.config.sources import FileSource, Source
 from bloomery.config.tokens import TokenizerConfig
 from bloomery.config.training import TrainingConfig
+from bloomery.plan.batch import samples_to_read
 
 
 class IngestStage(Section):
@@ -113,7 +114,7 @@ class IndexStage(Section):
     sequence_length: int
     """Tokens in a sample."""
     train_samples: int
-    """Samples that training will read."""
+    """Samples that training will read: all of its last batch included."""
     validation_samples: int
     """Greatest number of samples in a validation set."""
     validation_share: float
@@ -189,12 +190,17 @@ def ingest_stage(config: RunConfig, source: Source, part: int, files: list[str] 
     return IngestStage(source=source, part=part, files=files, ingest=config.corpus.ingest)
 
 
+def _key_parameters(near: NearDedupConfig) -> NearDedupConfig:
+    """What the MinHash keys depend on: whether and how strictly they are used must not measure the corpus again."""
+    return NearDedupConfig(**near.model_dump(exclude={"enabled", "min_jaccard"}))
+
+
 def stage_sections(config: RunConfig) -> dict[str, Section]:
     """Every stage's part by the name of its file (`<name>.json`); ingest parts come from `ingest_stage`."""
     unspaced = sorted(code for code, profile in language_profiles().items() if profile.unspaced)
     training = config.training
     return {
-        "measure": MeasureStage(near=config.corpus.dedup.near, seed=config.seed, unspaced=unspaced),
+        "measure": MeasureStage(near=_key_parameters(config.corpus.dedup.near), seed=config.seed, unspaced=unspaced),
         "judge": JudgeStage(
             thresholds=_resolved_thresholds(config),
             accept={code: profile.accept for code, profile in language_profiles().items()},
@@ -212,7 +218,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
         "tokenizer": TokenizerStage(tokenizer=config.tokenizer),
         "index": IndexStage(
             sequence_length=config.model.sequence_length,
-            train_samples=training.train_samples,
+            train_samples=samples_to_read(training.batch, training.train_samples),
             validation_samples=training.validation.samples,
             validation_share=config.index.validation_share,
             seed=config.seed,

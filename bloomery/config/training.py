@@ -126,6 +126,9 @@ class TrainingConfig(Section):
     """Validation."""
     segment: SegmentConfig = SegmentConfig()
     """Segments."""
+    on_change: Literal["restart", "refuse"] = "restart"
+    """When model, data, layout or schedule differ from the checkpoints': `restart` moves the old training to
+    train/archive/ and begins anew; `refuse` stops with the differences (for long trainings)."""
     threads_per_rank: Positive = 1
     """CPU threads of each process (OMP_NUM_THREADS)."""
     peak_tflops: Annotated[float, Field(gt=0)] | None = None

@@ -1,4 +1,4 @@
-"""A checkpoint: DeepSpeed's folder and `manifest.json`, written last. Only what matches its manifest is ever unpickled."""
+"""A checkpoint: DeepSpeed's folder and `manifest.json`, written last. Only what matches its manifest is unpickled."""
 
 from __future__ import annotations
 
@@ -82,14 +82,23 @@ def read_checkpoint(folder: Path) -> CheckpointManifest:
         raise InputError(f"not a checkpoint manifest: {error}", where=str(folder / MANIFEST_NAME)) from error
 
 
+def verify_file(folder: Path, manifest: CheckpointManifest, name: str) -> Path:
+    """Compare one file's size and hash with the manifest; returns its path. Raises CheckFailedError if they differ."""
+    path = folder / name
+    entry = manifest.files.get(name)
+    if entry is None:
+        raise CheckFailedError("the manifest does not list this file", where=str(path))
+    if not path.is_file():
+        raise CheckFailedError("file is missing", where=str(path), expected="as the manifest lists it")
+    size = path.stat().st_size
+    if size != entry.bytes:
+        raise CheckFailedError(f"has {size} bytes", where=str(path), expected=f"{entry.bytes} bytes")
+    if sha256_file(path) != entry.sha256:
+        raise CheckFailedError("content differs from the manifest", where=str(path), expected=entry.sha256)
+    return path
+
+
 def verify_checkpoint(folder: Path, manifest: CheckpointManifest) -> None:
     """Compare every file's size and hash with the manifest. Raises CheckFailedError with the first that differs."""
-    for name, entry in manifest.files.items():
-        path = folder / name
-        if not path.is_file():
-            raise CheckFailedError("file is missing", where=str(path), expected="as the manifest lists it")
-        size = path.stat().st_size
-        if size != entry.bytes:
-            raise CheckFailedError(f"has {size} bytes", where=str(path), expected=f"{entry.bytes} bytes")
-        if sha256_file(path) != entry.sha256:
-            raise CheckFailedError("content differs from the manifest", where=str(path), expected=entry.sha256)
+    for name in manifest.files:
+        verify_file(folder, manifest, name)

@@ -60,28 +60,33 @@ class TokenFile:
     tokens: npt.NDArray[Any]
 
 
-def open_token_file(prefix: Path) -> TokenFile:
-    """Open `<prefix>.bin` and `<prefix>.idx` and check that they belong together.
+def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
+    """Open `<prefix>.bin` and `<prefix>.idx`, memory-mapped, and check that they belong together.
+
+    Args:
+        prefix: path without suffix.
+        check: read all of the `.idx` (20 bytes a document) and check it; otherwise only header and sizes, in constant
+            time, for readers of an index that was checked when it was built.
 
     Raises:
         InputError: missing, cut, foreign or inconsistent files, with what is wrong.
     """
     idx, binary = prefix.with_name(prefix.name + ".idx"), prefix.with_name(prefix.name + ".bin")
     try:
-        raw = idx.read_bytes()
-        bin_bytes = binary.stat().st_size
+        idx_bytes, bin_bytes = idx.stat().st_size, binary.stat().st_size
     except FileNotFoundError as error:
         raise InputError("no such file", where=str(error.filename)) from error
-    if len(raw) < _HEADER.size:
-        raise InputError(f"only {len(raw)} bytes", where=str(idx), expected="a Megatron .idx (header of 34 bytes)")
-    magic, version, code, sequences, bounds = _HEADER.unpack_from(raw)
+    if idx_bytes < _HEADER.size:
+        raise InputError(f"only {idx_bytes} bytes", where=str(idx), expected="a Megatron .idx (header of 34 bytes)")
+    raw: npt.NDArray[np.uint8] = np.memmap(idx, dtype=np.uint8, mode="r")
+    magic, version, code, sequences, bounds = _HEADER.unpack(raw[: _HEADER.size].tobytes())
     if magic != MAGIC or version != 1:
         raise InputError("not a Megatron .idx", where=str(idx), expected=f"magic {MAGIC!r}, version 1")
     if code not in DTYPE_CODES:
         raise InputError(f"token type code {code}", where=str(idx), expected=f"one of {sorted(DTYPE_CODES)}")
     expected = _HEADER.size + 12 * sequences + 8 * bounds
-    if len(raw) != expected:
-        raise InputError(f"has {len(raw)} bytes", where=str(idx), expected=f"{expected} for {sequences} sequences")
+    if idx_bytes != expected:
+        raise InputError(f"has {idx_bytes} bytes", where=str(idx), expected=f"{expected} for {sequences} sequences")
     dtype = DTYPE_CODES[code]
     position = _HEADER.size
     lengths = np.frombuffer(raw, dtype="<i4", count=sequences, offset=position)
@@ -89,18 +94,30 @@ def open_token_file(prefix: Path) -> TokenFile:
     offsets = np.frombuffer(raw, dtype="<i8", count=sequences, offset=position)
     position += 8 * sequences
     documents = np.frombuffer(raw, dtype="<i8", count=bounds, offset=position)
-    total = int(lengths.sum(dtype=np.int64))
-    if total * dtype.itemsize != bin_bytes:
-        raise InputError(f"has {bin_bytes} bytes", where=str(binary), expected=f"{total * dtype.itemsize}, by its .idx")
-    ends = np.cumsum(lengths.astype(np.int64)) * dtype.itemsize
-    if sequences and (offsets[0] != 0 or not np.array_equal(offsets[1:], ends[:-1])):
-        raise InputError("offsets do not follow from lengths", where=str(idx))
-    if bounds < 1 or documents[0] != 0 or documents[-1] != sequences or np.any(np.diff(documents) < 0):
-        raise InputError("document bounds are not monotone from 0 to the number of sequences", where=str(idx))
-    tokens: npt.NDArray[Any] = (
-        np.memmap(binary, dtype=dtype, mode="r") if bin_bytes else np.empty(0, dtype=dtype)
-    )
+    total_bytes = int(offsets[-1]) + int(lengths[-1]) * dtype.itemsize if sequences else 0
+    if total_bytes != bin_bytes:
+        raise InputError(f"has {bin_bytes} bytes", where=str(binary), expected=f"{total_bytes}, by its .idx")
+    if check:
+        _check_idx(idx, lengths, offsets, documents, dtype.itemsize)
+    tokens: npt.NDArray[Any] = np.memmap(binary, dtype=dtype, mode="r") if bin_bytes else np.empty(0, dtype=dtype)
     return TokenFile(prefix, dtype, lengths, offsets, documents, tokens)
+
+
+def _check_idx(
+    idx: Path,
+    lengths: npt.NDArray[np.int32],
+    offsets: npt.NDArray[np.int64],
+    documents: npt.NDArray[np.int64],
+    itemsize: int,
+) -> None:
+    """Lengths are not negative, offsets follow from them, document bounds are monotone. Raises InputError."""
+    if np.any(lengths < 0):
+        raise InputError("a negative sequence length", where=str(idx))
+    ends = np.cumsum(lengths.astype(np.int64)) * itemsize
+    if len(offsets) and (offsets[0] != 0 or not np.array_equal(offsets[1:], ends[:-1])):
+        raise InputError("offsets do not follow from lengths", where=str(idx))
+    if len(documents) < 1 or documents[0] != 0 or documents[-1] != len(lengths) or np.any(np.diff(documents) < 0):
+        raise InputError("document bounds are not monotone from 0 to the number of sequences", where=str(idx))
 
 
 class ArrayEntry(BaseModel):
@@ -131,9 +148,10 @@ class TokenFileEntry(BaseModel):
 class DatasetEntry(BaseModel):
     """One named set of samples (a language of the training or the validation part).
 
-    Arrays: `documents` int64 [entries, 2] (token file number, document number in it) in reading order, epochs
-    concatenated; `samples` int64 [samples + 1, 2] (position in `documents`, token offset in that document);
-    `shuffle` int64 [samples]. Sample i holds the sequence_length + 1 tokens from samples[shuffle[i]].
+    Arrays: `documents` int32 [entries, 2] (token file number, document number in it) in reading order, epochs
+    concatenated; `sample_starts` int64 [n + 1, 2] (position in `documents`, token offset in that document), n >=
+    samples; `shuffle` int64 [samples], numbers below n. Sample i holds the sequence_length + 1 tokens from
+    sample_starts[shuffle[i]]. (An int32 pair holds any corpus: documents are numbered within a file.)
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

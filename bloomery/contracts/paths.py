@@ -58,6 +58,11 @@ class RunPaths:
         return self.train / "segments"
 
     @property
+    def finished(self) -> Path:
+        """The last segment, once the training has finished."""
+        return self.train / "finished.json"
+
+    @property
     def logs(self) -> Path:
         """metrics.jsonl, main_log.txt, tensorboard/."""
         return self.train / "logs"

@@ -1,4 +1,4 @@
-"""Where the elements of a parameter live. Declared once, read by initialisation, gradient norm, checkpoint and merge."""
+"""Where the elements of a parameter live. Declared once; read by initialisation, gradient norm, checkpoint, merge."""
 
 from __future__ import annotations
 
@@ -67,7 +67,9 @@ class Parameter:
             return self.shape
         size = self.shape[dimension]
         if size % tensor_parallel:
-            raise ValueError(f"{self.name}: dimension {dimension} of {self.shape} is not divisible by {tensor_parallel}")
+            raise ValueError(
+                f"{self.name}: dimension {dimension} of {self.shape} is not divisible by {tensor_parallel}"
+            )
         return (*self.shape[:dimension], size // tensor_parallel, *self.shape[dimension + 1 :])
 
     def shard_slices(self, rank: int, tensor_parallel: int) -> tuple[slice, ...]:

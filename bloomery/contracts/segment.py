@@ -1,4 +1,4 @@
-"""segments/<n>.json: why a piece of training ended and where it stands. The workflow believes this file, not the scheduler."""
+"""segments/<n>.json: why a piece of training ended and where it stands. The workflow believes it, not the scheduler."""
 
 from __future__ import annotations
 

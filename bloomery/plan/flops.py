@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def iteration_flops(
-    model: ModelConfig, vocabulary_rows: int, batch_samples: int, *, recomputed: bool, sequence_length: int | None = None
+    model: ModelConfig,
+    vocabulary_rows: int,
+    batch_samples: int,
+    *,
+    recomputed: bool,
+    sequence_length: int | None = None,
 ) -> float:
     """Operations of one iteration over the whole machine; `recomputed` counts the second forward pass too."""
     hidden, layers = model.hidden_size, model.layers

@@ -1,7 +1,8 @@
 """Every parameter of the network, declared once and without torch (house decision 4).
 
-Pipeline layers of a GPT with L blocks: 0 embedding (tied with the head), 1 embedding LayerNorm (outside the tied module,
-because DeepSpeed treats all parameters of a tied module as replicas), 2 .. L+1 blocks, L+2 final LayerNorm, L+3 head.
+Pipeline layers of a GPT with L blocks: 0 embedding (tied with the head), 1 embedding LayerNorm (outside the tied
+module, because DeepSpeed treats all parameters of a tied module as replicas), 2 .. L+1 blocks, L+2 final LayerNorm,
+L+3 head.
 """
 
 from __future__ import annotations
@@ -54,9 +55,7 @@ def _linear(
     prefix = f"h.{block}.{module}"
     return [
         Parameter(f"{prefix}.weight", shape, placement, layer, f"{module}.weight", initializer, True),
-        Parameter(
-            f"{prefix}.bias", (shape[0],), bias_placement, layer, f"{module}.bias", Initializer.ZEROS, False
-        ),
+        Parameter(f"{prefix}.bias", (shape[0],), bias_placement, layer, f"{module}.bias", Initializer.ZEROS, False),
     ]
 
 

@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ import torch
 import torch.distributed as dist
 
 from bloomery.base.atomic import explained, fsync_folder, write_text
-from bloomery.base.errors import BloomeryError, CheckFailedError
+from bloomery.base.errors import BloomeryError, CheckFailedError, ResourceError
 from bloomery.base.progress import say
+from bloomery.base.units import format_bytes
 from bloomery.config.training import CheckpointConfig
 from bloomery.contracts.checkpoint import (
     MANIFEST_NAME,
@@ -33,9 +35,9 @@ from bloomery.contracts.checkpoint import (
     write_manifest,
 )
 from bloomery.contracts.index import IndexManifest
-from bloomery.plan.parameters import layer_count
+from bloomery.plan.parameters import layer_count, parameter_count
 from training.loop.engine import Trainer
-from training.loop.reference import save_reference
+from training.loop.reference import LENGTH, SAMPLES, save_reference
 
 LATEST = "latest"
 
@@ -69,8 +71,9 @@ def save(
         shutil.rmtree(folder / name, ignore_errors=True)
         with explained(work):
             work.mkdir(parents=True)
+        _require_space(trainer, work)
     dist.barrier()
-    with explained(work), contextlib.redirect_stdout(io.StringIO()):
+    with _disk_explained(trainer, work), contextlib.redirect_stdout(io.StringIO()):
         trainer.engine.save_checkpoint(str(work), tag=name, save_latest=False)
         save_reference(work / name / REFERENCE_NAME, trainer, tokens)
     dist.barrier()
@@ -84,6 +87,36 @@ def save(
         shutil.rmtree(work)
     dist.barrier()
     return name
+
+
+def _expected_bytes(trainer: Trainer) -> int:
+    """Size of a checkpoint: weights, and fp32 master weights with Adam's two moments (BLOOM: 14 bytes a parameter)."""
+    count = parameter_count(trainer.stage.model, trainer.vocabulary_rows)
+    reference = SAMPLES * LENGTH * trainer.vocabulary_rows * 4
+    return count * (trainer.dtype.itemsize + 12) + reference
+
+
+def _require_space(trainer: Trainer, work: Path) -> None:
+    """Refuse before the first byte when the checkpoint cannot fit. Raises ResourceError."""
+    needed, free = _expected_bytes(trainer), shutil.disk_usage(work).free
+    if free < needed:
+        shutil.rmtree(work, ignore_errors=True)
+        raise ResourceError(
+            f"the disk is full: a checkpoint needs {format_bytes(needed)}, {format_bytes(free)} are free",
+            where=str(work.parent),
+            expected="free space; the newest checkpoint there is whole, and the same command goes on from it",
+        )
+
+
+@contextlib.contextmanager
+def _disk_explained(trainer: Trainer, work: Path) -> Iterator[None]:
+    """Name a disk that fills up while DeepSpeed writes: torch hides the OSError in a RuntimeError."""
+    try:
+        with explained(work):
+            yield
+    except (RuntimeError, ResourceError):
+        _require_space(trainer, work)
+        raise
 
 
 def _sync(folder: Path) -> None:

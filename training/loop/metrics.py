@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from bloomery.base.atomic import explained
 from bloomery.base.progress import say
 from bloomery.contracts.logline import render, render_validation
 from bloomery.contracts.record import MetricsRecord, Record, ValidationRecord
@@ -45,9 +46,10 @@ class MetricsWriter:
         self._shown = 0.0
 
     def _line(self, handle: IO[str], text: str) -> None:
-        handle.write(text + "\n")
-        handle.flush()
-        os.fsync(handle.fileno())
+        with explained(Path(handle.name)):
+            handle.write(text + "\n")
+            handle.flush()
+            os.fsync(handle.fileno())
 
     def step(self, record: MetricsRecord) -> None:
         """One iteration."""

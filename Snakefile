@@ -1,0 +1,5 @@
+include: "workflow/Snakefile"
+
+
+# Snakemake forgets the default target of a file that was included.
+workflow.default_target = "all"

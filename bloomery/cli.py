@@ -1,0 +1,81 @@
+"""`bloomery VERB`: a table of verbs; a room is imported only when its verb is called, so that help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+from bloomery.base.errors import BloomeryError
+from bloomery.base.parent import follow_parent
+
+VERBS: dict[str, tuple[str, str]] = {
+    "doctor": ("bloomery.commands.doctor", "What this machine can do."),
+    "config": ("bloomery.commands.config", "Check, show and document configurations."),
+    "summary": ("bloomery.commands.summary", "What a run made: sizes, losses, parity, next command."),
+    "corpus": ("data_prep.corpus.cli", "Ingest, measure, judge, deduplicate, clean, mix."),
+    "tokenizer": ("data_prep.tokenizer.cli", "Count, train, report."),
+    "index": ("data_prep.index.cli", "Encode, build, verify."),
+    "report": ("data_prep.report.cli", "Pages about the corpus."),
+    "train": ("training.cli", "Train in segments."),
+    "export": ("export.cli", "Merge a checkpoint into a transformers model and prove it."),
+    "publish": ("export.publish_cli", "Push model and logs to a Hub or a folder."),
+    "monitor": ("monitoring.cli", "Plots of a training."),
+}
+"""Verb -> (module whose `app` is its Typer application, one line of help)."""
+
+
+class LazyVerbs(TyperGroup):
+    """A group whose members are stand-ins with a line of help until one of them is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Import the verb that is called, and only that one."""
+        name, stand_in, rest = super().resolve_command(ctx, args)
+        return name, stand_in if name is None else load_verb(name), rest
+
+
+def load_verb(verb: str) -> Any:
+    """The command of a verb: its module's application, or that application's only command when it bears the name."""
+    application: typer.Typer = import_module(VERBS[verb][0]).app
+    names = [getattr(command.callback, "__name__", "") for command in application.registered_commands]
+    command = get_command(application) if names == [verb] else get_group(application)
+    command.name = verb
+    return command
+
+
+def _stand_in() -> None:
+    """Hold a verb's place in the help."""
+
+
+app = typer.Typer(
+    cls=LazyVerbs,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Bloomery: raw multilingual text to a published transformers model, as one Snakemake workflow.",
+)
+for _verb, (_, _summary) in VERBS.items():
+    app.command(_verb, help=_summary)(_stand_in)
+
+
+def main() -> int:
+    """Run the command line; an error of ours is one readable message and its exit code."""
+    follow_parent()
+    try:
+        app()
+    except BloomeryError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

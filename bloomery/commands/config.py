@@ -1,0 +1,91 @@
+"""`bloomery config`: check and show a run's YAML; the reference and the schema of all keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Check, show and document configurations.")
+
+File = Annotated[Path, typer.Argument(help="A run's YAML, such as config/sample.yaml.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+@app.command()
+def check(file: File, as_json: Json = False) -> None:
+    """Validate a run's YAML, all problems at once (exit code 2), and say what the run will be."""
+    from dataclasses import asdict
+
+    from bloomery.base.atomic import dump_json
+    from bloomery.base.table import print_table
+    from bloomery.base.units import format_bytes
+    from bloomery.config import load_config
+    from bloomery.plan.overview import overview
+
+    config = load_config(file)
+    figures = overview(config)
+    if as_json:
+        print(dump_json({"name": config.name, **asdict(figures)}), end="")
+        return
+    parallel, batches = config.training.parallel, figures.batches
+    layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
+    growth = f"{batches[0]} to {batches[-1]}, in {len(batches)} sizes" if len(batches) > 1 else str(batches[0])
+    rows = [
+        ("run", f"{config.name}, below {config.root}/"),
+        ("sources", ", ".join(f"{source.name} ({source.kind})" for source in config.sources)),
+        ("parameters", f"{figures.parameters:,} with {figures.vocabulary_rows:,} vocabulary rows"),
+        ("processes", f"{figures.world_size} = {layout}"),
+        ("pipeline stages", " ".join(f"[{stage}]" for stage in figures.stages)),
+        ("iterations", f"{figures.iterations:,}, {figures.samples:,} samples, {figures.tokens:,} tokens"),
+        ("global batch", growth),
+        ("model FLOPs", f"{figures.model_flops:.3g}"),
+        ("checkpoint", format_bytes(figures.checkpoint_bytes)),
+    ]
+    print_table(("", ""), rows)
+
+
+@app.command()
+def show(
+    file: File,
+    deepspeed: Annotated[bool, typer.Option("--deepspeed", help="DeepSpeed's JSON, as it is generated.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Print a run's configuration with every default, as YAML."""
+    import yaml
+
+    from bloomery.base.atomic import dump_json
+    from bloomery.config import load_config
+
+    config = load_config(file)
+    if deepspeed:
+        from bloomery.plan.deepspeed_json import deepspeed_json
+
+        print(dump_json(deepspeed_json(config.training)), end="")
+        return
+    value = config.model_dump(mode="json")
+    print(dump_json(value) if as_json else yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a run's YAML."""
+    from bloomery.base.atomic import dump_json
+    from bloomery.config.reference import json_schema
+
+    print(dump_json(json_schema()), end="")
+
+
+@app.command()
+def reference(
+    output: Annotated[Path | None, typer.Option(help="Write the page here instead of printing it.")] = None,
+) -> None:
+    """The table of all keys (config/README.md)."""
+    from bloomery.base.atomic import write_if_changed
+    from bloomery.config.reference import reference_page
+
+    if output is None:
+        print(reference_page(), end="")
+    else:
+        write_if_changed(output, reference_page())

@@ -1,0 +1,99 @@
+"""`bloomery summary`: what a run made, and what to type next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from bloomery.commands.facts import Facts
+
+app = typer.Typer(help="What a run made.")
+
+_RULES_SHOWN = 6
+
+
+@app.command()
+def summary(
+    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Say what a run made so far: documents, tokens, losses, parity, a generated text, sizes, and the next command."""
+    from dataclasses import asdict
+
+    from bloomery.base.atomic import dump_json
+    from bloomery.base.errors import InputError
+    from bloomery.base.table import print_table
+    from bloomery.commands.facts import gather
+
+    if not run.is_dir():
+        raise InputError("no such folder", where=str(run), expected="the folder of a run, such as runs/sample")
+    facts = gather(run)
+    if as_json:
+        print(dump_json({**asdict(facts), "next": next_command(facts)}), end="")
+        return
+    print_table(("", ""), lines(facts), title=facts.run)
+
+
+def lines(facts: Facts) -> list[tuple[str, str]]:
+    """The summary, a line a fact."""
+    from bloomery.base.units import format_bytes, format_seconds
+
+    rows: list[tuple[str, str]] = []
+    if corpus := facts.corpus:
+        removed = [f"{count} {rule.replace('_', ' ')}" for rule, count in corpus.removed.items()]
+        more = f", and {len(removed) - _RULES_SHOWN} rules more" if len(removed) > _RULES_SHOWN else ""
+        rows += [
+            ("documents read", f"{corpus.documents_in:,} ({corpus.bad_rows:,} bad rows quarantined)"),
+            ("removed", f"{sum(corpus.removed.values()):,}: {', '.join(removed[:_RULES_SHOWN])}{more}"),
+            ("kept", f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)}"),
+        ]
+    if index := facts.index:
+        rows += [
+            ("tokenizer", f"{index.vocabulary_size:,} entries"),
+            (
+                "index",
+                f"{index.tokens:,} tokens, {index.train_samples:,} samples, {index.validation_sets} validation sets",
+            ),
+        ]
+    if training := facts.training:
+        done = (
+            f"{training.iteration:,} of {training.total_iterations:,} iterations, {training.consumed_tokens:,} tokens"
+        )
+        speed = f"{format_seconds(training.seconds)}, {training.tokens_per_second:,.0f} tokens/s"
+        rows += [
+            ("training", f"{done}, {speed}"),
+            ("loss", f"{training.first_loss:.3f} -> {training.last_loss:.3f}"),
+        ]
+        if training.first_validation is not None and training.last_validation is not None:
+            rows.append(("validation loss", f"{training.first_validation:.3f} -> {training.last_validation:.3f}"))
+    for model in facts.models:
+        verdict = "holds" if model.passed else "FAILS"
+        rows += [
+            ("model", f"{model.folder}: {model.parameters:,} parameters, {format_bytes(model.bytes)}"),
+            ("parity", f"{verdict}: logits differ by {model.max_difference:.2g} at most (limit {model.tolerance:g})"),
+            ("it writes", _one_line(f"{model.prompt} >>> {model.text}")),
+        ]
+    if facts.published:
+        where = facts.published.get("endpoint") or f"{facts.run}/published"
+        rows.append(("published", f"{facts.published['model']} and {facts.published['logs']} at {where}"))
+    if facts.seconds:
+        slowest = sorted(facts.seconds.items(), key=lambda item: -item[1])[:4]
+        rows.append(("jobs took", ", ".join(f"{rule} {format_seconds(value)}" for rule, value in slowest)))
+    rows.append(("next", next_command(facts)))
+    return rows
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def next_command(facts: Facts) -> str:
+    """What to type next."""
+    if not facts.models:
+        return "make run (the same command goes on where the run stands)"
+    if Path(facts.run).name == "sample":
+        return "make run CONFIG=config/udhr.yaml"
+    return f"snakemake --profile workflow/profiles/local --configfile CONFIG --report {facts.run}/report.zip"

@@ -1,0 +1,144 @@
+"""The reference of all keys, generated from the typed sections: config/README.md and the JSON schema for editors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bloomery.base.units import SIZE_SCHEMA, format_bytes
+from bloomery.config.run import RunConfig
+
+Schema = dict[str, Any]
+
+INTRODUCTION = """\
+# Configuration
+
+One YAML file is one run: `snakemake --profile workflow/profiles/local --configfile my.yaml`. Generated from the typed
+sections in `bloomery/config` by `bloomery config reference --output config/README.md`; a test keeps it so.
+
+- `bloomery config check my.yaml` says every problem at once, and what the run will be; `bloomery config show my.yaml`
+  prints it with all defaults; `bloomery config schema` is a JSON schema for editors.
+- Unknown keys are errors. `${NAME}` in a value is replaced by that environment variable.
+- Sizes are numbers of bytes or have a unit: `64KiB`, `2 GB`.
+- A stage runs again when its own part changed, and so does what depends on it: nothing else
+  (`runs/<name>/config/` holds each stage's part).
+
+Shipped: `sample.yaml` (the embedded sample, the default), `udhr.yaml` (the Universal Declaration of Human Rights in 41
+languages), `folder.yaml` (a folder of `*.jsonl.zst` that `BLOOMERY_CORPUS` names), `wikipedia.yaml` (a dataset of the
+Hub). Thresholds per language: `languages/<code>.toml`.
+"""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of the configuration."""
+
+    path: str
+    kind: str
+    default: str
+    what: str
+
+
+def json_schema() -> Schema:
+    """JSON schema of a run's YAML."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **RunConfig.model_json_schema()}
+
+
+def sections() -> list[tuple[str, str, list[Key]]]:
+    """(title, what it is, keys) of every section, in the order of the YAML."""
+    schema = json_schema()
+    definitions: Schema = schema["$defs"]
+    plain: list[Key] = []
+    found: list[tuple[str, str, list[Key]]] = [("The run", "Keys at the top.", plain)]
+    for name, value in schema["properties"].items():
+        if name == "sources":
+            found += _source_sections(value["items"]["discriminator"]["mapping"], definitions)
+        elif (section := _section_of(value, definitions)) is not None:
+            found.append((f"`{name}`", section["description"], list(_keys(section, definitions, f"{name}."))))
+        else:
+            plain.append(_key(name, value, schema, definitions, name))
+    return found
+
+
+def _source_sections(kinds: dict[str, str], definitions: Schema) -> list[tuple[str, str, list[Key]]]:
+    """The keys that every kind of source has, once; then each kind with its own."""
+    sources = {kind: definitions[reference.rsplit("/", 1)[-1]] for kind, reference in kinds.items()}
+    keys = {kind: list(_keys(source, definitions, "sources[].")) for kind, source in sources.items()}
+    shared = [key for key in next(iter(keys.values())) if all(key in others for others in keys.values())]
+    found = [("`sources[]`", "A list; what every source may state, whatever its kind.", shared)]
+    for kind, source in sources.items():
+        own = [key for key in keys[kind] if key not in shared]
+        own.sort(key=lambda key: key.path != "sources[].kind")
+        found.append((f"`sources[]` of kind `{kind}`", source["description"], own))
+    return found
+
+
+def reference_page() -> str:
+    """config/README.md."""
+    lines = [INTRODUCTION]
+    for title, what, keys in sections():
+        lines += [f"## {title}", "", what, "", "| key | type | default | what |", "|---|---|---|---|"]
+        lines += [f"| `{key.path}` | {key.kind} | {key.default} | {_cell(key.what)} |" for key in keys]
+        lines.append("")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _keys(section: Schema, definitions: Schema, prefix: str) -> Iterator[Key]:
+    for name, value in section["properties"].items():
+        path = f"{prefix}{name}"
+        inner = _section_of(value, definitions)
+        per_language = _section_of(value.get("additionalProperties") or {}, definitions)
+        optional = any(choice.get("type") == "null" for choice in value.get("anyOf", []))
+        if inner is None or optional:
+            yield _key(name, value, section, definitions, path)
+        if inner is not None:
+            yield from _keys(inner, definitions, f"{path}.")
+        elif per_language is not None:
+            yield from _keys(per_language, definitions, f"{path}.<language>.")
+
+
+def _section_of(value: Schema, definitions: Schema) -> Schema | None:
+    """The section that a key holds (also when it may be null), or None for a plain value."""
+    for choice in (value, *value.get("anyOf", [])):
+        if "$ref" in choice:
+            section: Schema = definitions[choice["$ref"].rsplit("/", 1)[-1]]
+            return section
+    return None
+
+
+def _key(name: str, value: Schema, section: Schema, definitions: Schema, path: str) -> Key:
+    required = name in section.get("required", [])
+    return Key(path, _kind(value, definitions), "required" if required else _default(value), value["description"])
+
+
+def _kind(value: Schema, definitions: Schema) -> str:
+    """A key's type in words."""
+    if "anyOf" in value:
+        return " or ".join(_kind(choice, definitions) for choice in value["anyOf"])
+    if "$ref" in value:
+        return "section"
+    if "enum" in value or "const" in value:
+        return ", ".join(f"`{choice}`" for choice in value.get("enum", [value.get("const")]))
+    if value.get("type") == SIZE_SCHEMA["type"]:
+        return "size"
+    if value["type"] == "array":
+        return f"list of {_kind(value['items'], definitions)}"
+    if value["type"] == "object":
+        return f"map to {_kind(value['additionalProperties'], definitions)}"
+    words = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
+    limits = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+    bounds = [f"{sign} {value[limit]:g}" for limit, sign in limits.items() if limit in value]
+    return " ".join([words[value["type"]], ", ".join(bounds)]).strip()
+
+
+def _default(value: Schema) -> str:
+    default = value.get("default")
+    if value.get("type") == SIZE_SCHEMA["type"] and isinstance(default, int):
+        return f"`{format_bytes(default)}`"
+    return f"`{json.dumps(default, ensure_ascii=False)}`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

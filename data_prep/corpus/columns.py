@@ -1,0 +1,35 @@
+"""Arrow columns as the compiled kernel takes them: one buffer and offsets, without a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def text_buffers(texts: pa.LargeStringArray) -> tuple[Any, npt.NDArray[np.int64]]:
+    """(data, offsets int64 [n + 1]) of a text column without nulls: text i is data[offsets[i]:offsets[i + 1]]."""
+    _, offsets, data = texts.buffers()
+    if len(texts) == 0:
+        return b"", np.zeros(1, np.int64)
+    bounds = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    return (data if data is not None else b""), bounds
+
+
+def flags_of(languages: pa.Array, codes: list[str]) -> npt.NDArray[np.uint8]:
+    """uint8 [n]: 1 where the language is one of `codes`."""
+    member = pc.is_in(languages, value_set=pa.array(codes, pa.string()))
+    return np.asarray(member.to_numpy(zero_copy_only=False)).astype(np.uint8)
+
+
+def fixed_bytes(column: pa.ChunkedArray, width: int) -> npt.NDArray[np.uint8]:
+    """uint8 [n, width] of a column of fixed-size binary without nulls."""
+    chunks = [
+        np.frombuffer(chunk.buffers()[1], np.uint8)[chunk.offset * width : (chunk.offset + len(chunk)) * width]
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    return np.concatenate(chunks or [np.empty(0, np.uint8)]).reshape(-1, width)

@@ -1,0 +1,217 @@
+"""Ingest: one part of a source becomes a shard of documents; what cannot become one is quarantined with its reason.
+
+Memory is that of the part's text, at most a few times `ingest.shard_bytes`; every row passes through arrow builders,
+never through a list of the whole part.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bloomery.base.atomic import atomic_path
+from bloomery.base.digest import digest_file, digest_json, document_id
+from bloomery.base.errors import InputError
+from bloomery.base.progress import Progress
+from bloomery.config.stages import IngestStage
+from bloomery.contracts.shard import DOCUMENT_SCHEMA, write_table
+from data_prep.corpus.rows import BadRow, Row
+from data_prep.corpus.sources import read_source
+
+_FLUSH_ROWS = 4096
+_FLUSH_BYTES = 32 << 20
+_CHECK_AFTER_ROWS = 1000
+_KEYED_SCHEMA = DOCUMENT_SCHEMA.append(pa.field("key", pa.string()))
+
+
+class _Rows:
+    """Columns of the rows so far, as arrow batches."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._batches: list[pa.RecordBatch] = []
+        self._clear()
+
+    def _clear(self) -> None:
+        self._columns: dict[str, list[str]] = {name: [] for name in ("id", "language", "text", "meta", "key")}
+        self._bytes = 0
+
+    def add(self, row: Row) -> int:
+        """Add a row; returns the bytes of its text."""
+        text_bytes = len(row.text.encode("utf-8"))
+        values = (document_id(self._source, row.key), row.language, row.text, _meta(row), row.key)
+        for column, value in zip(self._columns.values(), values, strict=True):
+            column.append(value)
+        self._bytes += text_bytes
+        if len(self._columns["id"]) >= _FLUSH_ROWS or self._bytes >= _FLUSH_BYTES:
+            self._flush()
+        return text_bytes
+
+    def _flush(self) -> None:
+        columns = self._columns | {"source": [self._source] * len(self._columns["id"])}
+        self._batches.append(pa.record_batch([columns[name] for name in _KEYED_SCHEMA.names], schema=_KEYED_SCHEMA))
+        self._clear()
+
+    def finish(self) -> pa.Table:
+        """All rows sorted by id, ids made unique."""
+        self._flush()
+        table = pa.Table.from_batches(self._batches, schema=_KEYED_SCHEMA)
+        self._batches = []
+        return _sorted_with_unique_ids(table, self._source)
+
+
+def _meta(row: Row) -> str:
+    """The row's key, from which its id was made, and what else the source said, as JSON."""
+    value = {"key": row.key} | ({"fields": row.meta} if row.meta else {})
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(value), ensure_ascii=False, default=str, allow_nan=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(_finite(value), ensure_ascii=True, default=str)
+    return text
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for NaN and infinities, which JSON lacks."""
+    if isinstance(value, dict):
+        return {str(name): _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _sorted_with_unique_ids(table: pa.Table, source: str) -> pa.Table:
+    """Sort by id; the second row with a key gets the id of `key#2`, the third of `key#3`, in the source's order."""
+    while True:
+        # arrow's sort is stable, so rows of one id stay in the source's order.
+        table = table.take(pc.sort_indices(table, sort_keys=[("id", "ascending")])).combine_chunks()
+        ids = table["id"]
+        if table.num_rows < 2:
+            return table.drop_columns(["key"])
+        again = np.asarray(pc.equal(ids[1:], ids[:-1]).combine_chunks().to_numpy(zero_copy_only=False))
+        if not again.any():
+            return table.drop_columns(["key"])
+        renamed_ids, renamed_keys = ids.to_pylist(), table["key"].to_pylist()
+        occurrence = 1
+        for row, repeats in enumerate(again.tolist(), start=1):
+            occurrence = occurrence + 1 if repeats else 1
+            if repeats:
+                renamed_keys[row] = f"{renamed_keys[row]}#{occurrence}"
+                renamed_ids[row] = document_id(source, renamed_keys[row])
+        columns = {name: table[name] for name in table.column_names}
+        table = pa.table(columns | {"id": renamed_ids, "key": renamed_keys}, schema=table.schema)
+
+
+class _Tally:
+    """What was read, for the manifest and for the limit on bad rows."""
+
+    def __init__(self, stage: IngestStage) -> None:
+        self._limit = stage.source.max_bad_share
+        self.reasons: Counter[str] = Counter()
+        self.documents: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+        self.first_bad: BadRow | None = None
+
+    @property
+    def bad(self) -> int:
+        """Bad rows so far."""
+        return self.reasons.total()
+
+    @property
+    def rows(self) -> int:
+        """Rows so far, good and bad."""
+        return self.bad + self.documents.total()
+
+    def add_bad(self, row: BadRow) -> None:
+        """Count a bad row."""
+        self.reasons[row.reason] += 1
+        self.first_bad = self.first_bad or row
+
+    def fault(self, *, ended: bool) -> str | None:
+        """Why the source must stop, or None."""
+        if not ended and self.rows < _CHECK_AFTER_ROWS:
+            return None
+        bad = self.first_bad
+        first = f"; the first: {bad.file}, line {bad.line}: {bad.reason} {bad.detail}".rstrip() if bad else ""
+        if ended and not self.documents:
+            return f"no good row among {self.rows}{first}"
+        if self.bad > self._limit * self.rows:
+            share = f"{100 * self.bad / self.rows:.2f} %"
+            return f"{self.bad} of {self.rows} rows are bad ({share}, max_bad_share {100 * self._limit:.2f} %){first}"
+        return None
+
+    def counts(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {
+            "documents": self.documents.total(),
+            "bytes": self.bytes.total(),
+            "languages": {
+                language: {"documents": count, "bytes": self.bytes[language]}
+                for language, count in sorted(self.documents.items())
+            },
+            "bad_rows": self.bad,
+            "bad_reasons": dict(sorted(self.reasons.items())),
+        }
+
+
+def ingest(stage: IngestStage, output: Path, quarantine: Path) -> dict[str, Any]:
+    """Read one part of a source into the shard `output`, bad rows into `quarantine` (JSON Lines); returns the manifest.
+
+    Raises:
+        InputError: the source cannot be read, has no good row, or more bad rows than `source.max_bad_share` allows. In
+            these last two cases the bad rows stay in `<quarantine>.failed.jsonl`: a workflow deletes the declared
+            outputs of a job that fails, and a person needs them then most.
+    """
+    rows, tally = _Rows(stage.source.name), _Tally(stage)
+    failed = quarantine.with_suffix(".failed.jsonl")
+    with atomic_path(quarantine) as temporary, temporary.open("w", encoding="utf-8") as log:
+        fault = _read(stage, rows, tally, log)
+    if not fault:
+        failed.unlink(missing_ok=True)
+    else:
+        quarantine.replace(failed)
+        raise InputError(
+            fault,
+            where=f"sources[{stage.source.name}], part {stage.part}",
+            expected=f"a source with fewer bad rows, or a higher max_bad_share; the bad rows are listed in {failed}",
+        )
+    table = rows.finish()
+    parameters = digest_json(stage.model_dump(mode="json", exclude={"files"}))
+    return write_table(
+        output, table, kind="documents", inputs=_inputs(stage), parameters=parameters, counts=tally.counts()
+    )
+
+
+def _read(stage: IngestStage, rows: _Rows, tally: _Tally, log: IO[str]) -> str | None:
+    with Progress(f"ingest {stage.source.name}/{stage.part:05d}", None) as bar:
+        for item in read_source(stage):
+            if isinstance(item, Row):
+                tally.bytes[item.language] += rows.add(item)
+                tally.documents[item.language] += 1
+                bar.advance()
+                continue
+            tally.add_bad(item)
+            log.write(json.dumps(asdict(item), ensure_ascii=False) + "\n")
+            if fault := tally.fault(ended=False):
+                return fault
+    return tally.fault(ended=True)
+
+
+def _inputs(stage: IngestStage) -> dict[str, str]:
+    """Digest per file, named relative to the files' common folder, so that the same data elsewhere give equal bytes."""
+    if not stage.files:
+        return {stage.source.kind: digest_json(stage.source.model_dump(mode="json"))}
+    folder = os.path.commonpath([str(Path(name).absolute().parent) for name in stage.files])
+    return {os.path.relpath(Path(name).absolute(), folder): digest_file(Path(name)) for name in stage.files}

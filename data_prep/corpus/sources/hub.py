@@ -1,0 +1,63 @@
+"""A dataset of a Hub, or a local folder that `datasets` loads, streamed row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bloomery.base.errors import BloomeryError, InputError, TryAgainError
+from bloomery.config.sources import HubSource
+from data_prep.corpus.rows import Fields, Item, row_from_fields
+
+
+def read_hub(source: HubSource, max_bytes: int) -> Iterator[Item]:
+    """Rows of the dataset; the key is the `id_field`, else the split and the row's number from 1.
+
+    Raises:
+        InputError: no such dataset, configuration, split or revision, or a row that `datasets` cannot decode.
+        TryAgainError: the endpoint does not answer.
+    """
+    fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
+    rows = iter(_open(source))
+    line = 0
+    while source.max_documents is None or line < source.max_documents:
+        try:
+            values = next(rows)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise _explained(source, error, f"row {line + 1}") from error
+        line += 1
+        yield row_from_fields(values, fields, source.split, line)
+
+
+def _open(source: HubSource) -> Any:
+    import datasets
+
+    try:
+        if (Path(source.dataset) / "dataset_dict.json").is_file():
+            return datasets.load_from_disk(source.dataset)[source.split].to_iterable_dataset()
+        if (Path(source.dataset) / "state.json").is_file():
+            return datasets.load_from_disk(source.dataset).to_iterable_dataset()
+        return datasets.load_dataset(
+            source.dataset,
+            source.config_name,
+            split=source.split,
+            revision=source.revision,
+            streaming=True,
+        )
+    except Exception as error:
+        raise _explained(source, error, f"split {source.split!r}") from error
+
+
+def _explained(source: HubSource, error: Exception, what: str) -> BloomeryError:
+    """`datasets` raises errors of a dozen libraries: those of the network are worth another try, the rest is not."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    network = names & {"ConnectionError", "Timeout", "TimeoutError", "TransportError", "NetworkError"}
+    kind = TryAgainError if network else InputError
+    return kind(
+        f"{what} cannot be read: {type(error).__name__}: {str(error)[:300]}",
+        where=f"sources[{source.name}].dataset {source.dataset!r}",
+        expected="a dataset (owner/name, or a local folder) with this configuration, split and revision",
+    )

@@ -1,0 +1,44 @@
+"""JSON Lines: one object a line; plain, `.gz` or `.zst`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from bloomery.config.sources import JsonlSource
+from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, row_from_fields
+from data_prep.corpus.sources.lines import decode_line, read_lines
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def read_jsonl(source: JsonlSource, files: list[str], max_bytes: int) -> Iterator[Item]:
+    """Rows of JSON Lines files; blank lines are passed over."""
+    fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
+    for path in files:
+        name = Path(path).name
+        for entry in read_lines(path, max_bytes):
+            if isinstance(entry, BadRow):
+                yield entry
+                continue
+            line, data = entry
+            if not data or data.isspace():
+                continue
+            yield _parse(data, fields, name, line)
+
+
+def _parse(data: bytes, fields: Fields, file: str, line: int) -> Item:
+    text = decode_line(data, file, line)
+    if isinstance(text, BadRow):
+        return text
+    try:
+        value: Any = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        return BadRow(file, line, "invalid JSON", str(error), excerpt_of(text))
+    if not isinstance(value, dict):
+        return BadRow(file, line, "not an object", f"a {type(value).__name__}", excerpt_of(text))
+    return row_from_fields(value, fields, file, line)

@@ -1,0 +1,69 @@
+"""Parquet files with a text column, streamed in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bloomery.base.errors import InputError
+from bloomery.config.sources import ParquetSource
+from data_prep.corpus.rows import BadRow, Fields, Item, row_from_fields
+
+_BATCH_ROWS = 512
+
+
+def read_parquet(source: ParquetSource, files: list[str], max_bytes: int) -> Iterator[Item]:
+    """Rows of Parquet files; row numbers count from 1. A damaged file is one bad row after the rows read from it.
+
+    Raises:
+        InputError: a file without the text column (a mistake in the configuration, not in the data).
+    """
+    fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
+    for path in files:
+        name, line = Path(path).name, 0
+        if Path(path).stat().st_size == 0:
+            yield BadRow(name, None, "empty file")
+            continue
+        try:
+            with pq.ParquetFile(path) as file:
+                _require(file.schema_arrow.names, fields, path)
+                for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                    for values in _rows(batch):
+                        line += 1
+                        if isinstance(values, str):
+                            yield BadRow(name, line, "invalid UTF-8", values)
+                        else:
+                            yield row_from_fields(values, fields, name, line)
+        except (pa.ArrowException, OSError) as error:
+            yield BadRow(name, line + 1, "damaged file", f"{error}; the rows before are kept")
+            continue
+        if line == 0:
+            yield BadRow(name, None, "empty file")
+
+
+def _require(columns: list[str], fields: Fields, path: str) -> None:
+    for role, column in (
+        ("text_field", fields.text),
+        ("language_field", fields.language),
+        ("id_field", fields.identity),
+    ):
+        if column is not None and column not in columns:
+            raise InputError(f"has no column {column!r} ({role})", where=path, expected=f"one of {', '.join(columns)}")
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
+    """Rows as dictionaries; a message instead of a row whose bytes are not UTF-8."""
+    try:
+        yield from batch.to_pylist()
+        return
+    except UnicodeDecodeError:
+        pass
+    for number in range(batch.num_rows):
+        try:
+            yield batch.slice(number, 1).to_pylist()[0]
+        except UnicodeDecodeError as error:
+            yield f"{error.reason} at byte {error.start}"

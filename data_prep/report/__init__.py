@@ -1,0 +1,1 @@
+"""Pages for people about what data preparation did."""

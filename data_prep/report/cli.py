@@ -1,0 +1,47 @@
+"""`bloomery report VERB`: pages about the corpus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bloomery.base.progress import say
+
+app = typer.Typer(no_args_is_help=True, help="Pages about the corpus.")
+
+
+@app.callback()
+def _group() -> None:
+    """Keep `corpus` a verb of its own while it is the only one."""
+
+
+@app.command("corpus")
+def corpus_verb(
+    corpus: Annotated[Path, typer.Option("--corpus", help="Folder of the run's corpus.")],
+    parts: Annotated[Path, typer.Option("--parts", help="JSON list of the corpus' parts (`source/00000`).")],
+    config: Annotated[Path, typer.Option("--config", help="The judge stage's part of the configuration (JSON).")],
+    output_json: Annotated[Path, typer.Option("--output-json", help="The report as data.")],
+    output_html: Annotated[Path, typer.Option("--output-html", help="The report as a page.")],
+) -> None:
+    """Say what was removed and why, per language, source and rule."""
+    from bloomery.base.atomic import write_json, write_text
+    from bloomery.config.stages import JudgeStage, read_stage
+    from data_prep.corpus.catalogue import Catalogue
+    from data_prep.report.examples import bad_row_examples, rule_examples
+    from data_prep.report.gather import gather
+    from data_prep.report.page import render
+
+    catalogue = Catalogue(corpus, parts)
+    report = gather(corpus, catalogue.parts, read_stage(config, JudgeStage))
+    for rule, examples in rule_examples(catalogue).items():
+        report["rules"][rule]["examples"] = examples
+    report["bad_rows"]["examples"] = bad_row_examples(corpus, catalogue.parts)
+    write_text(output_html, render(report))
+    write_json(output_json, report)
+    totals = report["totals"]
+    say(
+        f"{totals['kept']['documents']} of {totals['ingested']['documents']} documents kept, "
+        f"{len(report['languages'])} languages: {output_html}"
+    )

@@ -1,0 +1,113 @@
+"""What happened to the corpus, from the manifests of its shards: numbers without reading a text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bloomery.base.atomic import read_json
+from bloomery.config.languages import language_profiles, profile_of
+from bloomery.config.stages import JudgeStage
+from bloomery.contracts.shard import read_manifest
+from data_prep.corpus.clean import DUPLICATE_KINDS
+from data_prep.corpus.judge import RULES
+
+ALL_RULES = (*RULES, *DUPLICATE_KINDS.values())
+"""Everything that removes a document, in the order of the stages."""
+
+
+class _Funnel:
+    """Documents and bytes of one language, one source or all: in, removed per rule, out."""
+
+    def __init__(self) -> None:
+        self.ingested: Counter[str] = Counter(documents=0, bytes=0)
+        self.kept: Counter[str] = Counter(documents=0, bytes=0)
+        self.removed: dict[str, Counter[str]] = {}
+        self.redactions: Counter[str] = Counter()
+        self.redacted_documents = 0
+        self.trusted_disagreements = 0
+
+    def add(self, cleaned: dict[str, Any], judged: dict[str, Any]) -> None:
+        """Add one language of one part, from the manifests of clean and judge."""
+        self.ingested.update(cleaned["in"])
+        self.kept.update(cleaned["out"])
+        for rule, size in cleaned["removed"].items():
+            self.removed.setdefault(rule, Counter()).update(size)
+        self.redactions.update(cleaned["redacted"])
+        self.redacted_documents += cleaned["redacted_documents"]
+        self.trusted_disagreements += judged["trusted_disagreements"]
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON; rules in the order of the stages."""
+        return {
+            "ingested": dict(self.ingested),
+            "removed": {rule: dict(self.removed[rule]) for rule in ALL_RULES if rule in self.removed},
+            "kept": dict(self.kept),
+            "redactions": dict(sorted(self.redactions.items())),
+            "redacted_documents": self.redacted_documents,
+            "trusted_disagreements": self.trusted_disagreements,
+        }
+
+
+def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
+    """The report without its examples: totals, languages, sources, rules, duplicates, mixture.
+
+    Raises:
+        InputError: a manifest is missing.
+    """
+    total = _Funnel()
+    languages: dict[str, _Funnel] = {}
+    sources: dict[str, _Funnel] = {}
+    bad: dict[str, Counter[str]] = {}
+    failing: Counter[str] = Counter()
+    for part in parts:
+        source = part.split("/")[0]
+        judged = read_manifest(corpus / "verdicts" / f"{part}.parquet")["counts"]["languages"]
+        cleaned = read_manifest(corpus / "clean" / f"{part}.parquet")["counts"]["languages"]
+        ingested = read_manifest(corpus / "raw" / f"{part}.parquet")["counts"]
+        bad.setdefault(source, Counter()).update(ingested["bad_reasons"])
+        sources.setdefault(source, _Funnel())
+        for language, entry in cleaned.items():
+            failing.update(judged[language]["failing"])
+            for funnel in (total, sources[source], languages.setdefault(language, _Funnel())):
+                funnel.add(entry, judged[language])
+    mixture = corpus / "mixture.json"
+    duplicates = read_manifest(corpus / "duplicates" / "duplicates.parquet")["counts"]
+    known = language_profiles()
+    reasons: Counter[str] = sum(bad.values(), Counter())
+    return {
+        "totals": total.plain() | {"bad_rows": reasons.total()},
+        "languages": {
+            code: {"name": profile_of(code).name if code in known else code} | languages[code].plain()
+            for code in sorted(languages)
+        },
+        "sources": {
+            name: funnel.plain() | {"bad_rows": bad[name].total(), "bad_reasons": dict(sorted(bad[name].items()))}
+            for name, funnel in sources.items()
+        },
+        "rules": {
+            rule: {
+                "documents": total.removed[rule]["documents"],
+                "bytes": total.removed[rule]["bytes"],
+                # A document counts for its first failing rule; this also counts it for the others.
+                "failing_documents": failing.get(rule, total.removed[rule]["documents"]),
+                "limits": _limits(stage, rule, sorted(languages)),
+            }
+            for rule in ALL_RULES
+            if rule in total.removed
+        },
+        "bad_rows": {"count": reasons.total(), "reasons": dict(sorted(reasons.items()))},
+        "duplicates": {name: duplicates[name] for name in ("exact", "near", "compared")},
+        "mixture": read_json(mixture) if mixture.exists() else None,
+    }
+
+
+def _limits(stage: JudgeStage, rule: str, languages: list[str]) -> dict[str, float]:
+    """The rule's limit per language of the corpus, where it has one."""
+    limits = {}
+    for code in languages:
+        limit = getattr(stage.thresholds.get(code) or stage.thresholds["default"], rule, None)
+        if limit is not None:
+            limits[code] = limit
+    return limits

@@ -1,0 +1,87 @@
+"""The `.bin/.idx` format against its description, and what opening refuses."""
+
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomery.base.errors import InputError
+from bloomery.contracts.index import open_token_file, token_dtype, write_idx
+
+
+def write_pair(folder, lengths, dtype="<u2"):
+    total = sum(lengths)
+    np.arange(total).astype(dtype).tofile(folder / "x.bin")
+    write_idx(folder / "x.idx", np.array(lengths, np.int32), np.dtype(dtype))
+    return folder / "x"
+
+
+@pytest.mark.parametrize(("size", "dtype"), [(65_499, "<u2"), (65_500, "<i4"), (250_680, "<i4"), (260, "<u2")])
+def test_token_type_follows_megatrons_rule(size, dtype):
+    assert token_dtype(size) == np.dtype(dtype)
+
+
+@pytest.mark.parametrize(("dtype", "code"), [("<u2", 8), ("<i4", 4)])
+def test_idx_bytes_are_the_described_ones(tmp_path, dtype, code):
+    write_pair(tmp_path, [3, 1, 2], dtype)
+    width = np.dtype(dtype).itemsize
+    assert (tmp_path / "x.idx").read_bytes() == (
+        b"MMIDIDX\0\0"
+        + struct.pack("<QBQQ", 1, code, 3, 4)
+        + struct.pack("<3i", 3, 1, 2)
+        + struct.pack("<3q", 0, 3 * width, 4 * width)
+        + struct.pack("<4q", 0, 1, 2, 3)
+    )
+
+
+@given(lengths=st.lists(st.integers(0, 9), max_size=20), dtype=st.sampled_from(["<u2", "<i4"]), check=st.booleans())
+def test_what_is_written_is_read(tmp_path_factory, lengths, dtype, check):
+    file = open_token_file(write_pair(tmp_path_factory.mktemp("x"), lengths, dtype), check=check)
+    assert file.dtype == np.dtype(dtype)
+    assert file.lengths.tolist() == lengths
+    assert file.documents.tolist() == list(range(len(lengths) + 1))
+    assert file.tokens.tolist() == list(range(sum(lengths)))
+
+
+def test_offsets_go_beyond_32_bits(tmp_path):
+    with (tmp_path / "x.bin").open("wb") as handle:
+        handle.truncate(3 * (2**31 - 1) * 4)  # sparse: takes no disk
+    write_idx(tmp_path / "x.idx", np.full(3, 2**31 - 1, np.int32), np.dtype("<i4"))
+    assert open_token_file(tmp_path / "x").offsets[-1] == 2 * (2**31 - 1) * 4
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "what"),
+    [
+        (0, b"TNTIDX\0\0\0", "not a Megatron"),
+        (9, b"\2", "not a Megatron"),
+        (17, b"\6", "token type code 6"),
+        (18, b"\4", "bytes"),
+        (34, b"\xff\xff\xff\xff", "negative"),
+        (34 + 12, b"\1", "offsets do not follow"),
+        (34 + 36, b"\1", "document bounds"),
+        (34 + 36 + 8, b"\3", "document bounds"),
+    ],
+)
+def test_a_damaged_idx_is_refused(tmp_path, at, data, what):
+    prefix = write_pair(tmp_path, [3, 1, 2])
+    raw = bytearray((tmp_path / "x.idx").read_bytes())
+    raw[at : at + len(data)] = data
+    (tmp_path / "x.idx").write_bytes(raw)
+    with pytest.raises(InputError, match=what):
+        open_token_file(prefix)
+
+
+@pytest.mark.parametrize("cut", [1, 60, 90])
+@pytest.mark.parametrize("check", [True, False])
+def test_a_cut_file_is_refused(tmp_path, cut, check):
+    prefix = write_pair(tmp_path, [3, 1, 2])
+    (tmp_path / "x.idx").write_bytes((tmp_path / "x.idx").read_bytes()[:-cut])
+    with pytest.raises(InputError, match="bytes"):
+        open_token_file(prefix, check=check)
+    prefix = write_pair(tmp_path, [3, 1, 2])
+    (tmp_path / "x.bin").write_bytes((tmp_path / "x.bin").read_bytes()[:-1])
+    with pytest.raises(InputError, match="bytes"):
+        open_token_file(prefix, check=check)

@@ -1,0 +1,116 @@
+"""The reader against a naive concatenation, on an index written by hand."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomery.base.atomic import write_json
+from bloomery.base.errors import BloomeryError, InputError
+from bloomery.contracts import samples
+from bloomery.contracts.index import write_idx
+from bloomery.contracts.samples import SampleRangeError, SampleReader
+
+DOCUMENTS = st.lists(st.lists(st.integers(0, 400), min_size=1, max_size=6), min_size=1, max_size=4)
+
+
+def write_array(folder, name, values, dtype):
+    array = np.array(values, dtype)
+    np.save(folder / f"{name}.npy", array)
+    return {"path": f"{name}.npy", "dtype": str(array.dtype), "shape": list(array.shape), "digest": ""}
+
+
+def write_index(folder, files, order, sequence_length, shuffle, starts=None):
+    """One dataset `en`, for training and validation; `files`: documents a file, `order`: (file, document) pairs."""
+    entries = []
+    for number, documents in enumerate(files):
+        np.array([token for tokens in documents for token in tokens], "<u2").tofile(folder / f"{number}.bin")
+        write_idx(folder / f"{number}.idx", np.array([len(tokens) for tokens in documents], np.int32), np.dtype("<u2"))
+        entries.append({"prefix": str(number), "documents": 0, "tokens": 0, "bin_digest": "", "idx_digest": ""})
+    owner = [(position, at) for position, (f, d) in enumerate(order) for at in range(len(files[f][d]))]
+    dataset = {
+        "name": "en",
+        "language": "en",
+        "unique_documents": 0,
+        "unique_tokens": 0,
+        "epochs": 1,
+        "samples": len(shuffle),
+        "documents": write_array(folder, "documents", order, np.int32),
+        "sample_starts": write_array(folder, "starts", starts or owner[::sequence_length], np.int64),
+        "shuffle": write_array(folder, "shuffle", shuffle, np.int64),
+    }
+    index = {
+        "digest": "",
+        "sequence_length": sequence_length,
+        "vocabulary_size": 401,
+        "end_of_document": 2,
+        "tokenizer_digest": "",
+        "token_files": entries,
+        "train": [dataset],
+        "validation": [dataset],
+        "blend_dataset": write_array(folder, "blend_dataset", [0] * len(shuffle), np.int32),
+        "blend_sample": write_array(folder, "blend_sample", range(len(shuffle)), np.int64),
+        "train_samples": len(shuffle),
+        "shares": {"en": 1.0},
+    }
+    write_json(folder / "index.json", index)
+    return SampleReader(folder)
+
+
+@given(files=st.lists(DOCUMENTS, min_size=1, max_size=4), sequence_length=st.integers(1, 9), random=st.randoms())
+def test_samples_are_the_concatenation_of_the_documents(tmp_path_factory, files, sequence_length, random):
+    order = [(number, document) for number, documents in enumerate(files) for document in range(len(documents))]
+    random.shuffle(order)
+    stream = [token for number, document in order for token in files[number][document]]
+    shuffle = list(range((len(stream) - 1) // sequence_length))
+    random.shuffle(shuffle)
+    reader = write_index(tmp_path_factory.mktemp("x"), files, order, sequence_length, shuffle)
+    assert reader.train_samples == reader.validation_samples("en") == len(shuffle)
+    for number, sample in enumerate(shuffle):
+        wanted = stream[sample * sequence_length : (sample + 1) * sequence_length + 1]
+        for found in (reader.train(number), reader.validation("en", number)):
+            assert found.dtype == np.int64
+            assert found.tolist() == wanted
+
+
+@pytest.fixture
+def reader(tmp_path):
+    return write_index(tmp_path, [[[5, 6, 7, 2]], [[8, 2], [9, 2]]], [(1, 0), (0, 0), (1, 1)], 3, [1, 0])
+
+
+def test_names(reader):
+    assert reader.train_names == reader.validation_names == ["en"]
+    assert reader.train(0).tolist() == [6, 7, 2, 9]
+
+
+@pytest.mark.parametrize("number", [-1, 2, 10**12])
+def test_a_sample_out_of_range_is_our_index_error(reader, number):
+    with pytest.raises(SampleRangeError, match="0 to 1"):
+        reader.train(number)
+    with pytest.raises(IndexError):
+        reader.validation("en", number)
+    assert issubclass(SampleRangeError, BloomeryError)
+
+
+def test_an_unknown_validation_set_names_the_known_ones(reader):
+    with pytest.raises(SampleRangeError, match="one of en"):
+        reader.validation("fr", 0)
+
+
+def test_samples_beyond_the_documents_are_refused(tmp_path):
+    reader = write_index(tmp_path, [[[5, 2]]], [(0, 0)], 3, [0], starts=[(0, 0), (0, 1)])
+    with pytest.raises(InputError, match="beyond its documents"):
+        reader.train(0)
+
+
+def test_few_token_files_stay_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(samples, "OPEN_TOKEN_FILES", 2)
+    files = [[[number, 2]] for number in range(10)]
+    reader = write_index(tmp_path, files, [(number, 0) for number in range(10)], 19, [0])
+    assert reader.train(0).tolist() == [token for number in range(10) for token in (number, 2)]
+    assert len(reader._open_files) == 2
+
+
+def test_a_folder_without_an_index_is_an_input_error(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        SampleReader(tmp_path)

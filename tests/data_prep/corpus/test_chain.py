@@ -1,0 +1,123 @@
+"""The whole chain: the embedded sample with its planted defects, and a folder of real text."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bloomery.base.digest import document_id
+from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest
+
+ROOT = Path(__file__).parents[3]
+SAMPLE = ROOT / "config" / "sample"
+CORPUS = Path(os.environ.get("BLOOMERY_CORPUS", ROOT.parent / "shared" / "corpus"))
+
+RULES = {
+    "wrong-language": {"wrong_language"},
+    "repetition": {"max_character_repetition_ratio", "max_word_repetition_ratio", "max_duplicate_line_ratio"},
+    "symbols": {"max_special_ratio", "min_alphabetic_word_ratio"},
+    "numbers": {"max_digit_ratio"},
+    "boilerplate": {"max_short_line_ratio", "max_newline_ratio", "min_terminal_punctuation_ratio"},
+    "too-short": {"min_words", "min_characters"},
+    "broken-encoding": {"max_replacement_ratio"},
+}
+PLACEHOLDERS = {"email": "<EMAIL>", "ip": "<IP>"}
+
+
+@pytest.fixture(scope="module")
+def defects() -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = json.loads((SAMPLE / "defects.json").read_text())
+    return {key: defect for key, defect in found.items() if defect["expect"] in ("removed", "redacted")}
+
+
+def test_each_planted_defect_meets_its_expectation(sample_run: Any, defects: dict[str, dict[str, str]]) -> None:
+    rules = {row["id"]: set(row["rules"]) for row in sample_run.rows("verdicts")}
+    clean = {row["id"]: row["text"] for row in sample_run.rows("clean")}
+    twins = {row["id"]: row for row in sample_run.duplicates()}
+    assert set(RULES) < {defect["kind"] for defect in defects.values()}
+    for key, defect in defects.items():
+        identity, kind = document_id("sample", key), defect["kind"]
+        if kind in RULES:
+            assert rules[identity] & RULES[kind], key
+            assert identity not in clean
+        elif kind.endswith("-duplicate"):
+            # Two documents that are alike: one of them goes, and names the other.
+            pair = {identity, document_id("sample", defect["of"])}
+            [gone] = pair & set(twins)
+            assert twins[gone]["twin"] in pair, key
+            assert twins[gone]["kind"] == kind.removesuffix("-duplicate")
+            assert pair & set(clean) == pair - {gone}
+        else:
+            assert PLACEHOLDERS[kind] in clean[identity], key
+            assert "@" not in clean[identity]
+
+
+def test_good_documents_stay(sample_run: Any, defects: dict[str, dict[str, str]]) -> None:
+    planted = {document_id("sample", key) for key in defects}
+    planted |= {document_id("sample", defect["of"]) for defect in defects.values() if "of" in defect}
+    good = {row["id"] for row in sample_run.rows("raw")} - planted
+    lost = good - {row["id"] for row in sample_run.rows("clean")}
+    assert len(lost) < 0.03 * len(good)
+
+
+def test_clean_shards_are_documents_sorted_by_id_with_counts_that_add_up(sample_run: Any) -> None:
+    total = Counter[str]()
+    for part in sample_run.parts:
+        table = sample_run.table("clean")
+        assert table.schema.equals(DOCUMENT_SCHEMA)
+        counts = read_manifest(sample_run.path("clean", part))["counts"]
+        for language in counts["languages"].values():
+            gone = sum(rule["documents"] for rule in language["removed"].values())
+            assert language["in"]["documents"] == language["out"]["documents"] + gone
+        total.update(counts["out"])
+    rows = sample_run.rows("clean")
+    assert total == {"documents": len(rows), "bytes": sum(len(row["text"].encode()) for row in rows)}
+    mixture = json.loads((sample_run.corpus / "mixture.json").read_text())
+    assert sum(entry["weight"] for entry in mixture["languages"].values()) == pytest.approx(1, abs=1e-12)
+    assert sum(entry["bytes"] for entry in mixture["languages"].values()) == total["bytes"]
+    assert mixture["sources"]["sample"]["documents"] == total["documents"]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_second_run_writes_the_same_bytes(sample_run: Any) -> None:
+    before = files_of(sample_run.corpus)
+    sample_run.all()
+    assert files_of(sample_run.corpus) == before
+    assert not [name for name in before if name.endswith(".tmp")]
+
+
+def test_changing_how_near_duplicates_are_used_does_not_measure_again(corpus_run: Any) -> None:
+    source = {"name": "s", "kind": "jsonl", "paths": [f"{SAMPLE}/en.jsonl"]}
+    sections = [
+        corpus_run([source], dedup={"near": near}).section("measure.json").read_bytes()
+        for near in ({}, {"min_jaccard": 0.9, "enabled": False}, {"bands": 20})
+    ]
+    assert sections[0] == sections[1] != sections[2]
+
+
+def test_a_folder_of_zst_files_that_a_variable_names(corpus_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    languages = ("wo", "sn", "nso", "ts", "st")
+    if not all((CORPUS / f"{code}.jsonl.zst").exists() for code in languages):
+        pytest.skip("no corpus: set BLOOMERY_CORPUS to a folder of <language>.jsonl.zst with a field lang")
+    monkeypatch.setenv("CORPUS_FOLDER", str(CORPUS))
+    source = {
+        "name": "folder",
+        "kind": "jsonl",
+        "paths": [f"${{CORPUS_FOLDER}}/{code}.jsonl.zst" for code in languages],
+        "language_field": "lang",
+        "id_field": "id",
+    }
+    run = corpus_run([source], ingest={"shard_bytes": "32KiB", "max_document_bytes": "32KiB"})
+    run.ingest()
+    assert len(run.parts) > 1
+    counts = [read_manifest(run.path("raw", part))["counts"] for part in run.parts]
+    assert {code for count in counts for code in count["languages"]} == set(languages)
+    assert sum(count["bad_rows"] for count in counts) == 0
+    run.all()
+    assert run.table("clean").num_rows + len(run.duplicates()) == sum(run.table("verdicts")["kept"].to_pylist())

@@ -1,0 +1,112 @@
+"""Ingest: shards sorted by id, unique ids, bad rows counted, the limit on bad rows, the same bytes every time."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bloomery.base.digest import document_id
+from bloomery.base.errors import InputError
+from bloomery.config.corpus import IngestConfig
+from bloomery.config.sources import JsonlSource
+from bloomery.config.stages import IngestStage
+from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest, read_table
+from data_prep.corpus.ingest import ingest
+
+
+def stage(*files: Path, bad: float = 0.01, identity: str | None = "id") -> IngestStage:
+    source = JsonlSource(
+        name="s", kind="jsonl", paths=["x"], language="en", language_field="lang", id_field=identity, max_bad_share=bad
+    )
+    return IngestStage(source=source, part=0, files=[str(file) for file in files], ingest=IngestConfig())
+
+
+def write(path: Path, *rows: object) -> Path:
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+def test_a_shard_is_sorted_by_id_and_its_meta_leads_back_to_the_row(tmp_path: Path) -> None:
+    rows = [{"id": f"k{n}", "text": f"text é {n}", "lang": "fr", "url": f"u{n}"} for n in range(50)]
+    ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")
+    table = read_table(tmp_path / "0.parquet")
+    assert table.schema.equals(DOCUMENT_SCHEMA)
+    ids = table["id"].to_pylist()
+    assert ids == sorted(document_id("s", f"k{n}") for n in range(50))
+    meta = json.loads(table["meta"][3].as_py())
+    assert document_id("s", meta["key"]) == ids[3]
+    assert meta["fields"] == {"url": f"u{meta['key'][1:]}"}
+    counts = read_manifest(tmp_path / "0.parquet")["counts"]
+    assert counts["languages"] == {"fr": {"documents": 50, "bytes": sum(len(row["text"].encode()) for row in rows)}}
+
+
+def test_equal_keys_get_occurrence_numbers_in_the_order_of_the_source(tmp_path: Path) -> None:
+    rows = [{"id": "a", "text": "first"}, {"id": "a#2", "text": "sly"}, *({"id": "a", "text": t} for t in "xy")]
+    ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")
+    texts = dict(zip(*(read_table(tmp_path / "0.parquet")[name].to_pylist() for name in ("id", "text")), strict=True))
+    assert len(texts) == 4
+    assert texts[document_id("s", "a")] == "first"
+    assert texts[document_id("s", "a#3")] == "y"
+    assert {texts[document_id("s", key)] for key in ("a#2", "a#2#2")} == {"sly", "x"}
+
+
+def test_bad_rows_are_listed_and_counted(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.jsonl", {"id": 1, "text": "good"}, "{", {"id": 2}, {"id": 3, "text": "\ud800 bad"})
+    (tmp_path / "b.jsonl").write_bytes(b"")
+    ingest(stage(file, tmp_path / "b.jsonl", bad=0.9), tmp_path / "0.parquet", tmp_path / "q.jsonl")
+    listed = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    assert [(row["file"], row["line"], row["reason"]) for row in listed] == [
+        ("a.jsonl", 2, "invalid JSON"),
+        ("a.jsonl", 3, "missing text"),
+        ("a.jsonl", 4, "lone surrogate"),
+        ("b.jsonl", None, "empty file"),
+    ]
+    counts = read_manifest(tmp_path / "0.parquet")["counts"]
+    assert (counts["documents"], counts["bad_rows"]) == (1, 4)
+    assert counts["bad_reasons"] == {"invalid JSON": 1, "missing text": 1, "lone surrogate": 1, "empty file": 1}
+
+
+@pytest.mark.parametrize("rows", [["{"] * 3 + [{"id": 1, "text": "t"}] * 97, ["{"], []])
+def test_too_many_bad_rows_stop_the_source_and_the_list_of_them_stays(tmp_path: Path, rows: list[object]) -> None:
+    output, quarantine = tmp_path / "0.parquet", tmp_path / "q.jsonl"
+    with pytest.raises(InputError) as caught:
+        ingest(stage(write(tmp_path / "a.jsonl", *rows), bad=0.02), output, quarantine)
+    message = str(caught.value)
+    assert "sources[s]" in message
+    assert str(tmp_path / "q.failed.jsonl") in message
+    assert "a.jsonl, line " in message
+    if len(rows) == 100:
+        assert "3 of 100 rows are bad (3.00 %, max_bad_share 2.00 %)" in message
+    assert not output.exists()
+    assert not quarantine.exists()
+    assert (tmp_path / "q.failed.jsonl").read_text().count("\n") == max(rows.count("{"), 1)
+
+
+def test_the_limit_holds_after_a_thousand_rows_not_only_at_the_end(tmp_path: Path) -> None:
+    rows = [{"id": n, "text": "t"} for n in range(990)] + ["{"] * 500 + [{"id": n, "text": "t"} for n in range(10**5)]
+    with pytest.raises(InputError, match="of 100[0-9] rows are bad"):
+        ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")
+    fine = [*rows[:990], *["{"] * 10, *rows[1490:2490]]
+    ingest(stage(write(tmp_path / "a.jsonl", *fine)), tmp_path / "0.parquet", tmp_path / "q.jsonl")
+    assert not (tmp_path / "q.failed.jsonl").exists()
+
+
+def test_the_same_files_give_the_same_bytes_wherever_they_lie(tmp_path: Path) -> None:
+    found = []
+    for name in ("one", "other"):
+        folder = tmp_path / name
+        (folder / "in").mkdir(parents=True)
+        files = [write(folder / "in" / f"{n}.jsonl", *({"text": f"{n} {m}"} for m in range(9))) for n in "ab"]
+        ingest(stage(*files, identity=None), folder / "0.parquet", folder / "q.jsonl")
+        found.append([(folder / file).read_bytes() for file in ("0.parquet", "0.json", "q.jsonl")])
+    assert found[0] == found[1]
+
+
+def test_meta_is_json_whatever_the_row_holds(tmp_path: Path) -> None:
+    rows = ['{"id": 1, "text": "t", "n": 1e999, "s": "\\ud800"}', '{"id": 2, "text": "t", "meta": {"a": 1}}']
+    ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")
+    metas = {
+        meta["key"]: meta["fields"] for meta in map(json.loads, read_table(tmp_path / "0.parquet")["meta"].to_pylist())
+    }
+    assert metas["1"]["n"] is None
+    assert metas["2"] == {"a": 1}

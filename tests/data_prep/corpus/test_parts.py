@@ -1,0 +1,42 @@
+"""Planning parts: a pure function of file names and sizes."""
+
+from pathlib import Path
+
+import pytest
+
+from bloomery.base.errors import ConfigError
+from bloomery.config.corpus import IngestConfig
+from bloomery.config.sources import JsonlSource, UdhrSource
+from data_prep.corpus.parts import plan_parts
+
+LIMITS = IngestConfig(shard_bytes=2048, max_document_bytes=1024)
+
+
+def source(*paths: str) -> JsonlSource:
+    return JsonlSource(name="s", kind="jsonl", paths=list(paths))
+
+
+def test_files_are_sorted_and_grouped_up_to_the_shard_size(tmp_path: Path) -> None:
+    for name, size in [("d", 3000), ("a", 1000), ("c", 10), ("b", 1048), ("e", 5), ("f", 0)]:
+        (tmp_path / f"{name}.jsonl").write_bytes(b"x" * size)
+    parts = plan_parts(source(f"{tmp_path}/*.jsonl", f"{tmp_path}/a.jsonl"), LIMITS)
+    assert [[Path(name).stem for name in part or []] for part in parts] == [["a", "b"], ["c"], ["d"], ["e", "f"]]
+
+
+def test_a_pattern_reaches_into_folders_and_a_name_with_brackets_is_literal(tmp_path: Path) -> None:
+    (tmp_path / "x" / "y").mkdir(parents=True)
+    (tmp_path / "x" / "y" / "deep.jsonl").write_text("{}")
+    (tmp_path / "odd[1].jsonl").write_text("{}")
+    parts = plan_parts(source(f"{tmp_path}/**/deep*", f"{tmp_path}/odd[1].jsonl"), LIMITS)
+    assert [Path(name).name for name in parts[0] or []] == ["odd[1].jsonl", "deep.jsonl"]
+
+
+@pytest.mark.parametrize("pattern", ["nothing/*.jsonl", "."])
+def test_a_pattern_without_files_names_its_key(tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "a.jsonl").write_text("{}")
+    with pytest.raises(ConfigError, match=r"sources\[s\]\.paths\[1\]"):
+        plan_parts(source(f"{tmp_path}/a.jsonl", f"{tmp_path}/{pattern}"), LIMITS)
+
+
+def test_a_source_without_files_is_one_part() -> None:
+    assert plan_parts(UdhrSource(name="u", kind="udhr"), LIMITS) == [None]

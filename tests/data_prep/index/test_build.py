@@ -1,0 +1,132 @@
+"""The index as a whole: what the reader gives is a naive concatenation of the documents."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from bloomery.base.errors import InputError
+from bloomery.contracts.index import open_array, open_token_file
+from bloomery.contracts.samples import SampleReader
+from data_prep.index.blend import quotas
+from data_prep.index.encode import sidecar_path
+
+
+def documents_of(run):
+    """(file number, document number) -> (id, language, tokens), by plain means."""
+    found = {}
+    for number, part in enumerate(run.parts):
+        prefix = run.index / "tokens" / part
+        file = open_token_file(prefix)
+        sidecar = pq.read_table(sidecar_path(prefix)).to_pylist()
+        for row in sidecar:
+            span = slice(row["first_token"], row["first_token"] + row["tokens"])
+            found[number, row["document"]] = (row["id"], row["language"], file.tokens[span].tolist())
+    return found
+
+
+def files_below(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_training_samples_are_the_shuffled_documents_laid_end_to_end(run):
+    reader, documents = SampleReader(run.index), documents_of(run)
+    length = reader.sequence_length
+    streams = []
+    for entry in reader.manifest.train:
+        order = [tuple(pair) for pair in open_array(run.index, entry.documents).tolist()]
+        assert Counter(Counter(order).values()) == {entry.epochs: entry.unique_documents}
+        assert {documents[pair][1] for pair in order} == {entry.language}
+        streams.append([token for pair in order for token in documents[pair][2]])
+    taken = [0] * len(streams)
+    for number in range(reader.train_samples):
+        dataset, sample = reader.locate(number)
+        assert sample == taken[dataset]
+        taken[dataset] += 1
+        entry = reader.manifest.train[dataset]
+        start = int(open_array(run.index, entry.shuffle)[sample]) * length
+        tokens = reader.train(number)
+        assert tokens.dtype == np.int64
+        assert tokens.tolist() == streams[dataset][start : start + length + 1]
+        assert len(tokens) == length + 1
+    assert dict(zip(reader.train_names, taken, strict=True)) == quotas(run.weights, reader.train_samples)
+
+
+def test_validation_samples_are_held_out_documents_in_corpus_order(run):
+    reader, documents = SampleReader(run.index), documents_of(run)
+    trained = {
+        tuple(pair) for entry in reader.manifest.train for pair in open_array(run.index, entry.documents).tolist()
+    }
+    assert reader.validation_names
+    for entry in reader.manifest.validation:
+        held_out = [
+            (pair, tokens)
+            for pair, (name, language, tokens) in sorted(documents.items())
+            if language == entry.language and int(name[:16], 16) / 2**64 < 0.2
+        ]
+        assert not trained & {pair for pair, _ in held_out}
+        stream = [token for _, tokens in held_out for token in tokens]
+        available = (len(stream) - 1) // reader.sequence_length
+        assert reader.validation_samples(entry.name) == min(8, available)
+        for sample in range(reader.validation_samples(entry.name)):
+            start = sample * available // min(8, available) * reader.sequence_length
+            found = reader.validation(entry.name, sample).tolist()
+            assert found == stream[start : start + reader.sequence_length + 1]
+
+
+def test_the_same_inputs_give_the_same_bytes(own_run):
+    before = files_below(own_run.index)
+    own_run.build()
+    assert files_below(own_run.index) == before
+
+
+def test_another_seed_gives_other_arrays_and_removes_the_stale_ones(own_run):
+    digest = SampleReader(own_run.index).manifest.digest
+    (own_run.index / "arrays" / ".spill-left-by-a-killed-build").mkdir()
+    own_run.build(seed=8)
+    manifest = SampleReader(own_run.index).manifest
+    assert manifest.digest != digest
+    assert [path.name for path in (own_run.index / "arrays").iterdir()] == [manifest.digest]
+
+
+def test_a_language_that_would_be_held_out_whole_is_trained_on(own_run):
+    own_run.build(validation_share=1.0)
+    reader = SampleReader(own_run.index)
+    assert reader.validation_names == [], "where all would be held out, all is trained on"
+    assert {entry.unique_documents for entry in reader.manifest.train} == {21}
+
+
+def test_a_short_language_repeats_until_it_fills_its_quota(own_run):
+    own_run.build(sequence_length=2048, train_samples=400)
+    reader = SampleReader(own_run.index)
+    assert all(entry.epochs > 1 and entry.samples >= 1 for entry in reader.manifest.train)
+    assert all(len(reader.train(number)) == 2049 for number in range(0, 400, 10))
+
+
+def test_languages_outside_the_mixture_are_left_out(own_run):
+    own_run.mixture.write_text(json.dumps({"languages": {"en": {"weight": 1.0}, "fr": {"weight": 0}}}))
+    own_run.build()
+    assert SampleReader(own_run.index).train_names == ["en"]
+
+
+def test_a_mixture_without_text_is_an_error(own_run):
+    own_run.mixture.write_text(json.dumps({"languages": {"zu": {"weight": 1.0}}}))
+    with pytest.raises(InputError, match="no document to train on"):
+        own_run.build()
+
+
+def test_tokens_of_another_tokenizer_are_refused(own_run):
+    own_run.tokenizer.write_text(own_run.tokenizer.read_text() + "\n")
+    with pytest.raises(InputError, match="another tokenizer"):
+        own_run.build()
+
+
+def test_a_swapped_token_file_is_refused(own_run):
+    tokens = own_run.index / "tokens/s"
+    for suffix in (".bin", ".idx"):
+        (tokens / f"00000{suffix}").rename(tokens / f"swap{suffix}")
+        (tokens / f"00002{suffix}").rename(tokens / f"00000{suffix}")
+    with pytest.raises(InputError, match="sidecar"):
+        own_run.build()

@@ -1,0 +1,126 @@
+# Helpers of all rules: the run that the configuration names, its shards, its chain of segments.
+from pathlib import Path
+
+from bloomery.base.errors import BloomeryError, TryAgainError
+from bloomery.config import load, validate_config
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import SegmentStatus, read_segment
+from bloomery.workflow.environment import prepare_environment
+from bloomery.workflow.lock import RunLock
+from bloomery.workflow.prepare import plan_run, read_parts, write_sections
+from data_prep.corpus.parts import plan_parts
+
+
+def checked_config():
+    """The typed configuration; every problem is said at once, and nothing starts."""
+    for path in workflow.configfiles:
+        load.read_yaml(Path(path))
+    return validate_config(
+        config,
+        where=", ".join(str(path) for path in workflow.configfiles) or "--config",
+    )
+
+
+def shards_of_run():
+    """The run's shards. The main process plans them and writes the stages' parts of the configuration; jobs read them.
+
+    While another workflow holds the run nothing is written: its jobs read those files.
+    """
+    global LOCK
+    if not workflow.is_main_process:
+        return read_parts(RUN)
+    try:
+        LOCK = RunLock.acquire(RUN.run)
+    except TryAgainError as error:
+        LOCK = error
+        logger.warning(f"{error}; nothing is written until then")
+        return read_parts(RUN)
+    parts = plan_run(CONFIG, plan_parts)
+    write_sections(CONFIG, parts)
+    return parts
+
+
+def refuse_second_workflow():
+    """End before the first job when another workflow works on this run."""
+    if isinstance(LOCK, TryAgainError):
+        logger.error(f"error: {LOCK}")
+        raise SystemExit(LOCK.exit_code)
+
+
+def say_what_to_do(snakemake_log):
+    """After a failure: where to read, and how to go on."""
+    logger.error(
+        f"The failed rule's log is named above under `log:` (all logs: {RUN.run}/logs); Snakemake's own: {snakemake_log}.\n"
+        "When the cause is mended, the same command goes on from here: finished work is kept."
+    )
+
+
+LOCK = None
+try:
+    CONFIG = checked_config()
+    RUN = RunPaths.of(CONFIG.root, CONFIG.name)
+    PARTS = shards_of_run()
+except BloomeryError as error:
+    logger.error(f"error: {error}")
+    raise SystemExit(error.exit_code)
+# In a cluster's job the Snakefile is read again, by a process that is not the main one: jobs outlive their workflow there.
+prepare_environment(follow_workflow=workflow.is_main_process)
+
+
+pathvars:
+    run=RUN.run.as_posix(),
+    logs=(RUN.run / "logs").as_posix(),
+    benchmarks=(RUN.run / "benchmarks").as_posix(),
+
+
+wildcard_constraints:
+    source="[A-Za-z0-9][A-Za-z0-9._-]*",
+    part="[0-9]{5}",
+    n="[1-9][0-9]*",
+
+
+SHARDS = {
+    "source": [part.source for part in PARTS],
+    "part": [f"{part.number:05d}" for part in PARTS],
+}
+PARTITIONS = range(CONFIG.corpus.dedup.partitions)
+RANKS = CONFIG.training.parallel.world_size
+MODEL = CONFIG.model_name
+
+
+def files_of_part(wildcards):
+    """The source's own files that one ingest job reads (none for a source that is fetched)."""
+    name = f"{wildcards.source}/{wildcards.part}"
+    return next(part.files or [] for part in PARTS if part.name == name)
+
+
+def every_shard(pattern):
+    """The files that `pattern` (with {source} and {part}) names, one a shard."""
+    return collect(pattern, zip, **SHARDS)
+
+
+def run_folder(*below):
+    """Params function: the run's folder, or one below it, for verbs that take a folder."""
+
+    def folder(wildcards):
+        return RUN.run.joinpath(*below).as_posix()
+
+    return folder
+
+
+def previous_segment(wildcards):
+    """The segment that this one goes on from."""
+    number = int(wildcards.n)
+    return checkpoints.train_segment.get(n=number - 1).output if number > 1 else []
+
+
+def segments_to_the_end(wildcards):
+    """The chain of training segments, as far as it goes: asks for one more until one has finished the training."""
+    chain = []
+    for number in range(1, CONFIG.training.segment.max_segments + 1):
+        chain += checkpoints.train_segment.get(n=number).output
+        if read_segment(Path(chain[-1])).status is SegmentStatus.FINISHED:
+            return chain
+    raise WorkflowError(
+        f"training is not finished after {len(chain)} segments; expected: a larger training.segment.max_segments"
+    )

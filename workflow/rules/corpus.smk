@@ -1,0 +1,192 @@
+# Sources become a clean corpus: ingest, measure and judge each shard; find duplicates over all of them; clean; weigh.
+
+
+rule ingest:
+    input:
+        config="<run>/config/ingest/{source}/{part}.json",
+        files=files_of_part,
+    output:
+        table="<run>/corpus/raw/{source}/{part}.parquet",
+        manifest="<run>/corpus/raw/{source}/{part}.json",
+        quarantine="<run>/corpus/quarantine/{source}/{part}.jsonl",
+    log:
+        "<logs>/ingest/{source}/{part}.log",
+    benchmark:
+        "<benchmarks>/ingest/{source}/{part}.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=240,
+    message:
+        "ingest {wildcards.source}/{wildcards.part}"
+    shell:
+        "bloomery corpus ingest --config {input.config} --output {output.table} --quarantine {output.quarantine}"
+        " 2>&1 | tee {log} >&2"
+
+
+rule measure:
+    input:
+        config="<run>/config/measure.json",
+        raw="<run>/corpus/raw/{source}/{part}.parquet",
+    output:
+        table="<run>/corpus/measures/{source}/{part}.parquet",
+        manifest="<run>/corpus/measures/{source}/{part}.json",
+    log:
+        "<logs>/measure/{source}/{part}.log",
+    benchmark:
+        "<benchmarks>/measure/{source}/{part}.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=240,
+    message:
+        "measure {wildcards.source}/{wildcards.part}"
+    shell:
+        "bloomery corpus measure --config {input.config} --input {input.raw} --output {output.table}"
+        " 2>&1 | tee {log} >&2"
+
+
+rule judge:
+    input:
+        config="<run>/config/judge.json",
+        measures="<run>/corpus/measures/{source}/{part}.parquet",
+    output:
+        table="<run>/corpus/verdicts/{source}/{part}.parquet",
+        manifest="<run>/corpus/verdicts/{source}/{part}.json",
+    log:
+        "<logs>/judge/{source}/{part}.log",
+    benchmark:
+        "<benchmarks>/judge/{source}/{part}.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    message:
+        "judge {wildcards.source}/{wildcards.part}"
+    shell:
+        "bloomery corpus judge --config {input.config} --input {input.measures} --output {output.table}"
+        " 2>&1 | tee {log} >&2"
+
+
+rule find_candidates:
+    input:
+        config="<run>/config/dedup.json",
+        parts="<run>/config/parts.json",
+        measures=every_shard("<run>/corpus/measures/{source}/{part}.parquet"),
+        verdicts=every_shard("<run>/corpus/verdicts/{source}/{part}.parquet"),
+    output:
+        table="<run>/corpus/duplicates/candidates-{partition}.parquet",
+        manifest="<run>/corpus/duplicates/candidates-{partition}.json",
+    log:
+        "<logs>/find_candidates/{partition}.log",
+    benchmark:
+        "<benchmarks>/find_candidates/{partition}.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=8000,
+        runtime=240,
+    params:
+        corpus=run_folder("corpus"),
+    message:
+        "find candidates for duplicates, partition {wildcards.partition}"
+    shell:
+        "bloomery corpus candidates --config {input.config} --corpus {params.corpus} --parts {input.parts}"
+        " --partition {wildcards.partition} --output {output.table} 2>&1 | tee {log} >&2"
+
+
+rule cluster_duplicates:
+    input:
+        config="<run>/config/dedup.json",
+        parts="<run>/config/parts.json",
+        raw=every_shard("<run>/corpus/raw/{source}/{part}.parquet"),
+        measures=every_shard("<run>/corpus/measures/{source}/{part}.parquet"),
+        verdicts=every_shard("<run>/corpus/verdicts/{source}/{part}.parquet"),
+        candidates=collect(rules.find_candidates.output.table, partition=PARTITIONS),
+    output:
+        table="<run>/corpus/duplicates/duplicates.parquet",
+        manifest="<run>/corpus/duplicates/duplicates.json",
+    log:
+        "<logs>/cluster_duplicates.log",
+    benchmark:
+        "<benchmarks>/cluster_duplicates.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=16000,
+        runtime=480,
+    params:
+        corpus=run_folder("corpus"),
+    message:
+        "cluster duplicates"
+    shell:
+        "bloomery corpus cluster --config {input.config} --corpus {params.corpus} --parts {input.parts}"
+        " --output {output.table} 2>&1 | tee {log} >&2"
+
+
+rule clean:
+    input:
+        config="<run>/config/clean.json",
+        raw="<run>/corpus/raw/{source}/{part}.parquet",
+        verdicts="<run>/corpus/verdicts/{source}/{part}.parquet",
+        duplicates="<run>/corpus/duplicates/duplicates.parquet",
+    output:
+        table="<run>/corpus/clean/{source}/{part}.parquet",
+        manifest="<run>/corpus/clean/{source}/{part}.json",
+    log:
+        "<logs>/clean/{source}/{part}.log",
+    benchmark:
+        "<benchmarks>/clean/{source}/{part}.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    message:
+        "clean {wildcards.source}/{wildcards.part}"
+    shell:
+        "bloomery corpus clean --config {input.config} --raw {input.raw} --verdicts {input.verdicts}"
+        " --duplicates {input.duplicates} --output {output.table} 2>&1 | tee {log} >&2"
+
+
+rule weigh_mixture:
+    input:
+        config="<run>/config/mixture.json",
+        parts="<run>/config/parts.json",
+        clean=every_shard("<run>/corpus/clean/{source}/{part}.parquet"),
+    output:
+        "<run>/corpus/mixture.json",
+    log:
+        "<logs>/weigh_mixture.log",
+    benchmark:
+        "<benchmarks>/weigh_mixture.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    params:
+        corpus=run_folder("corpus"),
+    message:
+        "weigh the mixture of languages"
+    shell:
+        "bloomery corpus mixture --config {input.config} --corpus {params.corpus} --parts {input.parts}"
+        " --output {output} 2>&1 | tee {log} >&2"
+
+
+# A target names every output of its stage, not only the last one: a file that somebody deleted is made again.
+rule corpus:
+    input:
+        collect(rules.ingest.output, zip, **SHARDS),
+        collect(rules.measure.output, zip, **SHARDS),
+        collect(rules.judge.output, zip, **SHARDS),
+        collect(rules.find_candidates.output, partition=PARTITIONS),
+        rules.cluster_duplicates.output,
+        collect(rules.clean.output, zip, **SHARDS),
+        rules.weigh_mixture.output,
+        rules.report_corpus.output,
+    message:
+        "corpus: everything is there"

@@ -1,0 +1,96 @@
+# Pages for people; `snakemake --report` collects them.
+
+
+rule report_corpus:
+    input:
+        config="<run>/config/judge.json",
+        parts="<run>/config/parts.json",
+        raw=every_shard("<run>/corpus/raw/{source}/{part}.parquet"),
+        quarantine=every_shard("<run>/corpus/quarantine/{source}/{part}.jsonl"),
+        measures=every_shard("<run>/corpus/measures/{source}/{part}.parquet"),
+        verdicts=every_shard("<run>/corpus/verdicts/{source}/{part}.parquet"),
+        duplicates="<run>/corpus/duplicates/duplicates.parquet",
+        clean=every_shard("<run>/corpus/clean/{source}/{part}.parquet"),
+        mixture="<run>/corpus/mixture.json",
+    output:
+        json="<run>/report/corpus.json",
+        html=report(
+            "<run>/report/corpus.html",
+            caption="../report/corpus.rst",
+            category="Data",
+            labels={"page": "Corpus: what was removed and why"},
+        ),
+    log:
+        "<logs>/report_corpus.log",
+    benchmark:
+        "<benchmarks>/report_corpus.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        corpus=run_folder("corpus"),
+    message:
+        "report on the corpus"
+    shell:
+        "bloomery report corpus --corpus {params.corpus} --parts {input.parts} --config {input.config}"
+        " --output-json {output.json} --output-html {output.html} 2>&1 | tee {log} >&2"
+
+
+rule report_tokenizer:
+    input:
+        tokenizer="<run>/tokenizer/tokenizer.json",
+        parts="<run>/config/parts.json",
+        clean=every_shard("<run>/corpus/clean/{source}/{part}.parquet"),
+    output:
+        json="<run>/report/tokenizer.json",
+        html=report(
+            "<run>/report/tokenizer.html",
+            caption="../report/tokenizer.rst",
+            category="Data",
+            labels={"page": "Tokenizer: fertility"},
+        ),
+    log:
+        "<logs>/report_tokenizer.log",
+    benchmark:
+        "<benchmarks>/report_tokenizer.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        corpus=run_folder("corpus"),
+    message:
+        "report on the tokenizer"
+    shell:
+        "bloomery tokenizer report --tokenizer {input.tokenizer} --corpus {params.corpus} --parts {input.parts}"
+        " --output-json {output.json} --output-html {output.html} 2>&1 | tee {log} >&2"
+
+
+rule report_training:
+    input:
+        "<run>/train/finished.json",
+    output:
+        report(
+            "<run>/report/training.html",
+            caption="../report/training.rst",
+            category="Model",
+            labels={"page": "Training: losses, schedule, speed"},
+        ),
+    log:
+        "<logs>/report_training.log",
+    benchmark:
+        "<benchmarks>/report_training.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=2000,
+        runtime=60,
+    params:
+        run=run_folder(),
+    message:
+        "report on the training"
+    shell:
+        "bloomery monitor plots --run {params.run} --output-html {output} 2>&1 | tee {log} >&2"

@@ -1,0 +1,62 @@
+# Pre-token counts of each shard, weighed by the mixture, become a byte-level BPE tokenizer.
+
+
+rule count_pretokens:
+    input:
+        config="<run>/config/count.json",
+        clean="<run>/corpus/clean/{source}/{part}.parquet",
+    output:
+        table="<run>/tokenizer/counts/{source}/{part}.parquet",
+        manifest="<run>/tokenizer/counts/{source}/{part}.json",
+    log:
+        "<logs>/count_pretokens/{source}/{part}.log",
+    benchmark:
+        "<benchmarks>/count_pretokens/{source}/{part}.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    message:
+        "count pre-tokens of {wildcards.source}/{wildcards.part}"
+    shell:
+        "bloomery tokenizer count --config {input.config} --input {input.clean} --output {output.table}"
+        " 2>&1 | tee {log} >&2"
+
+
+rule train_tokenizer:
+    input:
+        config="<run>/config/tokenizer.json",
+        parts="<run>/config/parts.json",
+        counts=every_shard("<run>/tokenizer/counts/{source}/{part}.parquet"),
+        mixture="<run>/corpus/mixture.json",
+    output:
+        tokenizer="<run>/tokenizer/tokenizer.json",
+        config="<run>/tokenizer/tokenizer_config.json",
+        special="<run>/tokenizer/special_tokens_map.json",
+    log:
+        "<logs>/train_tokenizer.log",
+    benchmark:
+        "<benchmarks>/train_tokenizer.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=16000,
+        runtime=720,
+    params:
+        counts=run_folder("tokenizer", "counts"),
+    message:
+        "train the tokenizer"
+    shell:
+        "bloomery tokenizer train --config {input.config} --counts {params.counts} --parts {input.parts}"
+        " --mixture {input.mixture} --output {output.tokenizer} 2>&1 | tee {log} >&2"
+
+
+rule tokenizer:
+    input:
+        rules.corpus.input,
+        collect(rules.count_pretokens.output, zip, **SHARDS),
+        rules.train_tokenizer.output,
+        rules.report_tokenizer.output,
+    message:
+        "tokenizer: everything is there"

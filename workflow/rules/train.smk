@@ -1,0 +1,56 @@
+# Training is a chain of segments. The checkpoints' folder is no declared output: Snakemake deletes those before a job
+# starts and after it failed. A segment's file says why it ended; the chain goes on until one says `finished`.
+
+
+checkpoint train_segment:
+    input:
+        config="<run>/config/train.json",
+        index="<run>/index/index.json",
+        tokenizer="<run>/tokenizer/tokenizer.json",
+        previous=previous_segment,
+    output:
+        "<run>/train/segments/{n}.json",
+    log:
+        "<logs>/train_segment/{n}.log",
+    benchmark:
+        "<benchmarks>/train_segment/{n}.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    threads: RANKS
+    resources:
+        mem_mb=16000,
+        runtime=1200,
+    params:
+        run=run_folder(),
+    message:
+        "train segment {wildcards.n}"
+    shell:
+        "bloomery train segment --config {input.config} --run {params.run} --number {wildcards.n} --output {output}"
+        " 2>&1 | tee {log} >&2"
+
+
+rule finish_training:
+    input:
+        segments_to_the_end,
+    output:
+        "<run>/train/finished.json",
+    log:
+        "<logs>/finish_training.log",
+    localrule: True
+    conda:
+        "../envs/bloomery.yaml"
+    params:
+        run=run_folder(),
+    message:
+        "close the chain of segments"
+    shell:
+        "bloomery train finish --run {params.run} --output {output} 2>&1 | tee {log} >&2"
+
+
+rule train:
+    input:
+        rules.index.input,
+        rules.finish_training.output,
+        rules.report_training.output,
+    message:
+        "train: everything is there"
