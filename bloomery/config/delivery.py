@@ -23,7 +23,7 @@ class ExportConfig(Section):
 
 
 class PublishConfig(Section):
-    """Logs and model go to a Hub endpoint when HF_TOKEN (or `hf auth`) is there and `hub` is true, else to a folder."""
+    """Model and logs go to the Hub of HF_ENDPOINT with the token of HF_TOKEN or `hf auth`; else to a local folder."""
 
     hub: bool = True
     """Use the Hub when HF_ENDPOINT and a token are configured; false: always the local folder."""

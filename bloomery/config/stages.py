@@ -114,7 +114,7 @@ class IndexStage(Section):
     sequence_length: int
     """Tokens in a sample."""
     train_samples: int
-    """Samples that training will read: all of its last batch included."""
+    """Samples that training will read: whole batches."""
     validation_samples: int
     """Greatest number of samples in a validation set."""
     validation_share: float

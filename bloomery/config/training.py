@@ -107,7 +107,7 @@ class TrainingConfig(Section):
     """The training run."""
 
     train_samples: Positive
-    """Samples to train on in all."""
+    """Samples to train on in all; a last batch that they cannot fill is not run."""
     parallel: ParallelConfig = ParallelConfig()
     """Layout."""
     batch: BatchConfig
@@ -138,7 +138,7 @@ class TrainingConfig(Section):
     def _batch_divides(self) -> Self:
         batch, unit = self.batch, self.batch.micro_batch_size * self.parallel.data
         problems = []
-        from bloomery.plan.batch import ladder_rungs
+        from bloomery.plan.batch import global_batch_size, ladder_rungs
 
         ramp = batch.rampup
         if ramp is not None:
@@ -155,6 +155,9 @@ class TrainingConfig(Section):
                 f"batch: {', '.join(map(str, bad[:5]))} not divisible by micro_batch_size x parallel.data = "
                 f"{batch.micro_batch_size} x {self.parallel.data} = {unit}"
             )
+        first = 0 if problems else global_batch_size(batch, 0)
+        if self.train_samples < first:
+            problems.append(f"train_samples {self.train_samples} does not fill the first batch of {first}")
         optimizer = self.optimizer
         decay = optimizer.decay_samples or self.train_samples
         if optimizer.warmup_samples > min(decay, self.train_samples):

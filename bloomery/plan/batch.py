@@ -42,32 +42,32 @@ class Step:
 
 
 def steps(batch: BatchConfig, train_samples: int) -> Iterator[Step]:
-    """The steps of a run, iteration 1 first; the last one may pass `train_samples`, as in Megatron."""
+    """The steps of a run, iteration 1 first. A last batch that `train_samples` cannot fill is not run (as in Megatron)."""
     iteration, consumed = 0, 0
-    while consumed < train_samples:
+    while (size := global_batch_size(batch, consumed)) <= train_samples - consumed:
         iteration += 1
-        size = global_batch_size(batch, consumed)
         yield Step(iteration, consumed, size)
         consumed += size
 
 
-def total_iterations(batch: BatchConfig, train_samples: int) -> int:
-    """Number of optimizer steps until `train_samples` are consumed. O(ramp-up steps), not O(run)."""
+def _walk(batch: BatchConfig, train_samples: int) -> tuple[int, int]:
+    """(iterations, samples that they consume), in O(ramp-up steps) and not O(run)."""
     iteration, consumed = 0, 0
     ramp_end = batch.rampup.samples if batch.rampup else -1
-    while consumed < train_samples and consumed <= ramp_end:
-        consumed += global_batch_size(batch, consumed)
+    while consumed <= ramp_end and (size := global_batch_size(batch, consumed)) <= train_samples - consumed:
+        consumed += size
         iteration += 1
-    rest = max(0, train_samples - consumed)
-    return iteration + -(-rest // batch.global_batch_size)
+    if consumed > ramp_end:
+        full = (train_samples - consumed) // batch.global_batch_size
+        return iteration + full, consumed + full * batch.global_batch_size
+    return iteration, consumed
+
+
+def total_iterations(batch: BatchConfig, train_samples: int) -> int:
+    """Number of optimizer steps of a run of `train_samples` (BLOOM: 115,311)."""
+    return _walk(batch, train_samples)[0]
 
 
 def samples_to_read(batch: BatchConfig, train_samples: int) -> int:
-    """Samples that the run really reads: `train_samples` rounded up to a whole last batch."""
-    iteration, consumed = 0, 0
-    ramp_end = batch.rampup.samples if batch.rampup else -1
-    while consumed < train_samples and consumed <= ramp_end:
-        consumed += global_batch_size(batch, consumed)
-        iteration += 1
-    rest = max(0, train_samples - consumed)
-    return consumed + -(-rest // batch.global_batch_size) * batch.global_batch_size
+    """Samples that the run really reads: `train_samples` without what is left for a last, unfilled batch."""
+    return _walk(batch, train_samples)[1]

@@ -25,10 +25,8 @@ LENGTH = 64
 
 def reference_tokens(reader: SampleReader, sequence_length: int) -> torch.Tensor:
     """The first tokens of the first training samples, int64 [samples, length]."""
-    length = min(LENGTH, sequence_length)
-    return torch.from_numpy(
-        np.stack([reader.train(number)[:length] for number in range(min(SAMPLES, reader.train_samples))])
-    )
+    length, count = min(LENGTH, sequence_length), min(SAMPLES, reader.train_samples)
+    return torch.from_numpy(np.stack([reader.train(number)[:length] for number in range(count)]))
 
 
 @torch.no_grad()

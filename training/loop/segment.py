@@ -100,7 +100,7 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int) -> 
 def _train(run: TrainingState, control: ControlPlane, first_iteration: int) -> Segment:
     training = run.trainer.stage.training
     order, checkpoint = Order.GO, None
-    while run.position.consumed_samples < training.train_samples:
+    while run.position.iteration < run.total_iterations:
         order = control.poll()
         # A segment does at least one iteration before its time is up: a chain of them always comes forward.
         progressed = run.position.iteration >= first_iteration
@@ -118,7 +118,7 @@ def _train(run: TrainingState, control: ControlPlane, first_iteration: int) -> S
             run.save()
     if run.position.iteration:
         checkpoint = run.save()
-    finished = run.position.consumed_samples >= training.train_samples
+    finished = run.position.iteration >= run.total_iterations
     status = SegmentStatus.FINISHED
     if not finished:
         status = SegmentStatus.TIME_LIMIT if order is Order.TIME_LIMIT else SegmentStatus.STOPPED

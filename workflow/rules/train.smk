@@ -50,6 +50,7 @@ rule finish_training:
 rule train:
     input:
         rules.index.input,
+        segments_to_the_end,
         rules.finish_training.output,
         rules.report_training.output,
     message:

@@ -108,7 +108,7 @@ def cluster(stage: DedupStage, catalogue: Catalogue, candidates: list[Path], out
     moved = np.flatnonzero(chosen >= 0)
     twin[moved] = verified.better[chosen[moved]]
     similarity[moved] = verified.similarity[chosen[moved]]
-    # An exact copy of a near duplicate goes with it, to the twin that stays.
+    # An exact copy of a near duplicate goes with it, to the twin that stays, whatever its own language label says.
     similarity = similarity[same]
     twin = twin[same]
     removed = np.flatnonzero(twin != np.arange(count))

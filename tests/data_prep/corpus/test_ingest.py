@@ -84,7 +84,7 @@ def test_too_many_bad_rows_stop_the_source_and_the_list_of_them_stays(tmp_path: 
 
 def test_the_limit_holds_after_a_thousand_rows_not_only_at_the_end(tmp_path: Path) -> None:
     rows = [{"id": n, "text": "t"} for n in range(990)] + ["{"] * 500 + [{"id": n, "text": "t"} for n in range(10**5)]
-    with pytest.raises(InputError, match="of 100[0-9] rows are bad"):
+    with pytest.raises(InputError, match=r"of 100\d rows are bad"):
         ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")
     fine = [*rows[:990], *["{"] * 10, *rows[1490:2490]]
     ingest(stage(write(tmp_path / "a.jsonl", *fine)), tmp_path / "0.parquet", tmp_path / "q.jsonl")

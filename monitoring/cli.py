@@ -1,0 +1,28 @@
+"""`bloomery monitor`: pages about a training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Plots of a training.")
+
+
+@app.command()
+def plots(
+    run: Annotated[Path, typer.Option(help="Folder of the run.")],
+    output_html: Annotated[Path, typer.Option(help="The page to write.")],
+) -> None:
+    """Draw losses, schedule, gradient norm and speed of a training, as one page without outside files."""
+    from bloomery.base.atomic import write_text
+    from bloomery.base.progress import say
+    from bloomery.contracts.paths import RunPaths
+    from bloomery.contracts.record import last_of_each, validations
+    from monitoring.page import training_page
+
+    metrics = RunPaths(run).logs / "metrics.jsonl"
+    records = last_of_each(metrics)
+    write_text(output_html, training_page(run.name, records, validations(metrics)))
+    say(f"{output_html}: {len(records)} iterations")

@@ -1,0 +1,75 @@
+"""The figures of a training as SVG text. Equal records give equal bytes: no dates, no random ids."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bloomery.contracts.record import MetricsRecord, ValidationRecord
+from monitoring.series import reduce
+
+_SIZE_INCHES = (6.4, 3.0)
+_COLOUR = "#b3541e"
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "bloomery",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e2dd",
+    "axes.edgecolor": "#8a8178",
+    "lines.linewidth": 1.2,
+}
+
+
+def _svg(draw: Callable[[Any], None], y_label: str) -> str:
+    """Run `draw` on empty axes over the iterations and return the figure as an `<svg>` element."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
+        axes = figure.add_subplot()
+        axes.set_xlabel("iteration")
+        axes.set_ylabel(y_label)
+        draw(axes)
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def metric(records: Sequence[MetricsRecord], name: str, y_label: str, *, logarithmic: bool = False) -> str:
+    """One column of the metrics over the iterations; a band shows the range where iterations were merged."""
+    curve = reduce([record.iteration for record in records], [getattr(record, name) for record in records])
+
+    def draw(axes: Any) -> None:
+        if curve.merged:
+            axes.fill_between(curve.x, curve.low, curve.high, color=_COLOUR, alpha=0.2, linewidth=0)
+        axes.plot(curve.x, curve.mean, color=_COLOUR)
+        if logarithmic and (curve.low > 0).all():
+            axes.set_yscale("log")
+
+    return _svg(draw, y_label)
+
+
+def validation(records: Sequence[ValidationRecord], y_label: str) -> str:
+    """Validation loss of each set, and their mean in black."""
+    from matplotlib import colormaps
+
+    names = sorted({name for record in records for name in record.validation})
+    iterations = [record.iteration for record in records]
+
+    def draw(axes: Any) -> None:
+        for number, name in enumerate(names):
+            losses = [record.validation.get(name, float("nan")) for record in records]
+            colour = colormaps["turbo"](0.08 + 0.84 * number / max(1, len(names) - 1))
+            axes.plot(iterations, losses, color=colour, linewidth=0.9, marker=".", markersize=3, label=name)
+        means = [record.validation_mean for record in records]
+        axes.plot(iterations, means, color="black", linewidth=1.6, marker=".", markersize=3, label="mean")
+        axes.legend(fontsize=6, ncols=3 if len(names) > 24 else 2, loc="upper left", bbox_to_anchor=(1.0, 1.02))
+
+    return _svg(draw, y_label)

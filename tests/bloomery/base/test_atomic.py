@@ -1,0 +1,133 @@
+"""Files appear whole or not at all, whatever happens to the writer."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from bloomery.base.atomic import atomic_path, dump_json, read_json, write_bytes, write_if_changed, write_json
+from bloomery.base.errors import InputError, ResourceError
+
+
+def test_a_written_file_is_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    target = tmp_path / "deep" / "file.json"
+    write_json(target, {"b": 1, "a": "é"})
+    assert target.read_text() == '{\n  "a": "é",\n  "b": 1\n}\n'
+    assert [path.name for path in target.parent.iterdir()] == ["file.json"]
+
+
+def test_a_failing_writer_leaves_the_old_content(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+
+    def write_half() -> None:
+        with atomic_path(target) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("crash")
+
+    with pytest.raises(RuntimeError, match="crash"):
+        write_half()
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_killed_writer_leaves_the_old_content(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+    code = f"""
+        import time
+        from pathlib import Path
+        from bloomery.base.atomic import atomic_path
+        with atomic_path(Path({str(target)!r})) as temporary:
+            temporary.write_text("half")
+            print("writing", flush=True)
+            time.sleep(60)
+    """
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert target.read_text() == "old"
+
+
+def test_a_full_disk_is_a_clear_error_and_nothing_is_half_written(tmp_path: Path) -> None:
+    mount = tmp_path / "small"
+    mount.mkdir()
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a small file system needs root")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(mount)], capture_output=True).returncode:
+        pytest.skip("this machine does not let root mount a tmpfs")
+    try:
+        target = mount / "file"
+        write_bytes(target, b"old")
+        with pytest.raises(ResourceError, match="the disk is full") as caught:
+            write_bytes(target, bytes(1 << 20))
+        assert str(target) in str(caught.value)
+        assert target.read_bytes() == b"old"
+        assert list(mount.iterdir()) == [target]
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_a_file_beyond_the_size_limit_leaves_the_old_content(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_bytes(target, bytes(1 << 20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, previous)
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
+    obstacle = tmp_path / "file"
+    obstacle.write_text("")
+    with pytest.raises((ResourceError, OSError)):
+        write_bytes(obstacle / "below", b"x")
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(ResourceError, match="permission denied"):
+            write_bytes(tmp_path / "new", b"x")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_an_unchanged_file_keeps_its_time(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    assert write_if_changed(target, "a")
+    before = target.stat().st_mtime_ns
+    time.sleep(0.01)
+    assert not write_if_changed(target, "a")
+    assert target.stat().st_mtime_ns == before
+    assert write_if_changed(target, "b")
+
+
+def test_json_that_no_other_program_reads_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        dump_json(float("nan"))
+    damaged = tmp_path / "x.json"
+    damaged.write_text('{"a": ')
+    with pytest.raises(InputError, match=r"x\.json: not valid JSON"):
+        read_json(damaged)
+    with pytest.raises(InputError, match="no such file"):
+        read_json(tmp_path / "absent.json")
+    assert json.loads(dump_json({"é": [1]})) == {"é": [1]}

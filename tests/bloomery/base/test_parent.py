@@ -1,0 +1,53 @@
+"""A verb ends when the workflow that started it is gone, even by kill -9 and with a shell between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+from bloomery.base.parent import PARENT_VARIABLE
+
+VERB = """
+    import signal, sys, time
+    from bloomery.base.parent import follow_parent
+    signal.signal(signal.SIGTERM, lambda *_: (open(sys.argv[1], "w").write("told"), sys.exit(0)))
+    follow_parent()
+    open(sys.argv[2], "w").write("started")
+    time.sleep(60)
+"""
+WORKFLOW = """
+    import os, subprocess, sys
+    os.environ["{variable}"] = str(os.getpid())
+    subprocess.run(["bash", "-c", "set -o pipefail; " + sys.argv[1] + " | cat"])
+"""
+
+
+def wait_for(path: Path, seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not path.exists():
+        time.sleep(0.05)
+    return path.exists()
+
+
+def test_a_verb_ends_with_its_killed_workflow(tmp_path: Path) -> None:
+    verb, told, started = tmp_path / "verb.py", tmp_path / "told", tmp_path / "started"
+    verb.write_text(textwrap.dedent(VERB))
+    code = textwrap.dedent(WORKFLOW).replace("{variable}", PARENT_VARIABLE)
+    workflow = subprocess.Popen([sys.executable, "-c", code, f"{sys.executable} {verb} {told} {started}"])
+    assert wait_for(started)
+    workflow.send_signal(signal.SIGKILL)
+    # Not waited for yet: the workflow is a zombie, as under an init that does not reap.
+    assert wait_for(told)
+    workflow.wait()
+
+
+def test_without_a_workflow_nothing_is_followed(tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if key != PARENT_VARIABLE}
+    code = "import threading, bloomery.base.parent as p; p.follow_parent(); print(threading.active_count())"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"

@@ -1,0 +1,40 @@
+"""Sizes, durations and digests."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bloomery.base.digest import digest_json, document_id, seed_for
+from bloomery.base.units import SIZE_SCHEMA, format_bytes, format_count, format_seconds, parse_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("64KiB", 65_536), ("2 GB", 2_000_000_000), ("1.5 MiB", 1_572_864), (17, 17), ("17", 17), ("256.0 MiB", 1 << 28)],
+)
+def test_a_size_is_read_with_its_unit(text: str | int, count: int) -> None:
+    assert parse_bytes(text) == count
+    assert isinstance(text, int) or re.fullmatch(SIZE_SCHEMA["pattern"], text)
+
+
+@pytest.mark.parametrize("text", ["lots", "12 parsec", "-1", "", True, "1e3"])
+def test_what_is_no_size_is_refused_with_an_example(text: str | bool) -> None:
+    with pytest.raises(ValueError, match="'64MiB'"):
+        parse_bytes(text)
+    assert not isinstance(text, str) or not re.fullmatch(SIZE_SCHEMA["pattern"], text)
+
+
+def test_what_is_printed_is_short() -> None:
+    assert [format_bytes(n) for n in (0, 1536, 1 << 30, 5 << 40)] == ["0 B", "1.5 KiB", "1.0 GiB", "5.0 TiB"]
+    assert [format_seconds(s) for s in (0.25, 59.9, 3599.6, 3725)] == ["0.2 s", "59.9 s", "1 h 0 min", "1 h 2 min"]
+    assert [format_count(n) for n in (999, 1_234_567, 341_600_000_000)] == ["999", "1.23 M", "342 B"]
+
+
+def test_identities_depend_on_content_only() -> None:
+    assert digest_json({"a": 1, "b": [1.5, None]}) == digest_json({"b": [1.5, None], "a": 1})
+    assert document_id("a", "b") != document_id("ab", "")
+    assert len(document_id("a", "b")) == 32
+    assert seed_for(1, "h.0.weight") == seed_for(1, "h.0.weight") != seed_for(2, "h.0.weight")
+    assert 0 <= seed_for(1, "x") < 1 << 63

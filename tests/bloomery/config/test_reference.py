@@ -1,0 +1,27 @@
+"""The reference names every key once, with its type and default."""
+
+from __future__ import annotations
+
+from bloomery.config import RunConfig
+from bloomery.config.load import all_keys
+from bloomery.config.reference import sections
+
+
+def test_every_leaf_of_the_configuration_is_in_the_reference() -> None:
+    listed = {key.path.replace("[]", "").replace(".<language>", "") for _, _, keys in sections() for key in keys}
+    known = set(all_keys(RunConfig))
+    leaves = {path for path in known if not any(other.startswith(f"{path}.") for other in known)}
+    assert leaves <= listed
+    assert not {path for path in listed - known if not path.startswith("sources.")}
+
+
+def test_a_row_says_type_and_default() -> None:
+    rows = {key.path: key for _, _, keys in sections() for key in keys}
+    assert (rows["corpus.ingest.shard_bytes"].kind, rows["corpus.ingest.shard_bytes"].default) == (
+        "size",
+        "`256.0 MiB`",
+    )
+    assert rows["training.optimizer.schedule"].kind == "`cosine`, `linear`, `constant`"
+    assert rows["model.layers"].default == "required"
+    assert rows["training.batch.rampup"].kind == "section or null"
+    assert rows["corpus.mixture.alpha"].kind == "number > 0, ≤ 1"

@@ -1,0 +1,220 @@
+"""What must not become a published model is refused, with the file, the tensor and the ranks named."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from bloomery.base.atomic import read_json
+from bloomery.base.errors import CheckFailedError, InputError, ResourceError
+from bloomery.contracts.checkpoint import layer_file
+from bloomery.contracts.segment import SegmentStatus, read_segment, write_segment
+from bloomery.plan.parameters import head_layer
+from export.model import export_model
+from export.read import Checkpoint
+
+FIRST_BLOCK = 2
+
+
+def refused(run, kind=CheckFailedError, **arguments):
+    """Export, expect an error and nothing left behind; returns the message."""
+    with pytest.raises(kind) as caught:
+        export_model(run.stage, run.paths, run.target, **arguments)
+    left = {path.name for path in run.paths.export.iterdir()} if run.paths.export.exists() else set()
+    assert left <= {f".{run.stage.model_name}.failed"}
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["input_layernorm.weight", "self_attention.dense.bias", "mlp.dense_4h_to_h.bias"])
+def test_a_replica_that_drifted_by_one_bit_is_named(fabricate, name):
+    run = fabricate(tensor=4)
+
+    def drift(state):
+        bits = state[name].view(torch.int16)
+        bits[5] ^= 1
+
+    run.edit_layer(FIRST_BLOCK, 2, drift)
+    run.rewrite_manifest()
+    message = refused(run)
+    assert f"h.0.{name}" in message
+    assert "rank(s) 2 " in message
+    assert "by up to" in message
+
+
+def test_a_tied_copy_that_drifted_is_refused(fabricate):
+    run = fabricate(tied_copy=True)
+    run.edit_layer(head_layer(run.stage.model), 1, lambda state: state["word_embeddings.weight"].mul_(2))
+    run.rewrite_manifest()
+    assert "tied to pipeline layer" in refused(run)
+
+
+def test_an_edited_file_is_refused_before_it_is_unpickled(fabricate):
+    run = fabricate()
+    path = run.checkpoint / layer_file(FIRST_BLOCK, 1)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    message = refused(run)
+    assert str(path) in message
+    assert "content differs" in message
+
+
+def test_a_cut_file_is_refused(fabricate):
+    run = fabricate()
+    path = run.checkpoint / layer_file(FIRST_BLOCK, 0)
+    path.write_bytes(path.read_bytes()[:-100])
+    message = refused(run)
+    assert str(path) in message
+    assert "bytes" in message
+
+
+def test_swapped_files_are_refused(fabricate):
+    run = fabricate()
+    first, second = (run.checkpoint / layer_file(layer, 0) for layer in (FIRST_BLOCK, FIRST_BLOCK + 1))
+    spare = first.with_suffix(".spare")
+    first.rename(spare)
+    second.rename(first)
+    spare.rename(second)
+    assert "content differs" in refused(run)
+
+
+def test_blocks_swapped_before_the_manifest_was_written_fail_parity(fabricate):
+    run = fabricate()
+    first, second = (run.checkpoint / layer_file(layer, 0) for layer in (FIRST_BLOCK, FIRST_BLOCK + 1))
+    content = {path: torch.load(path, weights_only=True) for path in (first, second)}
+    for path, other in ((first, second), (second, first)):
+        mixed = {
+            key: (content[other] if key == "mlp.dense_h_to_4h.weight" else content[path])[key] for key in content[path]
+        }
+        torch.save(mixed, path)
+    run.rewrite_manifest()
+    assert "logits differ" in refused(run)
+
+
+def test_a_missing_rank_is_refused_by_name(fabricate):
+    run = fabricate()
+    (run.checkpoint / layer_file(FIRST_BLOCK, 1)).unlink()
+    assert "file is missing" in refused(run)
+    run.rewrite_manifest()
+    assert layer_file(FIRST_BLOCK, 1) in refused(run)
+
+
+def test_a_layer_that_no_parameter_explains_is_refused(fabricate):
+    run = fabricate()
+    (run.checkpoint / layer_file(99, 0)).write_bytes(b"")
+    run.rewrite_manifest()
+    assert layer_file(99, 0) in refused(run)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda state: state.pop("mlp.dense_h_to_4h.bias"), "lacks the key mlp.dense_h_to_4h.bias"),
+        (lambda state: state.update(adapter=torch.zeros(1)), "unexpected key adapter"),
+        (lambda state: state.update({"input_layernorm.bias": torch.zeros(3)}), "input_layernorm.bias has shape (3,)"),
+        (lambda state: state.update({"input_layernorm.bias": torch.zeros(32).half()}), "type torch.float16"),
+    ],
+)
+def test_wrong_keys_shapes_and_types_are_named(fabricate, change, expected):
+    run = fabricate()
+    path = run.edit_layer(FIRST_BLOCK, 1, change)
+    run.rewrite_manifest()
+    message = refused(run)
+    assert str(path) in message
+    assert expected in message
+
+
+def test_a_pickle_that_would_run_code_is_refused(fabricate):
+    run = fabricate()
+
+    class Payload:
+        def __reduce__(self):
+            return os.system, ("touch owned",)
+
+    path = run.checkpoint / layer_file(FIRST_BLOCK, 0)
+    torch.save({"input_layernorm.weight": Payload()}, path)
+    run.rewrite_manifest()
+    assert str(path) in refused(run, InputError)
+
+
+@pytest.mark.parametrize("change", ["wrong", "nan", "other"])
+def test_wrong_reference_logits_fail_and_leave_the_folder_for_inspection(fabricate, change):
+    run = fabricate()
+    path = run.checkpoint / "reference.safetensors"
+    reference = load_file(path)
+    if change == "wrong":
+        reference["logits"][1, 3, 7] += 0.5
+    elif change == "nan":
+        reference["logits"][1, 3, 7] = float("nan")
+    else:
+        reference["logits"] = reference["logits"].flip(0).contiguous()
+    save_file(reference, path)
+    run.rewrite_manifest()
+    refused(run)
+    failed = run.paths.export / f".{run.stage.model_name}.failed"
+    assert (failed / "model.safetensors").is_file()
+    assert not (failed / "parity.json").exists()
+
+
+def test_a_failed_export_leaves_the_last_good_one_as_it_is(fabricate):
+    run = fabricate()
+    export_model(run.stage, run.paths, run.target)
+    before = read_json(run.target / "parity.json")
+    path = run.checkpoint / "reference.safetensors"
+    reference = load_file(path)
+    reference["logits"] *= 1.01
+    save_file(reference, path)
+    run.rewrite_manifest()
+    with pytest.raises(CheckFailedError, match="logits differ"):
+        export_model(run.stage, run.paths, run.target)
+    assert read_json(run.target / "parity.json") == before
+
+
+def test_rounding_float32_weights_is_explained(fabricate):
+    run = fabricate(precision="fp32")
+    assert "export.dtype rounds the float32 weights" in refused(run)
+
+
+def test_an_unfinished_training_is_refused_unless_a_checkpoint_is_named(fabricate):
+    run = fabricate()
+    segment = read_segment(run.paths.finished)
+    write_segment(run.paths.finished, segment.model_copy(update={"status": SegmentStatus.TIME_LIMIT}))
+    assert "has not finished" in refused(run)
+    run.paths.finished.unlink()
+    assert "--checkpoint" in refused(run)
+    assert "no such checkpoint" in refused(run, InputError, checkpoint_name="step00000007")
+    assert export_model(run.stage, run.paths, run.target, checkpoint_name=run.checkpoint.name).passed
+
+
+def test_a_checkpoint_of_another_network_is_refused(fabricate):
+    run = fabricate()
+    other = run.stage.model.model_copy(update={"layer_norm_epsilon": 1e-6})
+    with pytest.raises(InputError, match=r"model\.layer_norm_epsilon 1e-05 there, 1e-06 here"):
+        Checkpoint(run.checkpoint, other)
+
+
+def test_another_tokenizer_than_the_trained_one_is_refused(fabricate):
+    run = fabricate()
+    path = run.paths.tokenizer / "tokenizer.json"
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.add_tokens(["extra"])
+    tokenizer.save(str(path))
+    assert f"expected: {run.manifest.vocabulary_size}" in refused(run)
+
+
+def test_a_full_disk_is_a_clear_error_and_leaves_nothing(fabricate):
+    run = fabricate()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))  # files end there, as they do where a disk is full
+    try:
+        message = refused(run, ResourceError)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "cannot write" in message
+    assert "model.safetensors" in message

@@ -1,0 +1,63 @@
+"""A checkpoint that DeepSpeed really wrote, over tensor and pipeline ranks, becomes a model with the same logits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from fabricated_training import VOCABULARY, make_run, stage
+from safetensors.torch import load_file
+
+from bloomery.base.atomic import write_json
+from bloomery.config.delivery import ExportConfig
+from bloomery.config.stages import ExportStage
+from bloomery.contracts.paths import RunPaths
+from export.model import export_model
+
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
+SEGMENT = "segments/1.json"
+
+
+def train(*arguments):
+    code = "import sys; from bloomery.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "train", *arguments], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_training_over_four_processes_is_exported_with_its_own_logits(tmp_path):
+    from tokenizers import Tokenizer, models
+
+    paths = RunPaths(tmp_path / "run")
+    trained = stage(tensor=2, pipeline=2, samples=32)
+    config = make_run(paths.run, trained)
+    train(
+        *("segment", "--config", str(config), "--run", str(paths.run), "--number", "1"),
+        *("--output", str(paths.train / SEGMENT)),
+    )
+    train("finish", "--run", str(paths.run), "--output", str(paths.finished))
+    paths.tokenizer.mkdir()
+    vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2, "<pad>": 3} | {f"w{n}": n for n in range(4, VOCABULARY)}
+    Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>")).save(str(paths.tokenizer / "tokenizer.json"))
+    write_json(
+        paths.tokenizer / "tokenizer_config.json",
+        {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"},
+    )
+    export = ExportStage(
+        name="run",
+        model_name="run",
+        export=ExportConfig(),
+        model=trained.model,
+        training=trained.training,
+        licences={},
+    )
+    parity = export_model(export, paths, paths.export / "run")
+    assert parity.max_difference < 1e-5
+    assert parity.argmax_agreement > 0.99
+    weights = load_file(paths.export / "run" / "model.safetensors")
+    assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
+    assert f"{parity.consumed_tokens:,} tokens" in (paths.export / "run" / "README.md").read_text()

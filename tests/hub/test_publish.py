@@ -1,0 +1,209 @@
+"""Publishing against a real server: what arrives is what was verified, whatever the network does."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bloomery.config.delivery import PublishConfig
+from bloomery.config.stages import PublishStage, write_stage
+
+TOKEN = "hf_" + "secretfortests"
+MODEL, LOGS = "tester/tiny-bloom", "tester/tiny-bloom-logs"
+LOG_FILES = [
+    "README.md",
+    "config/publish.json",
+    "logs/main_log.txt",
+    "logs/metrics.jsonl",
+    "logs/tensorboard/events.out.tfevents.1",
+    "report/corpus.json",
+    "segments/1.json",
+]
+
+
+def succeeded(done):
+    assert done.returncode == 0, done.stderr
+    assert TOKEN not in done.stdout + done.stderr
+    return done
+
+
+def assert_model_arrived(hub, run, revision="main"):
+    names = sorted(path.name for path in run.model.iterdir())
+    assert hub.paths(MODEL, revision) == sorted([".gitattributes", *names])
+    for name in names:
+        assert hub.file(MODEL, name, revision) == (run.model / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("xet", [True, False])
+def test_model_and_logs_arrive_byte_for_byte_and_a_second_time_nothing_happens(hub, run, xet):
+    variables = {} if xet else {"HF_HUB_DISABLE_XET": "1"}
+    succeeded(run.publish(**variables))
+
+    assert_model_arrived(hub, run)
+    assert_model_arrived(hub, run, "step00000100")
+    assert hub.paths(LOGS) == [".gitattributes", *LOG_FILES]
+    assert hub.file(LOGS, "logs/metrics.jsonl") == (run.paths.logs / "metrics.jsonl").read_bytes()
+    events = "logs/tensorboard/events.out.tfevents.1"
+    assert hub.file(LOGS, events) == (run.paths.run / "train" / events).read_bytes()
+    assert hub.read("/_test/stats")["cas"].get("files", 0) == (2 if xet else 0)
+    assert hub.read(f"/api/models/{MODEL}")["private"] is True
+
+    report = json.loads(run.output.read_text())
+    assert (report["target"], report["endpoint"]) == ("hub", hub.url)
+    assert report["model"]["commit"] == hub.commits(MODEL)[0] == hub.tags(MODEL)["step00000100"]
+    assert set(report["model"]["files"]) == {path.name for path in run.model.iterdir()}
+    assert sorted(report["logs"]["files"]) == LOG_FILES
+
+    before = run.output.read_bytes(), hub.commits(MODEL), hub.commits(LOGS)
+    assert (len(before[1]), len(before[2])) == (2, 2)
+    run.output.unlink()  # what Snakemake does before it runs the rule again
+    succeeded(run.publish(**variables))
+    assert (run.output.read_bytes(), hub.commits(MODEL), hub.commits(LOGS)) == before
+
+    for path in run.paths.run.rglob("*"):
+        assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"path": "/commit/", "status": 503},
+        {"path": "/commit/", "status": 429, "headers": {"Retry-After": "1"}},
+        {"path": "/commit/", "status": 412},
+        {"path": "/commit/", "drop": "before"},
+        {"path": "/commit/", "drop": "after"},
+        {"path": "/repos/create", "drop": "after"},
+        {"path": "/tag/", "drop": "after"},
+    ],
+    ids=lambda fault: "-".join(str(value).strip("/") for value in list(fault.values())[:2]),
+)
+def test_a_passing_fault_neither_fails_nor_commits_twice(hub, run, fault):
+    hub.faults({"times": 1, **fault})
+    done = succeeded(run.publish(HF_HUB_DISABLE_XET="1"))
+    assert_model_arrived(hub, run)
+    assert len(hub.commits(MODEL)) == 2
+    assert hub.tags(MODEL) == {"step00000100": hub.commits(MODEL)[0]}
+    assert "trying again" in done.stderr
+
+
+@pytest.mark.slow
+def test_transformers_loads_what_was_published(hub, run):
+    succeeded(run.publish())
+    code = (
+        "import sys, torch; from transformers import AutoModelForCausalLM, AutoTokenizer\n"
+        "model = AutoModelForCausalLM.from_pretrained(sys.argv[1], revision='step00000100')\n"
+        "here = AutoModelForCausalLM.from_pretrained(sys.argv[2])\n"
+        "assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), here.state_dict().values()))\n"
+        "print(AutoTokenizer.from_pretrained(sys.argv[1])('river sea')['input_ids'])\n"
+    )
+    command = [sys.executable, "-c", code, MODEL, str(run.model)]
+    done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[1, 2]", done.stderr
+
+
+def test_a_new_export_replaces_the_old_one_whole_and_moves_the_tag(hub, run):
+    succeeded(run.publish())
+    old = hub.tags(MODEL)["step00000100"]
+    weights = run.model / "model.safetensors"
+    weights.rename(run.model / "model-00001-of-00001.safetensors")
+    (run.model / "README.md").write_text("---\nlanguage:\n- fr\n---\n\n# tiny\n")
+    run.prove()
+    succeeded(run.publish())
+    assert "model.safetensors" not in hub.paths(MODEL)
+    assert_model_arrived(hub, run)
+    assert hub.tags(MODEL)["step00000100"] == hub.commits(MODEL)[0] != old
+    assert "model.safetensors" in hub.paths(MODEL, old)
+
+
+def test_files_that_parity_does_not_speak_for_stay_at_home(hub, run):
+    (run.model / "notes.txt").write_text("private")
+    secret = run.paths.run / "secret.txt"
+    secret.write_text("private")
+    (run.paths.report / "link.html").symlink_to(secret)
+    succeeded(run.publish())
+    assert "notes.txt" not in hub.paths(MODEL)
+    assert hub.paths(LOGS) == [".gitattributes", *LOG_FILES]
+
+
+def test_without_a_token_the_same_files_lie_in_local_folders(hub, run):
+    done = succeeded(run.publish(HF_TOKEN=None))
+    assert "HF_TOKEN is not set" in done.stderr
+    copy = run.paths.published / "tiny-bloom"
+    assert {p.name: p.read_bytes() for p in copy.iterdir()} == {p.name: p.read_bytes() for p in run.model.iterdir()}
+    logs = run.paths.published / "tiny-bloom-logs"
+    assert sorted(p.relative_to(logs).as_posix() for p in logs.rglob("*") if p.is_file()) == LOG_FILES
+    report = json.loads(run.output.read_text())
+    assert (report["target"], report["reason"]) == ("folder", "HF_TOKEN is not set")
+    assert hub.read("/_test/log") == []
+    before = run.output.read_bytes()
+    succeeded(run.publish(HF_TOKEN=None))
+    assert run.output.read_bytes() == before
+    assert sorted(p.name for p in run.paths.published.iterdir()) == ["publish.json", "tiny-bloom", "tiny-bloom-logs"]
+
+
+def test_the_login_of_hf_auth_is_used_and_names_and_visibility_follow_the_configuration(hub, run):
+    home = Path(run.environment["HF_HOME"])
+    home.mkdir()
+    (home / "token").write_text(TOKEN)
+    settings = PublishConfig(model_repository="bloom-a", logs_repository="bloom-b", owner="team", private=False)
+    write_stage(run.paths.config / "publish.json", PublishStage(name="t", model_name="tiny-bloom", publish=settings))
+    succeeded(run.publish(HF_TOKEN=None))
+    assert hub.read("/api/models/team/bloom-a")["private"] is False
+    assert "logs/main_log.txt" in hub.paths("team/bloom-b")
+
+
+def test_publish_hub_false_and_offline_stay_local(hub, run):
+    succeeded(run.publish(HF_HUB_OFFLINE="1"))
+    assert json.loads(run.output.read_text())["reason"] == "HF_HUB_OFFLINE is set"
+    stage = PublishStage(name="tiny", model_name="tiny-bloom", publish=PublishConfig(hub=False))
+    write_stage(run.paths.config / "publish.json", stage)
+    succeeded(run.publish())
+    assert json.loads(run.output.read_text())["reason"] == "publish.hub is false"
+    assert hub.read("/_test/log") == []
+
+
+def _no_parity(run):
+    (run.model / "parity.json").unlink()
+
+
+def _bad_parity(run):
+    run.prove(max_difference=1e-2)
+
+
+def _changed(run):
+    (run.model / "config.json").write_text("{}")
+
+
+def _token_inside(run):
+    (run.paths.logs / "main_log.txt").write_text(f"HF_TOKEN={TOKEN}\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (_no_parity, "no parity.json"),
+        (_bad_parity, "parity does not hold"),
+        (_changed, "is not the file that was verified"),
+        (_token_inside, "holds the Hub token"),
+    ],
+)
+def test_nothing_is_sent_without_proof_or_with_a_token_inside(hub, run, spoil, message):
+    spoil(run)
+    done = run.publish()
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert TOKEN not in done.stderr
+    assert hub.read("/_test/log") == []
+    assert not run.output.exists()
+
+
+def test_a_refused_token_is_a_clear_error_that_does_not_show_it(hub, run):
+    done = run.publish(HF_TOKEN="hf_wrongwrongwrong")
+    assert done.returncode == 2
+    assert "a token that may write there" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "hf_wrongwrongwrong" not in done.stdout + done.stderr

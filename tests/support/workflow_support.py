@@ -1,0 +1,113 @@
+"""Run the real workflow in a folder of its own, on a tiny run."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bloomery.base.digest import sha256_file
+
+ROOT = Path(__file__).parents[2]
+SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+LOCAL = ["--profile", str(ROOT / "workflow/profiles/local")]
+
+TINY: dict[str, Any] = {
+    "name": "tiny",
+    "sources": [
+        {
+            "name": "texts",
+            "kind": "jsonl",
+            "paths": [str(ROOT / f"config/sample/{name}.jsonl") for name in ("defects", "en", "fr", "zhs")],
+            "language_field": "language",
+            "id_field": "id",
+        }
+    ],
+    "corpus": {"ingest": {"shard_bytes": "30KiB", "max_document_bytes": "16KiB"}, "dedup": {"partitions": 2}},
+    "tokenizer": {"vocabulary_size": 640, "reserved_tokens": 4},
+    "index": {"validation_share": 0.2},
+    "model": {"layers": 2, "hidden_size": 32, "heads": 2, "sequence_length": 32},
+    "training": {
+        "train_samples": 240,
+        "parallel": {"tensor": 2},
+        "batch": {"micro_batch_size": 4, "global_batch_size": 8},
+        "optimizer": {"learning_rate": 0.01, "warmup_samples": 16},
+        "checkpoint": {"every_iterations": 5},
+        "validation": {"every_iterations": 10, "samples": 2},
+    },
+    "publish": {"hub": False},
+}
+
+
+@dataclass
+class Workflow:
+    """One configuration in one folder."""
+
+    folder: Path
+    config: dict[str, Any]
+
+    @property
+    def run_folder(self) -> Path:
+        return self.folder / "runs" / str(self.config["name"])
+
+    def command(self, *arguments: str) -> list[str]:
+        path = self.folder / "run.yaml"
+        path.write_text(yaml.safe_dump(self.config, sort_keys=False))
+        return [*SNAKEMAKE, *LOCAL, "--directory", str(self.folder), "--configfile", str(path), *arguments]
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        # Its own process group, so that a test kills exactly what it means to.
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "HF_TOKEN": ""},
+        )
+
+    def run(self, *arguments: str, expect: int = 0) -> str:
+        process = self.start(*arguments)
+        talk, _ = process.communicate(timeout=900)
+        assert process.returncode == expect, talk
+        return talk
+
+    def planned(self, *arguments: str) -> dict[str, int]:
+        """Rule -> jobs that a dry-run would start."""
+        talk = self.run("--dry-run", *arguments)
+        if "Nothing to be done" in talk:
+            return {}
+        table = talk.split("Job stats:")[1].split("\ntotal ")[0]
+        return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table, flags=re.MULTILINE)}
+
+    def changed(self, path: str, new: Any) -> Workflow:
+        """The same folder with another value at the key `path`."""
+        config = copy.deepcopy(self.config)
+        place, keys = config, path.split(".")
+        for key in keys[:-1]:
+            place = place.setdefault(key, {})
+        place[keys[-1]] = new
+        return Workflow(self.folder, config)
+
+    def digests(self, *folders: str) -> dict[str, str]:
+        """Digest of every file below folders of the run."""
+        return {
+            path.relative_to(self.run_folder).as_posix(): sha256_file(path)
+            for folder in folders
+            for path in sorted((self.run_folder / folder).rglob("*"))
+            if path.is_file() and not path.name.endswith(".tmp")
+        }
+
+    def losses(self) -> dict[int, tuple[float, float]]:
+        """Iteration -> (loss, gradient norm), the last record of each."""
+        lines = (self.run_folder / "train/logs/metrics.jsonl").read_text().splitlines()
+        records = [json.loads(line) for line in lines]
+        return {record["iteration"]: (record["loss"], record["grad_norm"]) for record in records if "loss" in record}

@@ -1,0 +1,24 @@
+"""A finished tiny run for tests that only look at it, and fresh ones for tests that disturb them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from workflow_support import TINY, Workflow
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+    """A tiny run, finished; tests must leave it as it is."""
+    workflow = Workflow(tmp_path_factory.mktemp("finished"), TINY)
+    workflow.run()
+    return workflow
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Callable[..., Workflow]:
+    """Make a workflow in a folder of its own."""
+    return lambda config=TINY: Workflow(tmp_path, copy.deepcopy(config))

@@ -1,0 +1,105 @@
+"""A stage runs again when its output is gone or its own part of the configuration changed; nothing else does."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Any
+
+import pytest
+from workflow_support import Workflow
+
+pytestmark = pytest.mark.workflow
+
+END = {"train_segment", "finish_training", "report_training", "export_model", "publish_run", "all"}
+INDEX_ON = {"build_index"} | END
+TOKENIZER_ON = {"train_tokenizer", "report_tokenizer", "encode"} | INDEX_ON
+MIXTURE_ON = {"weigh_mixture", "report_corpus"} | TOKENIZER_ON
+CLEAN_ON = {"clean", "count_pretokens"} | MIXTURE_ON
+DEDUP_ON = {"find_candidates", "cluster_duplicates"} | CLEAN_ON
+
+
+def test_a_second_run_has_nothing_to_do_and_says_so_in_seconds(finished: Workflow) -> None:
+    before = finished.digests(".")
+    start = time.monotonic()
+    assert "Nothing to be done" in finished.run()
+    assert time.monotonic() - start < 15
+    assert finished.digests(".").items() >= {k: v for k, v in before.items() if k != ".lock"}.items()
+
+
+@pytest.mark.parametrize(
+    ("deleted", "rules"),
+    [
+        ("corpus/quarantine", {"ingest", "measure", "judge"} | DEDUP_ON),
+        ("corpus/measures", {"measure", "judge"} | DEDUP_ON),
+        ("corpus/verdicts", {"judge"} | DEDUP_ON),
+        ("corpus/duplicates/duplicates.parquet", {"cluster_duplicates"} | CLEAN_ON),
+        ("corpus/clean", CLEAN_ON),
+        ("corpus/mixture.json", MIXTURE_ON),
+        ("tokenizer/tokenizer.json", TOKENIZER_ON),
+        ("tokenizer/tokenizer_config.json", TOKENIZER_ON),
+        ("index/tokens", {"encode"} | INDEX_ON),
+        ("index/index.json", INDEX_ON),
+        ("train", END),
+        ("train/segments", END),
+        ("export", {"export_model", "publish_run", "all"}),
+        ("published", {"publish_run", "all"}),
+        ("report", {"report_corpus", "report_tokenizer", "report_training", "all"}),
+        ("logs", set()),
+        ("train/checkpoints", set()),
+    ],
+)
+def test_what_was_deleted_is_made_again_with_what_depends_on_it(
+    finished: Workflow, deleted: str, rules: set[str]
+) -> None:
+    path, aside = finished.run_folder / deleted, finished.folder / "aside"
+    shutil.move(path, aside)
+    try:
+        assert set(finished.planned()) == rules
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.move(aside, path)
+    assert finished.planned() == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "new", "rules"),
+    [
+        ("corpus.ingest.max_document_bytes", "8KiB", {"ingest", "measure", "judge"} | DEDUP_ON),
+        ("corpus.language_id.min_share", 0.4, {"judge"} | DEDUP_ON),
+        ("corpus.dedup.exact", False, DEDUP_ON),
+        ("corpus.pii.kinds", ["ip"], CLEAN_ON),
+        ("corpus.mixture.alpha", 0.9, MIXTURE_ON - {"report_corpus"} | {"report_corpus"}),
+        ("tokenizer.min_frequency", 4, TOKENIZER_ON),
+        ("index.validation_share", 0.3, INDEX_ON),
+        ("training.optimizer.learning_rate", 0.02, END),
+        ("model.layers", 4, END),
+        ("export.dtype", "float32", {"export_model", "publish_run", "all"}),
+        ("publish.private", False, {"publish_run", "all"}),
+    ],
+)
+def test_an_edited_section_reaches_its_stage_and_what_depends_on_it(
+    finished: Workflow, key: str, new: Any, rules: set[str]
+) -> None:
+    assert set(finished.changed(key, new).planned()) == rules
+    # The old value again: the parts of the configuration have the content that the outputs were made from.
+    assert finished.planned() == {}
+
+
+def test_targets_are_stages(finished: Workflow) -> None:
+    shutil.move(finished.run_folder / "export", finished.folder / "aside")
+    try:
+        for target in ("corpus", "tokenizer", "index", "train"):
+            assert finished.planned(target) == {}
+        assert set(finished.planned("export")) == {"export_model", "export"}
+        assert set(finished.planned("publish")) == {"export_model", "publish_run", "publish"}
+    finally:
+        shutil.move(finished.folder / "aside", finished.run_folder / "export")
+
+
+def test_the_report_collects_the_pages(finished: Workflow) -> None:
+    page = finished.folder / "report.html"
+    finished.run("--report", str(page))
+    text = page.read_text()
+    for label in ("Corpus: what was removed and why", "Tokenizer: fertility", "Parity with the training"):
+        assert label in text
