@@ -42,7 +42,7 @@ class Step:
 
 
 def steps(batch: BatchConfig, train_samples: int) -> Iterator[Step]:
-    """The steps of a run, iteration 1 first. A last batch that `train_samples` cannot fill is not run (as in Megatron)."""
+    """The steps of a run, iteration 1 first; a last batch that cannot be filled is not run (as in Megatron)."""
     iteration, consumed = 0, 0
     while (size := global_batch_size(batch, consumed)) <= train_samples - consumed:
         iteration += 1
