@@ -9,7 +9,6 @@ TARGET ?= all
 
 VENV := .venv
 BIN := $(VENV)/bin
-SNAKEMAKE := $(BIN)/snakemake --profile workflow/profiles/local
 PYTEST := $(BIN)/python -m pytest -q
 UNIT := not slow and not distributed and not workflow
 SHELL := bash
@@ -18,7 +17,7 @@ SHELL := bash
 .PHONY: run test check bench clean install system
 
 run: install
-	$(SNAKEMAKE) --configfile $(CONFIG) $(TARGET)
+	$(BIN)/snakemake $(TARGET) --profile workflow/profiles/local --configfile $(CONFIG)
 
 install: $(VENV)/.built
 
@@ -27,7 +26,8 @@ $(VENV)/.installed: requirements.lock
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Bloomery needs Python 3.11 or newer: make PY=python3.11")'
 	@echo "install: $$(grep -c == requirements.lock) packages into $(VENV) (some minutes, once)"
 	$(PY) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off -r requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r requirements.lock \
+	  | grep --line-buffered -E '^ *(Collecting|Downloading|Building|Installing)' | cut -c1-100
 	@touch $@
 
 # The package itself, editable, with its C++ kernels.
@@ -62,8 +62,18 @@ check: install
 	$(BIN)/snakemake --lint
 	$(call suite,unit,$(UNIT))
 
+# Each program prints one JSON; those that need real text read the *.jsonl.zst of the folder BLOOMERY_CORPUS.
 bench: install
-	@for program in bench/*.py; do echo "bench $$program"; $(BIN)/python $$program; done
+	@mkdir -p bench/results
+	@for name in startup workflow index training_overhead; do \
+	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
+	done
+	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench text_kernel, bpe_train, corpus: left out, set BLOOMERY_CORPUS"; else \
+	  echo "bench corpus"; $(BIN)/python bench/corpus.py > bench/results/corpus.json; \
+	  for name in text_kernel bpe_train; do \
+	    echo "bench $$name"; $(BIN)/python bench/$$name.py "$$BLOOMERY_CORPUS"/*.jsonl.zst > bench/results/$$name.json; \
+	  done; \
+	fi
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

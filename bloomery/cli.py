@@ -66,7 +66,7 @@ def main() -> int:
     """Run the command line; an error of ours is one readable message and its exit code."""
     follow_parent()
     try:
-        app()
+        app(prog_name="bloomery")
     except BloomeryError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

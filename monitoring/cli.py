@@ -10,6 +10,11 @@ import typer
 app = typer.Typer(no_args_is_help=True, help="Plots of a training.")
 
 
+@app.callback()
+def _root() -> None:
+    """Keep `plots` a verb of its own though it is the only one."""
+
+
 @app.command()
 def plots(
     run: Annotated[Path, typer.Option(help="Folder of the run.")],

@@ -28,7 +28,7 @@ PLACEHOLDERS = {"email": "<EMAIL>", "ip": "<IP>"}
 # Latin letters with accents occur in addresses; other scripts do not write a space before one, so they end it.
 _WORD = "A-Za-z0-9À-ÖØ-öø-ɏ"
 _LOCAL_CHARACTERS = 64  # RFC 5321, section 4.5.3.1.1
-_LOCAL = re.compile(rf"[{_WORD}._%+\-]+\Z")
+_LOCAL_BACKWARDS = re.compile(rf"[{_WORD}._%+\-]+")
 _DOMAIN = re.compile(rf"(?:[{_WORD}](?:[{_WORD}\-]{{0,61}}[{_WORD}])?\.){{1,8}}[A-Za-z]{{2,24}}(?![{_WORD}_\-])")
 _FILE_SUFFIXES = frozenset(["png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "css", "js", "html", "htm"])
 """Endings of file names such as `logo@2x.png`."""
@@ -38,10 +38,10 @@ def find_emails(text: str) -> Iterator[Span]:
     """E-mail addresses. Not `git@host:` (a remote, not a person), nor file names."""
     at = text.find("@")
     while at >= 0:
-        before = _LOCAL.search(text[max(0, at - _LOCAL_CHARACTERS - 1) : at])
+        before = _LOCAL_BACKWARDS.match(text[max(0, at - _LOCAL_CHARACTERS - 1) : at][::-1])
         domain = _DOMAIN.match(text, at + 1)
         if before and domain:
-            local = before.group().lstrip(".-%+_")
+            local = before.group()[::-1].lstrip(".-%+_")
             suffix = domain.group().rsplit(".", 1)[1].lower()
             fits = 0 < len(local) <= _LOCAL_CHARACTERS and ".." not in local and not local.endswith(".")
             if fits and local != "git" and suffix not in _FILE_SUFFIXES:

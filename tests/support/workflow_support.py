@@ -61,7 +61,8 @@ class Workflow:
     def command(self, *arguments: str) -> list[str]:
         path = self.folder / "run.yaml"
         path.write_text(yaml.safe_dump(self.config, sort_keys=False))
-        return [*SNAKEMAKE, *LOCAL, "--directory", str(self.folder), "--configfile", str(path), *arguments]
+        # Targets come first: --configfile takes every word that follows it.
+        return [*SNAKEMAKE, *arguments, *LOCAL, "--directory", str(self.folder), "--configfile", str(path)]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         # Its own process group, so that a test kills exactly what it means to.

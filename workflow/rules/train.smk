@@ -14,6 +14,8 @@ checkpoint train_segment:
         "<logs>/train_segment/{n}.log",
     benchmark:
         "<benchmarks>/train_segment/{n}.tsv"
+    # The chain has its own budget of crashes; and a stop by a person is no fault to be retried.
+    retries: 0
     conda:
         "../envs/bloomery.yaml"
     threads: RANKS

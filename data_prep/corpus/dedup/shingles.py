@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from bloomery.base.atomic import explained
 from bloomery.config.stages import DedupStage
 from data_prep.corpus import _text
 from data_prep.corpus.catalogue import Catalogue, Nodes
@@ -22,7 +23,7 @@ class ShingleStore:
         near = stage.dedup.near
         bounds = [np.zeros(1, np.int64)]
         total = 0
-        with tempfile.TemporaryFile(dir=folder) as file:
+        with explained(folder), tempfile.TemporaryFile(dir=folder) as file:
             for batch in catalogue.texts(nodes):
                 data, offsets = text_buffers(batch["text"])
                 unspaced = flags_of(batch["language"], stage.unspaced)

@@ -25,10 +25,10 @@ def read_parquet(source: ParquetSource, files: list[str], max_bytes: int) -> Ite
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
     for path in files:
         name, line = Path(path).name, 0
-        if Path(path).stat().st_size == 0:
-            yield BadRow(name, None, "empty file")
-            continue
         try:
+            if Path(path).stat().st_size == 0:
+                yield BadRow(name, None, "empty file")
+                continue
             with pq.ParquetFile(path) as file:
                 _require(file.schema_arrow.names, fields, path)
                 for batch in file.iter_batches(batch_size=_BATCH_ROWS):
@@ -38,6 +38,8 @@ def read_parquet(source: ParquetSource, files: list[str], max_bytes: int) -> Ite
                             yield BadRow(name, line, "invalid UTF-8", values)
                         else:
                             yield row_from_fields(values, fields, name, line)
+        except (FileNotFoundError, PermissionError) as error:
+            raise InputError(f"cannot be read ({error})", where=path) from error
         except (pa.ArrowException, OSError) as error:
             yield BadRow(name, line + 1, "damaged file", f"{error}; the rows before are kept")
             continue

@@ -73,9 +73,9 @@ def test_spans_are_in_order_and_do_not_overlap() -> None:
 def test_time_is_linear_in_the_text(unit: str) -> None:
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))
-        start = time.perf_counter()
+        start = time.process_time()
         redact(text, KINDS)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
-    # Quadratic work would take a hundred times as long here; a loaded machine must not fail the test.
-    assert seconds(200_000) < 20 * max(seconds(20_000), 0.02)
+    # Ten times the text; quadratic work would take a hundred times as long.
+    assert seconds(200_000) < 40 * max(seconds(20_000), 0.01)

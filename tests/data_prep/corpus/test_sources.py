@@ -52,6 +52,9 @@ def test_a_damaged_parquet_file_is_a_bad_row_and_a_missing_column_an_error(tmp_p
     assert [row.reason for row in parquet(path, language="en")] == ["damaged file"]
     path.write_bytes(b"")
     assert [row.reason for row in parquet(path, language="en")] == ["empty file"]
+    path.unlink()
+    with pytest.raises(InputError, match="cannot be read"):
+        parquet(path, language="en")
 
 
 def text(path: Path, documents: str) -> list[Row | BadRow]:

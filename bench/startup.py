@@ -1,0 +1,58 @@
+"""Claim: `bloomery --help` answers in under 0.4 s. Peer: an interpreter that does nothing, in turn with it.
+
+python bench/startup.py > bench/results/startup.json
+
+Each repeat starts both, a cold first one left out. Prints JSON: seconds, median and spread (least, greatest).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from statistics import median
+
+LIMIT_SECONDS = 0.4
+COMMANDS = {
+    "bloomery --help": [sys.executable, "-m", "bloomery.cli", "--help"],
+    "bloomery train segment --help": [sys.executable, "-m", "bloomery.cli", "train", "segment", "--help"],
+    "python -c pass": [sys.executable, "-c", "pass"],
+}
+
+
+def seconds(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=15)
+    options = parser.parse_args()
+    taken: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for repeat in range(options.repeats + 1):
+        for name, command in COMMANDS.items():
+            value = seconds(command)
+            if repeat:
+                taken[name].append(value)
+    figures = {
+        name: {"median": round(median(values), 3), "least": round(min(values), 3), "greatest": round(max(values), 3)}
+        for name, values in taken.items()
+    }
+    passed = figures["bloomery --help"]["median"] < LIMIT_SECONDS
+    result = {
+        "benchmark": "startup",
+        "repeats": options.repeats,
+        "seconds": figures,
+        "limit_seconds": LIMIT_SECONDS,
+        "passed": passed,
+    }
+    print(json.dumps(result, indent=2))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Claim: the sample run takes under 6 minutes and 4 GiB on two cores; a rerun with nothing to do, under 15 s.
+
+python bench/workflow.py > bench/results/workflow.json
+
+Runs config/sample.yaml in an empty folder with the local profile, then again. Memory is the greatest sum of the
+proportional set sizes (PSS: shared pages count once) of Snakemake and everything below it, looked at twice a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).parents[1]
+LIMITS = {"seconds": 360.0, "pss_bytes": 4 << 30, "rerun_seconds": 15.0}
+SAMPLE_EVERY_SECONDS = 0.5
+
+
+def pss_bytes(process: psutil.Process) -> int:
+    """PSS of a process and all below it; those that end meanwhile count nothing."""
+    total = 0
+    for one in [process, *process.children(recursive=True)]:
+        try:
+            rollup = Path(f"/proc/{one.pid}/smaps_rollup").read_text()
+        except OSError:
+            continue
+        total += next((int(line.split()[1]) << 10 for line in rollup.splitlines() if line.startswith("Pss:")), 0)
+    return total
+
+
+def run(folder: Path) -> tuple[float, int, int]:
+    """(seconds, peak PSS in bytes, exit code) of one workflow."""
+    command = [
+        *(sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)),
+        *("--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(ROOT / "config/sample.yaml")),
+    ]
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=sys.stderr)
+    watched, peak, done = psutil.Process(process.pid), 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(SAMPLE_EVERY_SECONDS):
+            try:
+                peak = max(peak, pss_bytes(watched))
+            except psutil.NoSuchProcess:
+                return
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    code = process.wait()
+    seconds = time.perf_counter() - start
+    done.set()
+    watcher.join()
+    return seconds, peak, code
+
+
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "config").symlink_to(ROOT / "config")
+        seconds, peak, code = run(folder)
+        rerun_seconds, _, rerun_code = run(folder)
+    figures = {"seconds": round(seconds, 1), "pss_bytes": peak, "rerun_seconds": round(rerun_seconds, 1)}
+    passed = code == rerun_code == 0 and all(figures[name] < limit for name, limit in LIMITS.items())
+    result = {
+        "benchmark": "workflow",
+        "cores": len(os.sched_getaffinity(0)),
+        **figures,
+        "limits": LIMITS,
+        "passed": passed,
+    }
+    print(json.dumps(result, indent=2))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

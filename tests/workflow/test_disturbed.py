@@ -1,0 +1,134 @@
+"""kill -9 of the workflow or a stage, a stop, a time limit: the same command goes on and ends where it would have."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from workflow_support import Workflow
+
+pytestmark = pytest.mark.workflow
+
+DATA = ("corpus", "tokenizer", "index")
+
+
+def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def iterations(workflow: Workflow) -> int:
+    metrics = workflow.run_folder / "train/logs/metrics.jsonl"
+    return metrics.read_text().count('"loss"') if metrics.exists() else 0
+
+
+def launcher(process: subprocess.Popen[str]) -> psutil.Process:
+    """The process of `bloomery train segment` below a workflow."""
+    below = psutil.Process(process.pid).children(recursive=True)
+    found = [
+        child for child in below if child.name().startswith(("bloomery", "python")) and "segment" in child.cmdline()
+    ]
+    assert found
+    return found[0]
+
+
+def test_a_killed_workflow_goes_on_with_the_same_bytes_and_losses(
+    finished: Workflow, fresh: Callable[..., Workflow]
+) -> None:
+    workflow = fresh()
+    for folder in ("corpus/measures", "corpus/clean", "index/tokens"):
+        process = workflow.start()
+        wait_until(lambda folder=folder: any((workflow.run_folder / folder).rglob("*.*")), process)  # type: ignore[misc]
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    process = workflow.start()
+    wait_until(lambda: iterations(workflow) >= 12, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    workflow.run()
+    assert workflow.digests(*DATA) == finished.digests(*DATA)
+    assert workflow.losses() == finished.losses()
+    assert "Nothing to be done" in workflow.run()
+
+
+def test_a_killed_stage_fails_the_workflow_and_the_next_one_goes_on(
+    finished: Workflow, fresh: Callable[..., Workflow]
+) -> None:
+    workflow = fresh()
+    process = workflow.start()
+    wait_until(lambda: iterations(workflow) >= 12, process)
+    launcher(process).kill()
+    talk, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "train_segment/1.log" in talk
+    assert "the same command goes on from here" in talk
+    workflow.run()
+    assert workflow.losses() == finished.losses()
+
+
+def test_a_stopped_training_says_how_to_go_on_and_does(finished: Workflow, fresh: Callable[..., Workflow]) -> None:
+    workflow = fresh()
+    process = workflow.start()
+    wait_until(lambda: iterations(workflow) >= 6, process)
+    launcher(process).terminate()
+    talk, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "run the same command again to go on" in talk
+    assert not (workflow.run_folder / "train/segments/1.json").exists()
+    workflow.run()
+    assert workflow.losses() == finished.losses()
+
+
+def test_a_time_limit_is_followed_by_the_next_segment_until_one_has_finished(fresh: Callable[..., Workflow]) -> None:
+    # Three iterations, and a time that is over after one.
+    workflow = fresh().changed("training.segment", {"minutes": 0.001}).changed("training.train_samples", 24)
+    workflow.run("train")
+    segments = [json.loads((workflow.run_folder / f"train/segments/{number}.json").read_text()) for number in (1, 2, 3)]
+    assert [segment["status"] for segment in segments] == ["time_limit", "time_limit", "finished"]
+    assert [segment["iteration"] for segment in segments] == [1, 2, 3]
+    assert json.loads((workflow.run_folder / "train/finished.json").read_text()) == segments[-1]
+    assert "Nothing to be done" in workflow.run("train")
+
+
+def test_too_many_segments_stop_the_chain(fresh: Callable[..., Workflow]) -> None:
+    workflow = fresh().changed("training.segment", {"minutes": 0.001, "max_segments": 1})
+    talk = workflow.run("train", expect=1)
+    assert "not finished after 1 segments; expected: a larger training.segment.max_segments" in talk
+
+
+def test_a_second_workflow_on_the_run_is_refused_and_writes_nothing(fresh: Callable[..., Workflow]) -> None:
+    workflow = fresh()
+    first = workflow.start("corpus")
+    wait_until(lambda: (workflow.run_folder / "corpus/raw").exists(), first)
+    config = workflow.run_folder / "config/judge.json"
+    before = config.read_bytes()
+    other = workflow.changed("corpus.language_id.min_share", 0.1)
+    talk = other.run("corpus", expect=75)
+    assert f"another workflow works on this run (process {first.pid} on" in talk
+    assert config.read_bytes() == before
+    assert "another workflow works on this run" in other.run("--dry-run", "corpus")
+    assert config.read_bytes() == before
+    first.communicate(timeout=300)
+    assert first.returncode == 0
+
+
+def test_jobs_that_outlive_the_workflow_do_not_hold_the_run(fresh: Callable[..., Workflow], tmp_path: Path) -> None:
+    workflow = fresh()
+    process = workflow.start("corpus")
+    wait_until(lambda: (workflow.run_folder / "logs/ingest").exists(), process)
+    lock = os.path.realpath(workflow.run_folder / ".lock")
+    for child in psutil.Process(process.pid).children(recursive=True):
+        assert lock not in [os.path.realpath(opened.path) for opened in child.open_files()]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    workflow.run("corpus")

@@ -1,0 +1,93 @@
+"""What is wrong is said before anything runs, all at once, without a traceback."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from workflow_support import LOCAL, ROOT, SNAKEMAKE, Workflow
+
+pytestmark = pytest.mark.workflow
+
+
+def test_every_problem_of_a_configuration_at_once(fresh: Callable[..., Workflow]) -> None:
+    workflow = fresh().changed("model.heads", 3).changed("tokenizer.vocab", 1).changed("seed", "x")
+    talk = workflow.run(expect=2)
+    assert "run.yaml: 3 problems" in talk
+    assert "tokenizer.vocab: unknown key (value 1); did you mean" in talk
+    assert "seed: 'x' is not right" in talk
+    assert "hidden_size 32 must be divisible by heads 3" in talk
+    assert "Traceback" not in talk
+    assert not workflow.run_folder.exists()
+
+
+def test_a_source_without_files_is_named(fresh: Callable[..., Workflow]) -> None:
+    workflow = fresh()
+    workflow.config["sources"][0]["paths"] = ["nowhere/*.jsonl"]
+    talk = workflow.run(expect=2)
+    assert "sources[texts].paths[0]: no file matches 'nowhere/*.jsonl'" in talk
+    assert "Traceback" not in talk
+
+
+def test_a_key_written_twice_is_refused(fresh: Callable[..., Workflow]) -> None:
+    workflow = fresh()
+    command = workflow.command()
+    path = workflow.folder / "run.yaml"
+    path.write_text(path.read_text() + "name: again\n")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "the key 'name' is written twice" in done.stderr
+
+
+def test_a_failing_rule_shows_its_message_and_its_log(fresh: Callable[..., Workflow], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("not json\n" * 20)
+    workflow = fresh()
+    workflow.config["sources"][0]["paths"] = [str(bad)]
+    talk = workflow.run("corpus", expect=1)
+    log = workflow.run_folder / "logs/ingest/texts/00000.log"
+    reason = next(line for line in log.read_text().splitlines() if line.startswith("error:"))
+    assert reason in talk
+    assert "logs/ingest/texts/00000.log" in talk
+    assert "the same command goes on from here" in talk
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_shipped_configuration_dry_runs_without_network(path: Path, tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "fr.jsonl.zst").write_bytes(b"")
+    # Paths in the shipped files are relative to the repository.
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    environment = {**os.environ, "BLOOMERY_CORPUS": str(texts), "PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}
+    command = [*SNAKEMAKE, *LOCAL, "--directory", str(tmp_path), "--configfile", str(path), "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    name = yaml.safe_load(path.read_text())["name"]
+    assert re.search(r"^train_segment +1$", done.stdout + done.stderr, flags=re.MULTILINE)
+    assert (tmp_path / "runs" / name / "config/parts.json").exists()
+
+
+def test_the_sample_is_the_default_and_is_never_merged(tmp_path: Path) -> None:
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    command = [*SNAKEMAKE, *LOCAL, "--directory", str(tmp_path), "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs/sample").exists()
+    only_a_name = tmp_path / "name.yaml"
+    only_a_name.write_text("name: mine\n")
+    done = subprocess.run([*command, "--configfile", str(only_a_name)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "sources: missing" in done.stdout  # Snakemake talks on stdout in a dry-run
+
+
+def test_the_workflow_lints_without_a_word() -> None:
+    done = subprocess.run([*SNAKEMAKE, "--lint"], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0
+    assert "Congratulations" in done.stderr
