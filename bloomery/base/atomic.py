@@ -58,7 +58,9 @@ def atomic_path(target: Path) -> Iterator[Path]:
             temporary.replace(target)
             fsync_folder(target.parent)
     finally:
-        temporary.unlink(missing_ok=True)
+        # A folder that cannot be written cannot be tidied either: the first error is the one to tell.
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def fsync_folder(folder: Path) -> None:

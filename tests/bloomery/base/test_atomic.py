@@ -101,13 +101,15 @@ def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
     obstacle.write_text("")
     with pytest.raises((ResourceError, OSError)):
         write_bytes(obstacle / "below", b"x")
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
-    tmp_path.chmod(0o500)
+    tmp_path.chmod(0o555)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # root may write everywhere; nobody may not
     try:
         with pytest.raises(ResourceError, match="permission denied"):
             write_bytes(tmp_path / "new", b"x")
     finally:
+        os.seteuid(user)
         tmp_path.chmod(0o700)
 
 
