@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,29 +42,21 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
 
     def __init__(self, mesh: Mesh, model: ModelConfig, training: TrainingConfig, vocabulary_rows: int) -> None:
         self._bounds = stage_bounds(model, vocabulary_rows, mesh.parallel.pipeline, training.partition)
-        tied = {"typename": Embedding, "tied_weight_attr": "word_embeddings.weight"}
-        layers = [
-            TiedLayerSpec(
+
+        def tied(forward: Callable[[Embedding, torch.Tensor], torch.Tensor] | None = None) -> TiedLayerSpec:
+            return TiedLayerSpec(
                 "embed",
-                tied["typename"],
+                Embedding,
                 mesh,
                 vocabulary_rows,
                 model.hidden_size,
-                tied_weight_attr=tied["tied_weight_attr"],
-            ),
-            LayerSpec(nn.LayerNorm, model.hidden_size, eps=model.layer_norm_epsilon),
-            *(LayerSpec(TransformerBlock, mesh, model) for _ in range(model.layers)),
-            LayerSpec(nn.LayerNorm, model.hidden_size, eps=model.layer_norm_epsilon),
-            TiedLayerSpec(
-                "embed",
-                tied["typename"],
-                mesh,
-                vocabulary_rows,
-                model.hidden_size,
-                forward_fn=_head,
-                tied_weight_attr=tied["tied_weight_attr"],
-            ),
-        ]
+                forward_fn=forward,
+                tied_weight_attr="word_embeddings.weight",
+            )
+
+        norm = LayerSpec(nn.LayerNorm, model.hidden_size, eps=model.layer_norm_epsilon)
+        blocks = (LayerSpec(TransformerBlock, mesh, model) for _ in range(model.layers))
+        layers = [tied(), norm, *blocks, norm, tied(_head)]
         assert len(layers) == layer_count(model)
         first_row = mesh.tensor_rank * (vocabulary_rows // mesh.tensor_size)
 
