@@ -16,7 +16,8 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bloomery.base.atomic import atomic_path, read_json
-from bloomery.base.errors import InputError
+from bloomery.base.digest import digest_file
+from bloomery.base.errors import CheckFailedError, InputError
 
 MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")
@@ -198,6 +199,26 @@ def read_index_manifest(path: Path) -> IndexManifest:
         return IndexManifest.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(f"not an index manifest: {error}", where=str(path)) from error
+
+
+def array_entries(manifest: IndexManifest) -> list[ArrayEntry]:
+    """Every array of the index."""
+    datasets = [*manifest.train, *manifest.validation]
+    own = [entry for d in datasets for entry in (d.documents, d.sample_starts, d.shuffle)]
+    return [*own, manifest.blend_dataset, manifest.blend_sample]
+
+
+def verify_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
+    """Open an array whose content is what was written. Raises CheckFailedError (content), InputError (form)."""
+    array = open_array(folder, entry)
+    path = folder / entry.path
+    if digest_file(path) != entry.digest:
+        raise CheckFailedError(
+            "its content changed since it was written",
+            where=str(path),
+            expected=f"digest {entry.digest}; delete index.json and run the index stage again",
+        )
+    return array
 
 
 def open_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:

@@ -29,7 +29,8 @@ def write_array(
             header = {"descr": np.lib.format.dtype_to_descr(wanted), "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(handle, header)
             for chunk in chunks:
-                np.ascontiguousarray(chunk, dtype=wanted).tofile(handle)
+                # Not tofile(): its error at a full disk has no errno.
+                handle.write(np.ascontiguousarray(chunk, dtype=wanted).data)
                 rows += len(chunk)
         assert rows == shape[0], f"{rows} rows written, {shape[0]} promised"
         digest = digest_file(temporary)

@@ -98,7 +98,7 @@ def _encode_all(
         for texts in _groups(batch.column("text")):
             encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
             tokens, lengths = _with_ends([encoding.ids for encoding in encodings], end, dtype)
-            tokens.tofile(handle)
+            handle.write(tokens.data)  # not tofile(): its error at a full disk has no errno
             counts.append(lengths)
             bar.advance(len(texts))
     return np.concatenate(counts)

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bloomery.base.atomic import explained
 from bloomery.base.errors import InputError
 from bloomery.contracts.index import TokenFile
 from bloomery.contracts.shard import iterate_batches
@@ -102,7 +103,8 @@ class Spill:
         if key not in self._files:
             path = self.folder / f"{len(self._files)}.rows"
             self._files[key] = self._stack.enter_context(path.open("w+b"))
-        rows.tofile(self._files[key])
+        with explained(self.folder):
+            self._files[key].write(np.ascontiguousarray(rows).data)
 
     def languages(self) -> Iterator[tuple[str, Rows, Rows]]:
         """(language, training rows, validation rows) in the order of codes, each in corpus order."""

@@ -22,7 +22,6 @@ from bloomery.base.digest import digest_file
 from bloomery.base.errors import BloomeryError, CheckFailedError
 from bloomery.base.progress import track
 from bloomery.contracts.index import (
-    ArrayEntry,
     DatasetEntry,
     IndexManifest,
     TokenFile,
@@ -31,6 +30,7 @@ from bloomery.contracts.index import (
     open_token_file,
     read_index_manifest,
     token_dtype,
+    verify_array,
 )
 from data_prep.index.arrays import CHUNK
 
@@ -109,16 +109,9 @@ def _tokens(binary: Path, file: TokenFile, bin_digest: str, manifest: IndexManif
         raise _fail(f"document {wrong[0]} does not end with token {manifest.end_of_document}", binary)
 
 
-def _array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
-    array = open_array(folder, entry)
-    if digest_file(folder / entry.path) != entry.digest:
-        raise _fail("its content changed since it was written", folder / entry.path, f"digest {entry.digest}")
-    return array
-
-
 def _dataset(folder: Path, entry: DatasetEntry, lengths: list[npt.NDArray[np.int32]], sequence_length: int) -> None:
-    documents, starts = _array(folder, entry.documents), _array(folder, entry.sample_starts)
-    shuffle = _array(folder, entry.shuffle)
+    documents, starts = verify_array(folder, entry.documents), verify_array(folder, entry.sample_starts)
+    shuffle = verify_array(folder, entry.shuffle)
     where = folder / entry.documents.path
     if len(documents) != entry.epochs * entry.unique_documents:
         raise _fail(f"{len(documents)} entries", where, f"{entry.epochs} epochs of {entry.unique_documents}")
@@ -157,7 +150,7 @@ def _check_permutation(values: npt.NDArray[np.int64], where: str) -> None:
 
 def _blend(folder: Path, manifest: IndexManifest) -> None:
     """Each dataset's samples appear in order 0, 1, 2, ... up to its quota, which its share states."""
-    datasets, samples = _array(folder, manifest.blend_dataset), _array(folder, manifest.blend_sample)
+    datasets, samples = verify_array(folder, manifest.blend_dataset), verify_array(folder, manifest.blend_sample)
     where = folder / manifest.blend_sample.path
     if not len(datasets) == len(samples) == manifest.train_samples:
         raise _fail(f"{len(datasets)} and {len(samples)} entries", where, f"{manifest.train_samples}")

@@ -138,8 +138,12 @@ def test_finished_training_has_nothing_left_to_do(launcher):
 
 def test_wrong_index_is_named_and_not_retried(launcher):
     run = launcher("broken", **SHAPE | {"samples": 64})
-    (run.run / "index" / "arrays" / "blend-sample.npy").write_bytes(b"nonsense")
-    process = run.start()
-    talk, _ = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert "blend-sample.npy" in talk.splitlines()[-1]
+    array = run.run / "index" / "arrays" / "blend-sample.npy"
+    good = array.read_bytes()
+    for damaged, reason in ((b"nonsense", "not a readable array"), (good[:-1] + b"\x01", "its content changed")):
+        array.write_bytes(damaged)
+        process = run.start()
+        talk, _ = process.communicate(timeout=120)
+        assert process.returncode == 1
+        assert "blend-sample.npy" in talk.splitlines()[-1]
+        assert reason in talk.splitlines()[-1]

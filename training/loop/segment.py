@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.index import IndexManifest, read_index_manifest
+from bloomery.contracts.index import IndexManifest, array_entries, read_index_manifest, verify_array
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.record import MetricsRecord, ValidationRecord
 from bloomery.contracts.samples import SampleReader
@@ -65,6 +65,10 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int) -> 
     """
     training = stage.training
     index = read_index_manifest(paths.index_manifest)
+    if mesh.rank == 0:
+        # Arrays only (6 GB for BLOOM's 166.8 M samples): the token files are hashed by `bloomery index verify`.
+        for entry in array_entries(index):
+            verify_array(paths.index, entry)
     reader = SampleReader(paths.index)
     vocabulary_rows = padded_vocabulary(index.vocabulary_size, stage.model, training.parallel.tensor)
     control = ControlPlane(paths.control, mesh.device, training.segment.minutes)
