@@ -1,5 +1,5 @@
 # make run      the whole workflow on the embedded sample (CONFIG=my.yaml: on your own)
-# make test     everything that can be tested here
+# make test     style, types, lint, and everything that can be tested here
 # make check    the fast inner loop: style, types, lint, unit tests
 # make bench    the benchmarks; make clean: remove what was built (never runs/)
 
@@ -14,7 +14,7 @@ UNIT := not slow and not distributed and not workflow
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := run
-.PHONY: run test check bench clean install system
+.PHONY: run test check style bench clean install system
 
 run: install
 	$(BIN)/snakemake $(TARGET) --profile workflow/profiles/local --configfile $(CONFIG)
@@ -48,18 +48,20 @@ define suite
 	@start=$$(date +%s); echo "suite $(1)"; $(PYTEST) -m "$(2)"; echo "suite $(1): $$(( $$(date +%s) - start )) s"
 endef
 
-test: install system
+test: style system
 	$(call suite,unit,$(UNIT))
 	$(call suite,slow,slow and not distributed and not workflow)
 	$(call suite,distributed,distributed and not workflow)
 	$(call suite,workflow,workflow)
 
-check: install
+style: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+
+check: style
 	$(call suite,unit,$(UNIT))
 
 # Each program prints one JSON; those that need real text read the *.jsonl.zst of the folder BLOOMERY_CORPUS.

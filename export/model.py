@@ -18,13 +18,14 @@ from bloomery.contracts.checkpoint import list_files
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.placement import Placement
+from bloomery.plan.weights import MAX_SHARD_BYTES
 from export.card import CardFacts, write_card
 from export.describe import bloom_config, copy_tokenizer, read_tokenizer, write_configs
 from export.mapping.bloom import check_exportable, to_transformers
 from export.merge import merge_parameter
 from export.read import Checkpoint, choose_checkpoint
 from export.verify import Comparison, check, compare
-from export.write import MAX_SHARD_BYTES, Tensor, write_weights
+from export.write import Tensor, write_weights
 
 if TYPE_CHECKING:
     import torch

@@ -15,16 +15,10 @@ from typing import TYPE_CHECKING
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError, ResourceError
 from bloomery.base.progress import Progress
+from bloomery.plan.weights import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME
 
 if TYPE_CHECKING:
     import torch
-
-MAX_SHARD_BYTES = 5_000_000_000
-"""Default size of a shard, as in transformers; the Hub's uploads are comfortable up to about 20 GB."""
-
-WEIGHTS_NAME = "model.safetensors"
-INDEX_NAME = "model.safetensors.index.json"
-DTYPE_BYTES = {"bfloat16": 2, "float32": 4}
 
 
 @dataclass(frozen=True)

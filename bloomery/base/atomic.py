@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from bloomery.base.errors import ResourceError
 
+_DAY_SECONDS = 86_400
 _EXPLAINED = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -41,17 +44,19 @@ def explained(path: Path) -> Iterator[None]:
 def atomic_path(target: Path) -> Iterator[Path]:
     """Yield a temporary path in the target's folder; on success fsync it and rename it over `target`.
 
-    The temporary name holds the process id, so that two processes that make the same file never share it. On failure
-    the temporary file is removed and `target` is untouched.
+    The temporary name holds the host and the process id, so that two processes that make the same file never share it.
+    On failure the temporary file is removed and `target` is untouched. A process that was killed could not remove its
+    own: what it left for the same target is removed here, by one look into the folder.
 
     Raises:
         ResourceError: disk full, quota, read-only or no permission.
     """
     target = Path(target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    temporary = target.with_name(f".{target.name}.{_host()}.{os.getpid()}.tmp")
     try:
         with explained(target):
             target.parent.mkdir(parents=True, exist_ok=True)
+            _remove_stale(target)
             yield temporary
             with temporary.open("rb") as handle:
                 os.fsync(handle.fileno())
@@ -61,6 +66,35 @@ def atomic_path(target: Path) -> Iterator[Path]:
         # A folder that cannot be written cannot be tidied either: the first error is the one to tell.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _host() -> str:
+    """This host's name without dots, which separate the parts of a temporary name."""
+    return os.uname().nodename.replace(".", "-").replace("/", "-") or "host"
+
+
+def _remove_stale(target: Path) -> None:
+    """Remove the target's temporary files of dead processes; another host's ones when they are older than a day."""
+    prefix = f".{target.name}."
+    for name in target.parent.glob(f"{glob.escape(prefix)}*.tmp"):
+        host, _, pid = name.name.removeprefix(prefix).removesuffix(".tmp").partition(".")
+        if not host or not pid.isdecimal():
+            continue  # of a target whose name only begins like this one's
+        with contextlib.suppress(OSError):
+            stale = not _runs(int(pid)) if host == _host() else time.time() - name.stat().st_mtime > _DAY_SECONDS
+            if stale:
+                name.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of this host is alive."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def fsync_folder(folder: Path) -> None:

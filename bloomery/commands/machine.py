@@ -174,7 +174,7 @@ def slurm() -> Finding:
         return Finding("SLURM", State.WARN, "sinfo gives no answer", "is slurmctld running? ask your site")
     if done.returncode:
         return Finding("SLURM", State.WARN, done.stderr.strip().splitlines()[-1:][0], "check SLURM_CONF and slurmctld")
-    partitions = sorted({line.split()[0] for line in done.stdout.splitlines() if line.strip()})
+    partitions = sorted({line.split()[0].rstrip("*") for line in done.stdout.splitlines() if line.strip()})
     plugin = _version("snakemake-executor-plugin-slurm")
     text = f"partitions {', '.join(partitions)}; plugin {plugin or 'not installed'}"
     if plugin is None:
@@ -188,10 +188,11 @@ def hub(*, online: bool) -> Finding:
 
     endpoint, token = constants.ENDPOINT, get_token()
     if token is None:
-        advice = "to publish: `export HF_TOKEN=...` or `hf auth login`"
+        advice = "to publish: `export HF_ENDPOINT=...`, and `export HF_TOKEN=...` or `hf auth login`"
         return Finding("Hub", State.OK, f"{endpoint}, no token: runs are published to a local folder", advice)
     if not online:
-        return Finding("Hub", State.OK, f"{endpoint}, a token is there (not tried: --online does)")
+        local = "" if "HF_ENDPOINT" in os.environ else "; HF_ENDPOINT is not set: runs are published to a local folder"
+        return Finding("Hub", State.OK, f"{endpoint}, a token is there (not tried: --online does){local}")
     try:
         user = HfApi(endpoint=endpoint).whoami()["name"]
     except Exception as error:  # any failure of the network or the endpoint is the answer here

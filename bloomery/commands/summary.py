@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,9 +28,11 @@ def summary(
     from bloomery.base.errors import InputError
     from bloomery.base.table import print_table
     from bloomery.commands.facts import gather
+    from bloomery.workflow.prepare import PARTS_NAME
 
-    if not run.is_dir():
-        raise InputError("no such folder", where=str(run), expected="the folder of a run, such as runs/sample")
+    if not (run / "config" / PARTS_NAME).is_file():
+        what = "not a run" if run.is_dir() else "no such folder"
+        raise InputError(what, where=str(run), expected="the folder of a run, such as runs/sample")
     facts = gather(run)
     if as_json:
         print(dump_json({**asdict(facts), "next": next_command(facts)}), end="")
@@ -44,10 +47,11 @@ def lines(facts: Facts) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if corpus := facts.corpus:
         removed = [f"{count} {rule.replace('_', ' ')}" for rule, count in corpus.removed.items()]
+        rules = f": {', '.join(removed[:_RULES_SHOWN])}" if removed else ""
         more = f", and {len(removed) - _RULES_SHOWN} rules more" if len(removed) > _RULES_SHOWN else ""
         rows += [
             ("documents read", f"{corpus.documents_in:,} ({corpus.bad_rows:,} bad rows quarantined)"),
-            ("removed", f"{sum(corpus.removed.values()):,}: {', '.join(removed[:_RULES_SHOWN])}{more}"),
+            ("removed", f"{sum(corpus.removed.values()):,}{rules}{more}"),
             ("kept", f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)}"),
         ]
     if index := facts.index:
@@ -96,4 +100,5 @@ def next_command(facts: Facts) -> str:
         return "make run (the same command goes on where the run stands)"
     if Path(facts.run).name == "sample":
         return "make run CONFIG=config/udhr.yaml"
-    return f"snakemake --profile workflow/profiles/local --configfile CONFIG --report {facts.run}/report.zip"
+    page = shlex.quote(f"{facts.run}/report.zip")
+    return f"snakemake --profile workflow/profiles/local --configfile CONFIG --report {page}"

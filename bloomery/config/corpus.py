@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from bloomery.base.units import Bytes
-from bloomery.config.section import Positive, Section, Share
+from bloomery.config.section import Contradiction, Integer, NotTruth, Number, Positive, Section, Share, report
 
 
 class IngestConfig(Section):
@@ -24,44 +24,44 @@ class LanguageIdConfig(Section):
 
     min_share: Share = 0.6
     """Share of a document's bytes that the label's accept set must reach."""
-    min_bytes: int = 120
+    min_bytes: Integer = 120
     """Shorter documents are not judged by language: detectors guess there."""
 
 
 class Thresholds(Section):
     """Limits on the measures of a document; null switches a rule off. Names are the measures' names."""
 
-    min_characters: float | None = None
+    min_characters: Number | None = None
     """Least number of characters."""
-    min_words: float | None = None
+    min_words: Number | None = None
     """Least number of words (characters, for scripts without spaces)."""
-    max_words: float | None = None
+    max_words: Number | None = None
     """Greatest number of words."""
-    min_mean_word_length: float | None = None
+    min_mean_word_length: Number | None = None
     """Least mean word length, characters (Gopher)."""
-    max_mean_word_length: float | None = None
+    max_mean_word_length: Number | None = None
     """Greatest mean word length, characters (Gopher)."""
-    max_character_repetition_ratio: float | None = None
+    max_character_repetition_ratio: Number | None = None
     """Greatest repetition of character 10-grams (ROOTS)."""
-    max_word_repetition_ratio: float | None = None
+    max_word_repetition_ratio: Number | None = None
     """Greatest repetition of word 5-grams (ROOTS)."""
-    max_special_ratio: float | None = None
+    max_special_ratio: Number | None = None
     """Greatest share of punctuation, symbols, digits and control characters; letters and marks never count."""
-    max_digit_ratio: float | None = None
+    max_digit_ratio: Number | None = None
     """Greatest share of digits."""
-    min_alphabetic_word_ratio: float | None = None
+    min_alphabetic_word_ratio: Number | None = None
     """Least share of words with a letter (Gopher)."""
-    max_short_line_ratio: float | None = None
+    max_short_line_ratio: Number | None = None
     """Greatest share of lines of at most 30 characters (FineWeb)."""
-    max_duplicate_line_ratio: float | None = None
+    max_duplicate_line_ratio: Number | None = None
     """Greatest share of characters in repeated lines (FineWeb, Gopher)."""
-    min_terminal_punctuation_ratio: float | None = None
+    min_terminal_punctuation_ratio: Number | None = None
     """Least share of lines that end a sentence (FineWeb)."""
-    max_newline_ratio: float | None = None
+    max_newline_ratio: Number | None = None
     """Greatest number of line ends per word (FineWeb)."""
-    max_bullet_ratio: float | None = None
+    max_bullet_ratio: Number | None = None
     """Greatest share of lines that start with a bullet (Gopher)."""
-    max_replacement_ratio: float | None = None
+    max_replacement_ratio: Number | None = None
     """Greatest share of replacement characters and mojibake pairs."""
 
 
@@ -98,7 +98,7 @@ class DedupConfig(Section):
     """Remove documents with the same text but for whitespace."""
     near: NearDedupConfig = NearDedupConfig()
     """Near duplicates."""
-    partitions: Positive = 1
+    partitions: Annotated[int, Field(gt=0, le=65536), NotTruth] = 1
     """Hash partitions of the candidate search: one job each; memory of a job is that of the corpus' keys over it."""
 
 
@@ -112,9 +112,9 @@ class PiiConfig(Section):
 class MixtureConfig(Section):
     """How much of each language the tokenizer and the training see."""
 
-    alpha: Annotated[float, Field(gt=0.0, le=1.0)] = 0.3
+    alpha: Annotated[float, Field(gt=0.0, le=1.0), NotTruth] = 0.3
     """Weight of a language is proportional to (its bytes) ** alpha; 1: as it is, small: more even."""
-    weights: dict[str, Annotated[float, Field(ge=0.0)]] = {}
+    weights: dict[str, Annotated[float, Field(ge=0.0), NotTruth]] = {}
     """Explicit relative weights per language, instead of bytes ** alpha; 0 leaves the language out."""
 
 
@@ -135,10 +135,12 @@ class CorpusConfig(Section):
     """Mixture of languages."""
 
     @model_validator(mode="after")
-    def _document_fits_shard(self) -> CorpusConfig:
+    def _document_fits_shard(self, info: ValidationInfo) -> CorpusConfig:
         if self.ingest.max_document_bytes > self.ingest.shard_bytes:
-            raise ValueError(
-                f"ingest.max_document_bytes ({self.ingest.max_document_bytes}) must not exceed "
+            message = (
+                f"corpus: ingest.max_document_bytes ({self.ingest.max_document_bytes}) must not exceed "
                 f"ingest.shard_bytes ({self.ingest.shard_bytes})"
             )
+            keys = ("corpus.ingest.max_document_bytes", "corpus.ingest.shard_bytes")
+            report([Contradiction(message, keys)], info)
         return self

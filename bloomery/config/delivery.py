@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bloomery.config.section import Name, Section
+from bloomery.config.section import Name, NotTruth, Section
 
 
 class ExportConfig(Section):
@@ -18,16 +18,16 @@ class ExportConfig(Section):
     """Type of the exported weights."""
     vocabulary: Literal["keep", "trim"] = "keep"
     """`keep` the padded embedding rows (as BLOOM did) or `trim` them to the tokenizer's size."""
-    tolerance: Annotated[float, Field(gt=0)] = 1e-4
+    tolerance: Annotated[float, Field(gt=0), NotTruth] = 1e-4
     """Greatest difference of fp32 logits from the training model's, relative to the largest logit."""
 
 
 class PublishConfig(Section):
-    """Model and logs go to the Hub of HF_ENDPOINT with the token of HF_TOKEN or `hf auth`; else to a local folder."""
+    """Model and logs go to the Hub when HF_ENDPOINT and a token (HF_TOKEN or `hf auth`) are there; else to a folder."""
 
     hub: bool = True
-    """Use the Hub when HF_ENDPOINT and a token are configured; false: always the local folder."""
-    owner: str | None = None
+    """Use the Hub when both HF_ENDPOINT and a token are there; false: always the local folder."""
+    owner: Name | None = None
     """Namespace on the Hub; null: the token's user."""
     model_repository: Name | None = None
     """Repository of the model; null: the exported model's name."""

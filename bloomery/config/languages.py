@@ -5,11 +5,12 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, ValidationError
 
 from bloomery.base.errors import ConfigError
-from bloomery.config.corpus import Thresholds
+from bloomery.config.corpus import JudgeConfig, Thresholds
 from bloomery.config.section import Section
 
 LANGUAGES_FOLDER = Path(__file__).resolve().parents[2] / "config" / "languages"
@@ -48,3 +49,20 @@ def profile_of(language: str) -> LanguageProfile:
     """Profile of a BLOOM language code; unknown codes get the default one."""
     profiles = language_profiles()
     return profiles.get(language, profiles["default"])
+
+
+def resolved_thresholds(judge: JudgeConfig) -> dict[str, Thresholds]:
+    """Thresholds in force per language, `default` included: the preset, then the run's changes."""
+    profiles = language_profiles() if judge.preset == "bloomery" else {}
+    resolved = {}
+    for language in sorted({"default", *profiles, *judge.thresholds}):
+        values: dict[str, Any] = {}
+        profile = profiles.get(language) or profiles.get("default")
+        if profile is not None:
+            values |= profile.thresholds.model_dump(exclude_unset=True)
+        if language != "code" and "default" in judge.thresholds:
+            values |= judge.thresholds["default"].model_dump(exclude_unset=True)
+        if language in judge.thresholds:
+            values |= judge.thresholds[language].model_dump(exclude_unset=True)
+        resolved[language] = Thresholds(**values)
+    return resolved

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,8 +14,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bloomery.base.errors import ConfigError
+from bloomery.config.mend import mend, path_text, touches
 from bloomery.config.run import RunConfig
+from bloomery.config.section import Contradiction
 
+_MAX_DEPTH = 50
+_MAX_VALUES = 1_000_000
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -26,7 +31,11 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
                 continue  # `<<: *anchor` brings keys that the mapping may say anew
-            key = self.construct_object(key_node, deep=deep)
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key is a list or a mapping, not a word", key_node.start_mark
+                )
             if key in seen:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key!r} is written twice", key_node.start_mark
@@ -53,29 +62,79 @@ def read_yaml(path: Path) -> Any:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot be read ({error})", where=str(path)) from error
     try:
-        return yaml.load(text, Loader=_UniqueKeyLoader)
-    except yaml.YAMLError as error:
+        value = yaml.load(text, Loader=_UniqueKeyLoader)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML lets impossible dates and numbers through
         raise ConfigError(f"not valid YAML: {error}", where=str(path)) from error
+    except RecursionError as error:
+        raise _too_deep(str(path)) from error
+    _refuse_endless(value, str(path))
+    return value
+
+
+def _too_deep(where: str) -> ConfigError:
+    return ConfigError(
+        f"nested deeper than {_MAX_DEPTH} levels, or an anchor holds itself", where=where, expected="a run's YAML"
+    )
+
+
+def _refuse_endless(value: Any, where: str) -> None:
+    """Raise ConfigError where aliases make a document that is endless, or far larger than its text."""
+    waiting, values = [(value, 0)], 0
+    while waiting:
+        item, depth = waiting.pop()
+        values += 1
+        if depth > _MAX_DEPTH:
+            raise _too_deep(where)
+        if values > _MAX_VALUES:
+            raise ConfigError(f"more than {_MAX_VALUES:,} values, aliases written out", where=where)
+        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+        waiting += [(each, depth + 1) for each in inner]
 
 
 def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
     """Validate a parsed configuration (`where` names it in errors). Raises ConfigError with every problem."""
     if not isinstance(raw, dict):
         raise ConfigError("is not a mapping of keys", where=where, expected="a run's YAML, e.g. config/sample.yaml")
-    missing: list[str] = []
+    _refuse_endless(raw, where)
+    missing: dict[str, str] = {}
     expanded = _expand(raw, "", missing)
-    problems = list(missing)
-    try:
-        config = RunConfig.model_validate(expanded)
-    except ValidationError as error:
-        problems += [_explain(detail) for detail in error.errors()]
-    if problems:
+    config, problems = _validate(expanded, set(missing))
+    problems = list(dict.fromkeys([*missing.values(), *problems]))
+    if config is None or problems:
         listed = "\n".join(f"  {problem}" for problem in problems)
         raise ConfigError(f"{len(problems)} problem{'s' if len(problems) > 1 else ''}\n{listed}", where=where)
     return config
 
 
-def _expand(value: Any, path: str, missing: list[str]) -> Any:
+def _validate(raw: dict[str, Any], wrong: set[str]) -> tuple[RunConfig | None, list[str]]:
+    """The configuration (None when a single value is wrong) and all problems; `wrong` are paths already known as such.
+
+    pydantic compares keys with each other only where each is right by itself. So wrong values are mended, in `raw`, and
+    the rest is checked again, until only contradictions are left; those in which a mended value has a part are void.
+    """
+    problems: list[str] = []
+    while True:
+        contradictions: list[Contradiction] = []
+        try:
+            config = RunConfig.model_validate(raw, context=contradictions)
+        except ValidationError as error:
+            known, mended = set(wrong), set[str]()
+            for detail in error.errors():
+                location = _without_tags(detail["loc"])
+                path = path_text(location)
+                if not touches(known, path):
+                    problems.append(_explain(detail))
+                if not touches(mended, path):  # else it went with the section around it
+                    mended.add(path_text(mend(raw, location)))
+            wrong |= mended
+            if wrong == known:  # nothing that can be mended
+                return None, problems
+            continue
+        found = [each.message for each in contradictions if not any(touches(wrong, key) for key in each.keys)]
+        return (None if problems else config), problems + found
+
+
+def _expand(value: Any, path: str, missing: dict[str, str]) -> Any:
     """Replace `${NAME}` in strings by the environment variable; collect the ones that are not set."""
     if isinstance(value, dict):
         return {key: _expand(item, f"{path}.{key}" if path else str(key), missing) for key, item in value.items()}
@@ -87,7 +146,7 @@ def _expand(value: Any, path: str, missing: list[str]) -> Any:
     def replace(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in os.environ:
-            missing.append(f"{path}: environment variable {name} is not set; expected: export {name}=...")
+            missing[path] = f"{path}: environment variable {name} is not set; expected: export {name}=..."
             return match.group(0)
         return os.environ[name]
 
@@ -96,7 +155,7 @@ def _expand(value: Any, path: str, missing: list[str]) -> Any:
 
 def _explain(detail: ErrorDetails) -> str:
     location = _without_tags(detail["loc"])
-    path = _path_text(location)
+    path = path_text(location)
     kind, value = detail["type"], detail.get("input")
     if kind == "extra_forbidden":
         near = _nearest(location)
@@ -105,8 +164,6 @@ def _explain(detail: ErrorDetails) -> str:
     if kind == "missing":
         return f"{path}: missing; expected: a value for this key"
     message = detail["msg"].removeprefix("Value error, ")
-    if kind == "value_error" and isinstance(value, dict | BaseModel):
-        return f"{path}: {message}" if path else message
     return f"{path}: {_short(value)} is not right; expected: {message[:1].lower()}{message[1:]}"
 
 
@@ -115,13 +172,6 @@ def _without_tags(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     if len(location) > 2 and location[0] == "sources" and isinstance(location[1], int):
         return (*location[:2], *location[3:])
     return location
-
-
-def _path_text(location: tuple[int | str, ...]) -> str:
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
-    return text
 
 
 def _short(value: Any) -> str:
@@ -137,7 +187,7 @@ def _nearest(location: tuple[int | str, ...]) -> str | None:
         return everywhere[wrong]
     found = difflib.get_close_matches(wrong, _known_keys(RunConfig, location[:-1]), n=1, cutoff=0.5)
     if found:
-        return _path_text((*location[:-1], found[0]))
+        return path_text((*location[:-1], found[0]))
     found = difflib.get_close_matches(wrong, list(everywhere), n=1, cutoff=0.75)
     return everywhere[found[0]] if found else None
 

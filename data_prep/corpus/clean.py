@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
@@ -20,6 +19,7 @@ from bloomery.contracts.shard import (
     DOCUMENT_SCHEMA,
     ROW_GROUP_ROWS,
     iterate_batches,
+    open_table,
     read_manifest,
     read_table,
     write_table,
@@ -34,7 +34,7 @@ def read_duplicates(duplicates: Path, part: str) -> pa.Table:
     """The rows of one part, sorted by id; only their row groups are read."""
     manifest = read_manifest(duplicates)
     start, end = manifest["counts"]["spans"].get(part, (0, 0))
-    with pq.ParquetFile(duplicates) as file:
+    with open_table(duplicates) as file:
         if start == end:
             return file.schema_arrow.empty_table()
         first, last = start // ROW_GROUP_ROWS, (end - 1) // ROW_GROUP_ROWS

@@ -30,6 +30,7 @@ from data_prep.corpus.sources import read_source
 _FLUSH_ROWS = 4096
 _FLUSH_BYTES = 32 << 20
 _CHECK_AFTER_ROWS = 1000
+_CHECK_AT_END_ROWS = 100
 _KEYED_SCHEMA = DOCUMENT_SCHEMA.append(pa.field("key", pa.string()))
 
 
@@ -74,12 +75,10 @@ def _meta(row: Row) -> str:
     value = {"key": row.key} | ({"fields": row.meta} if row.meta else {})
     try:
         text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
-    except ValueError:
-        text = json.dumps(_finite(value), ensure_ascii=False, default=str, allow_nan=False)
-    try:
         text.encode("utf-8")
-    except UnicodeEncodeError:
-        return json.dumps(_finite(value), ensure_ascii=True, default=str)
+    except (ValueError, TypeError):
+        # NaN, a lone surrogate, or a name that is no string: rare, so only then is the value gone through.
+        return json.dumps(_finite(value), default=str, allow_nan=False)
     return text
 
 
@@ -87,7 +86,7 @@ def _finite(value: Any) -> Any:
     """The value with null for NaN and infinities, which JSON lacks."""
     if isinstance(value, dict):
         return {str(name): _finite(item) for name, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -140,13 +139,15 @@ class _Tally:
         self.first_bad = self.first_bad or row
 
     def fault(self, *, ended: bool) -> str | None:
-        """Why the source must stop, or None."""
-        if not ended and self.rows < _CHECK_AFTER_ROWS:
+        """Why the source must stop, or None.
+
+        A share of few rows says little about the source (one row in a part of 50 is 2 %), so a part of less than
+        `_CHECK_AT_END_ROWS` rows never stops it here; `Catalogue` holds the source as a whole to its limit.
+        """
+        if self.rows < (_CHECK_AT_END_ROWS if ended else _CHECK_AFTER_ROWS):
             return None
         bad = self.first_bad
         first = f"; the first: {bad.file}, line {bad.line}: {bad.reason} {bad.detail}".rstrip() if bad else ""
-        if ended and not self.documents:
-            return f"no good row among {self.rows}{first}"
         if self.bad > self._limit * self.rows:
             share = f"{100 * self.bad / self.rows:.2f} %"
             return f"{self.bad} of {self.rows} rows are bad ({share}, max_bad_share {100 * self._limit:.2f} %){first}"
@@ -163,16 +164,19 @@ class _Tally:
             },
             "bad_rows": self.bad,
             "bad_reasons": dict(sorted(self.reasons.items())),
+            "max_bad_share": self._limit,
         }
 
 
 def ingest(stage: IngestStage, output: Path, quarantine: Path) -> dict[str, Any]:
     """Read one part of a source into the shard `output`, bad rows into `quarantine` (JSON Lines); returns the manifest.
 
+    The shard of a part without a good row is empty.
+
     Raises:
-        InputError: the source cannot be read, has no good row, or more bad rows than `source.max_bad_share` allows. In
-            these last two cases the bad rows stay in `<quarantine>.failed.jsonl`: a workflow deletes the declared
-            outputs of a job that fails, and a person needs them then most.
+        InputError: the source cannot be read, or the part has at least 100 rows and more bad ones than
+            `source.max_bad_share` allows. In the last case the bad rows stay in `<quarantine>.failed.jsonl`: a
+            workflow deletes the declared outputs of a job that fails, and a person needs them then most.
     """
     rows, tally = _Rows(stage.source.name), _Tally(stage)
     failed = quarantine.with_suffix(".failed.jsonl")

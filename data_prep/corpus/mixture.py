@@ -47,13 +47,17 @@ def mixture(stage: MixtureStage, corpus: Path, parts: Path, output: Path) -> dic
     """
     languages: dict[str, Counter[str]] = {}
     sources: dict[str, dict[str, Counter[str]]] = {}
+    removed: Counter[str] = Counter()
     for part in read_json(parts):
         counts = read_manifest(corpus / "clean" / f"{part}.parquet")["counts"]
         per_source = sources.setdefault(part.split("/")[0], {})
         for language, entry in counts["languages"].items():
             languages.setdefault(language, Counter()).update(entry["out"])
+            removed.update({rule: size["documents"] for rule, size in entry["removed"].items()})
             per_source.setdefault(language, Counter()).update(entry["out"])
     sizes = {code: count["bytes"] for code, count in sorted(languages.items()) if count["documents"]}
+    if not sizes:
+        raise _empty(removed)
     total = sum(sizes.values())
     table = {
         code: {
@@ -78,3 +82,13 @@ def mixture(stage: MixtureStage, corpus: Path, parts: Path, output: Path) -> dic
     }
     write_json(output, value)
     return value
+
+
+def _empty(removed: Counter[str]) -> InputError:
+    """Says what emptied the corpus."""
+    most = ", ".join(f"{rule} ({count})" for rule, count in removed.most_common(3))
+    return InputError(
+        f"no document is left; most were removed by {most}" if most else "the sources hold no document",
+        where="corpus",
+        expected="a corpus with clean documents: other limits in corpus.judge, or other sources",
+    )

@@ -6,6 +6,7 @@ The workflow calls this while it builds its graph, so it imports neither pyarrow
 from __future__ import annotations
 
 import glob
+import os
 from pathlib import Path
 
 from bloomery.base.errors import ConfigError
@@ -19,14 +20,19 @@ def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[list[str] | Non
     Files are sorted by name and grouped greedily up to `ingest.shard_bytes` of file size; a larger file is a part of
     its own. The plan depends on names and sizes only, so a rerun finds the same parts.
 
+    Documents without an id of their own are named by their file, so files of one name in several folders must differ:
+    a file below the folder that all of the source's patterns share is listed as `folder/./below/en.jsonl`. What follows
+    the dot names the file (`rows.name_of`), wherever the folder lies and whichever part the file falls in.
+
     Raises:
-        ConfigError: a path or pattern that matches no file, with its key path.
+        ConfigError: a path or pattern that matches no file, or a file name that is not UTF-8, with its key path.
     """
     if not isinstance(source, FileSource):
         return [None]
     files: set[str] = set()
     for number, pattern in enumerate(source.paths):
         files.update(_matches(pattern, f"sources[{source.name}].paths[{number}]"))
+    folder = _common_folder(source.paths)
     parts: list[list[str] | None] = []
     group: list[str] = []
     group_bytes = 0
@@ -35,10 +41,31 @@ def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[list[str] | Non
         if group and group_bytes + size > ingest.shard_bytes:
             parts.append(group)
             group, group_bytes = [], 0
-        group.append(name)
+        group.append(_below(folder, name))
         group_bytes += size
     parts.append(group)
     return parts
+
+
+def _common_folder(patterns: list[str]) -> str:
+    """The deepest folder that holds every file that the patterns can match; relative when all of them are."""
+    folders = []
+    for pattern in patterns:
+        fixed = Path(pattern).parent
+        if not Path(pattern).is_file():
+            while glob.has_magic(str(fixed)):
+                fixed = fixed.parent
+        folders.append(os.path.abspath(fixed))  # noqa: PTH100 (normalised, links kept)
+    common = os.path.commonpath(folders)
+    # A name that begins with "./" is refused by workflow managers: the working folder itself is named in full.
+    relative = os.path.relpath(common)
+    return common if relative == "." or any(Path(pattern).is_absolute() for pattern in patterns) else relative
+
+
+def _below(folder: str, name: str) -> str:
+    """`folder/./x/en.jsonl` for a file in a folder below `folder`; other names as they are."""
+    inside = os.path.relpath(name, folder)
+    return f"{folder.rstrip('/')}/./{inside}" if "/" in inside else name
 
 
 def _matches(pattern: str, where: str) -> list[str]:
@@ -47,13 +74,18 @@ def _matches(pattern: str, where: str) -> list[str]:
         raise ConfigError(
             f"{pattern!r} is a folder", where=where, expected=f"its files, such as '{pattern.rstrip('/')}/*.jsonl'"
         )
-    if Path(pattern).is_file():
-        return [pattern]
-    found = [name for name in glob.glob(pattern, recursive=True) if Path(name).is_file()]  # noqa: PTH207 (keeps "./")
+    names = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)  # noqa: PTH207 (keeps "./")
+    found = [name for name in names if Path(name).is_file()]
     if not found:
         raise ConfigError(
             f"no file matches {pattern!r}",
             where=where,
             expected=f"a file or pattern, absolute or relative to {Path.cwd()}",
         )
+    for name in found:
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError as error:
+            shown = name.encode("utf-8", "backslashreplace").decode()
+            raise ConfigError(f"the file name '{shown}' is not UTF-8", where=where, expected="rename it") from error
     return found

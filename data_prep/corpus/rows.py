@@ -10,6 +10,8 @@ from typing import Any
 from bloomery.config.languages import language_profiles
 
 EXCERPT_CHARACTERS = 200
+MAX_DEPTH = 100
+"""Objects within objects: a deeper row is a bad one, since walking it would exhaust the interpreter's stack."""
 _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 
@@ -25,13 +27,20 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that is quarantined. `reason` is one of few phrases (they are counted), `detail` says more."""
+    """A row that is quarantined. `reason` is one of few phrases (they are counted), `detail` says more.
+
+    Every string is made writable as UTF-8, since it may come from the very row that is not.
+    """
 
     file: str
     line: int | None
     reason: str
     detail: str = ""
     excerpt: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("file", "reason", "detail", "excerpt"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
 
 Item = Row | BadRow
@@ -48,10 +57,25 @@ class Fields:
     max_bytes: int = 1 << 63
 
 
+def printable(text: str) -> str:
+    """The text with `\\udcff` for what UTF-8 cannot hold (lone surrogates, bytes of file names)."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def excerpt_of(data: bytes | str) -> str:
     """The first characters of a row, readable whatever it holds."""
     text = data[: 4 * EXCERPT_CHARACTERS].decode("utf-8", "replace") if isinstance(data, bytes) else data
-    return text[:EXCERPT_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
+    return printable(text[:EXCERPT_CHARACTERS])[:EXCERPT_CHARACTERS]
+
+
+def name_of(path: str) -> str:
+    """The file's name within its source, as keys and the quarantine state it.
+
+    That is what follows `/./` (which `parts.plan_parts` puts behind the folder that all files of the source share), or
+    the bare name of a file that lies in that folder itself.
+    """
+    _, mark, inside = path.rpartition("/./")
+    return printable(inside if mark else path.rsplit("/", 1)[-1])
 
 
 def language_of_file(file: str) -> str | None:
@@ -73,6 +97,20 @@ def text_fault(text: str, max_bytes: int) -> str | None:
     return "too long" if size > max_bytes else None
 
 
+def too_deep(value: Any) -> bool:
+    """Whether lists and objects are nested deeper than `MAX_DEPTH`; walks level by level, without recursion."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        children: list[Any] = []
+        for item in level:
+            members = item.values() if isinstance(item, Mapping) else item
+            children += [member for member in members if isinstance(member, Mapping | list | tuple)]
+        if not children:
+            return False
+        level = children
+    return True
+
+
 def row_from_fields(values: Mapping[str, Any], fields: Fields, file: str, line: int) -> Item:
     """Make a row of an object's fields, or say why that is not possible.
 
@@ -84,6 +122,11 @@ def row_from_fields(values: Mapping[str, Any], fields: Fields, file: str, line: 
         return BadRow(file, line, reason, detail, excerpt_of(str(values)))
 
     text = values.get(fields.text)
+    if too_deep(values):
+        shown = excerpt_of(text) if isinstance(text, str) else ""
+        return BadRow(file, line, "too deep", f"nested deeper than {MAX_DEPTH} levels", shown)
+    if text is None and fields.text in values:
+        return bad("missing text", f"field {fields.text!r} is null")
     if text is None:
         return bad("missing text", f"no field {fields.text!r}; the row has {', '.join(map(str, values))[:200]}")
     if not isinstance(text, str):

@@ -99,6 +99,7 @@ def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
         },
         "bad_rows": {"count": reasons.total(), "reasons": dict(sorted(reasons.items()))},
         "duplicates": {name: duplicates[name] for name in ("exact", "near", "compared")},
+        "repeated_ids": duplicates["repeated_ids"],
         "mixture": read_json(mixture) if mixture.exists() else None,
     }
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from pathlib import Path
 
-import pyarrow.parquet as pq
-
 from bloomery.base.digest import digest_bytes
 from bloomery.base.progress import track
-from bloomery.contracts.shard import read_manifest
+from bloomery.contracts.shard import open_table
 
 PER_PART = 64
 PER_LANGUAGE = 256
@@ -28,8 +26,7 @@ def sample_documents(clean: Path, parts: list[str]) -> dict[str, list[str]]:
     sizes: Counter[str] = Counter()
     for part in track(sorted(parts, key=lambda part: digest_bytes(part.encode())), "sample", len(parts), "shards"):
         path = clean / f"{part}.parquet"
-        read_manifest(path)
-        with pq.ParquetFile(path) as file:
+        with open_table(path) as file:
             if file.num_row_groups == 0:
                 continue
             chosen = _chosen_rows(file.read_row_group(0, columns=["language"])["language"].to_pylist(), texts)

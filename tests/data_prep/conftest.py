@@ -64,6 +64,10 @@ class CorpusRun:
 
     def judge(self) -> None:
         self.ingest()
+        self.reread()
+
+    def reread(self) -> None:
+        """Measure and judge the shards that are there."""
         for part in self.parts:
             measures = self.path("measures", part)
             self.verb(
@@ -77,6 +81,10 @@ class CorpusRun:
 
     def all(self) -> None:
         self.judge()
+        self.finish()
+
+    def finish(self) -> None:
+        """Everything after judge."""
         everything = ["--corpus", self.corpus, "--parts", self.section("parts.json")]
         folder = self.corpus / "duplicates"
         for partition in range(self.config.corpus.dedup.partitions):

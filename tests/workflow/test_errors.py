@@ -18,7 +18,8 @@ pytestmark = pytest.mark.workflow
 def test_every_problem_of_a_configuration_at_once(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh().changed("model.heads", 3).changed("tokenizer.vocab", 1).changed("seed", "x")
     talk = workflow.run(expect=2)
-    assert "run.yaml: 3 problems" in talk
+    assert "run.yaml: 4 problems" in talk
+    assert "model.heads 3 must be divisible by training.parallel.tensor 2" in talk
     assert "tokenizer.vocab: unknown key (value 1); did you mean" in talk
     assert "seed: 'x' is not right" in talk
     assert "hidden_size 32 must be divisible by heads 3" in talk

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from workflow_support import Workflow
 
+from bloomery.plan.weights import MODEL_FILES, WEIGHTS_NAME
+
 pytestmark = pytest.mark.workflow
 
 END = {"train_segment", "finish_training", "report_training", "export_model", "publish_run", "all"}
-INDEX_ON = {"build_index"} | END
+INDEX_ON = {"build_index", "verify_index"} | END
 TOKENIZER_ON = {"train_tokenizer", "report_tokenizer", "encode"} | INDEX_ON
 MIXTURE_ON = {"weigh_mixture", "report_corpus"} | TOKENIZER_ON
 CLEAN_ON = {"clean", "count_pretokens"} | MIXTURE_ON
@@ -40,9 +42,11 @@ def test_a_second_run_has_nothing_to_do_and_says_so_in_seconds(finished: Workflo
         ("tokenizer/tokenizer_config.json", TOKENIZER_ON),
         ("index/tokens", {"encode"} | INDEX_ON),
         ("index/index.json", INDEX_ON),
+        ("index/arrays", INDEX_ON),
         ("train", END),
         ("train/segments", END),
         ("export", {"export_model", "publish_run", "all"}),
+        *((f"export/tiny/{name}", {"export_model", "publish_run", "all"}) for name in (WEIGHTS_NAME, *MODEL_FILES)),
         ("published", {"publish_run", "all"}),
         ("report", {"report_corpus", "report_tokenizer", "report_training", "all"}),
         ("logs", set()),
@@ -59,6 +63,15 @@ def test_what_was_deleted_is_made_again_with_what_depends_on_it(
     finally:
         shutil.rmtree(path, ignore_errors=True)
         shutil.move(aside, path)
+
+
+def test_deleted_arrays_and_model_files_are_made_again_as_they_were(finished: Workflow) -> None:
+    before = finished.digests("index/arrays", "export")
+    shutil.rmtree(finished.run_folder / "index/arrays")
+    (finished.run_folder / "export/tiny" / WEIGHTS_NAME).unlink()
+    finished.run()
+    assert finished.digests("index/arrays", "export") == before
+    assert finished.planned() == {}
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ rule ingest:
     message:
         "ingest {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery corpus ingest --config {input.config} --output {output.table} --quarantine {output.quarantine}"
-        " 2>&1 | tee {log} >&2"
+        "bloomery corpus ingest --config {input.config:q} --output {output.table:q} --quarantine {output.quarantine:q}"
+        " 2>&1 | tee {log:q} >&2"
 
 
 rule measure:
@@ -44,8 +44,8 @@ rule measure:
     message:
         "measure {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery corpus measure --config {input.config} --input {input.raw} --output {output.table}"
-        " 2>&1 | tee {log} >&2"
+        "bloomery corpus measure --config {input.config:q} --input {input.raw:q} --output {output.table:q}"
+        " 2>&1 | tee {log:q} >&2"
 
 
 rule judge:
@@ -67,8 +67,8 @@ rule judge:
     message:
         "judge {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery corpus judge --config {input.config} --input {input.measures} --output {output.table}"
-        " 2>&1 | tee {log} >&2"
+        "bloomery corpus judge --config {input.config:q} --input {input.measures:q} --output {output.table:q}"
+        " 2>&1 | tee {log:q} >&2"
 
 
 rule find_candidates:
@@ -94,8 +94,8 @@ rule find_candidates:
     message:
         "find candidates for duplicates, partition {wildcards.partition}"
     shell:
-        "bloomery corpus candidates --config {input.config} --corpus {params.corpus} --parts {input.parts}"
-        " --partition {wildcards.partition} --output {output.table} 2>&1 | tee {log} >&2"
+        "bloomery corpus candidates --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
+        " --partition {wildcards.partition:q} --output {output.table:q} 2>&1 | tee {log:q} >&2"
 
 
 rule cluster_duplicates:
@@ -123,8 +123,8 @@ rule cluster_duplicates:
     message:
         "cluster duplicates"
     shell:
-        "bloomery corpus cluster --config {input.config} --corpus {params.corpus} --parts {input.parts}"
-        " --output {output.table} 2>&1 | tee {log} >&2"
+        "bloomery corpus cluster --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
+        " --output {output.table:q} 2>&1 | tee {log:q} >&2"
 
 
 rule clean:
@@ -148,8 +148,8 @@ rule clean:
     message:
         "clean {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery corpus clean --config {input.config} --raw {input.raw} --verdicts {input.verdicts}"
-        " --duplicates {input.duplicates} --output {output.table} 2>&1 | tee {log} >&2"
+        "bloomery corpus clean --config {input.config:q} --raw {input.raw:q} --verdicts {input.verdicts:q}"
+        " --duplicates {input.duplicates:q} --output {output.table:q} 2>&1 | tee {log:q} >&2"
 
 
 rule weigh_mixture:
@@ -173,8 +173,8 @@ rule weigh_mixture:
     message:
         "weigh the mixture of languages"
     shell:
-        "bloomery corpus mixture --config {input.config} --corpus {params.corpus} --parts {input.parts}"
-        " --output {output} 2>&1 | tee {log} >&2"
+        "bloomery corpus mixture --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
+        " --output {output:q} 2>&1 | tee {log:q} >&2"
 
 
 # A target names every output of its stage, not only the last one: a file that somebody deleted is made again.

@@ -1,13 +1,19 @@
 # The last checkpoint becomes a transformers folder; parity.json, written last, proves it against the training's own logits.
 
+from bloomery.plan.weights import MODEL_FILES, weight_files
+
+WEIGHTS = weight_files(CONFIG)
+
 
 rule export_model:
     input:
         config="<run>/config/export.json",
         finished="<run>/train/finished.json",
         tokenizer="<run>/tokenizer/tokenizer.json",
+    # Every file that a user of the model needs: one that somebody deleted is made again.
     output:
-        report(
+        collect(f"<run>/export/{MODEL}/{{name}}", name=[*MODEL_FILES, WEIGHTS.file]),
+        parity=report(
             f"<run>/export/{MODEL}/parity.json",
             caption="../report/parity.rst",
             category="Model",
@@ -25,10 +31,12 @@ rule export_model:
         runtime=240,
     params:
         run=run_folder(),
+        shard=WEIGHTS.shard_bytes,
     message:
         "export {MODEL}"
     shell:
-        "bloomery export model --config {input.config} --run {params.run} --output {output} 2>&1 | tee {log} >&2"
+        "bloomery export model --config {input.config:q} --run {params.run:q} --output {output.parity:q}"
+        " --max-shard-size {params.shard:q} 2>&1 | tee {log:q} >&2"
 
 
 rule export:

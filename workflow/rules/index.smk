@@ -22,8 +22,8 @@ rule encode:
     message:
         "encode {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery index encode --tokenizer {input.tokenizer} --input {input.clean} --output {output.idx}"
-        " 2>&1 | tee {log} >&2"
+        "bloomery index encode --tokenizer {input.tokenizer:q} --input {input.clean:q} --output {output.idx:q}"
+        " 2>&1 | tee {log:q} >&2"
 
 
 rule build_index:
@@ -34,7 +34,8 @@ rule build_index:
         mixture="<run>/corpus/mixture.json",
         tokens=every_shard("<run>/index/tokens/{source}/{part}.idx"),
     output:
-        "<run>/index/index.json",
+        index="<run>/index/index.json",
+        arrays=directory("<run>/index/arrays"),
     log:
         "<logs>/build_index.log",
     benchmark:
@@ -49,8 +50,31 @@ rule build_index:
     message:
         "build the index"
     shell:
-        "bloomery index build --config {input.config} --index {params.index} --parts {input.parts}"
-        " --mixture {input.mixture} --tokenizer {input.tokenizer} --output {output} 2>&1 | tee {log} >&2"
+        "bloomery index build --config {input.config:q} --index {params.index:q} --parts {input.parts:q}"
+        " --mixture {input.mixture:q} --tokenizer {input.tokenizer:q} --output {output.index:q} 2>&1 | tee {log:q} >&2"
+
+
+# Every promise of the index, and the digest of every file, before a GPU is asked for: the token files are read once more.
+rule verify_index:
+    input:
+        "<run>/index/index.json",
+    output:
+        "<run>/index/verified.json",
+    log:
+        "<logs>/verify_index.log",
+    benchmark:
+        "<benchmarks>/verify_index.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        mem_mb=4000,
+        runtime=240,
+    params:
+        index=run_folder("index"),
+    message:
+        "verify the index"
+    shell:
+        "bloomery index verify --index {params.index:q} --json 2> >(tee {log:q} >&2) > {output:q}"
 
 
 rule index:
@@ -58,5 +82,6 @@ rule index:
         rules.tokenizer.input,
         collect(rules.encode.output, zip, **SHARDS),
         rules.build_index.output,
+        rules.verify_index.output,
     message:
         "index: everything is there"

@@ -22,7 +22,7 @@ rule publish_run:
     message:
         "publish {MODEL}"
     shell:
-        "bloomery publish run --config {input.config} --run {params.run} --output {output} 2>&1 | tee {log} >&2"
+        "bloomery publish run --config {input.config:q} --run {params.run:q} --output {output:q} 2>&1 | tee {log:q} >&2"
 
 
 rule publish:

@@ -34,8 +34,8 @@ rule report_corpus:
     message:
         "report on the corpus"
     shell:
-        "bloomery report corpus --corpus {params.corpus} --parts {input.parts} --config {input.config}"
-        " --output-json {output.json} --output-html {output.html} 2>&1 | tee {log} >&2"
+        "bloomery report corpus --corpus {params.corpus:q} --parts {input.parts:q} --config {input.config:q}"
+        " --output-json {output.json:q} --output-html {output.html:q} 2>&1 | tee {log:q} >&2"
 
 
 rule report_tokenizer:
@@ -65,8 +65,8 @@ rule report_tokenizer:
     message:
         "report on the tokenizer"
     shell:
-        "bloomery tokenizer report --tokenizer {input.tokenizer} --corpus {params.corpus} --parts {input.parts}"
-        " --output-json {output.json} --output-html {output.html} 2>&1 | tee {log} >&2"
+        "bloomery tokenizer report --tokenizer {input.tokenizer:q} --corpus {params.corpus:q} --parts {input.parts:q}"
+        " --output-json {output.json:q} --output-html {output.html:q} 2>&1 | tee {log:q} >&2"
 
 
 rule report_training:
@@ -93,4 +93,4 @@ rule report_training:
     message:
         "report on the training"
     shell:
-        "bloomery monitor plots --run {params.run} --output-html {output} 2>&1 | tee {log} >&2"
+        "bloomery monitor plots --run {params.run:q} --output-html {output:q} 2>&1 | tee {log:q} >&2"

@@ -20,8 +20,8 @@ rule count_pretokens:
     message:
         "count pre-tokens of {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery tokenizer count --config {input.config} --input {input.clean} --output {output.table}"
-        " 2>&1 | tee {log} >&2"
+        "bloomery tokenizer count --config {input.config:q} --input {input.clean:q} --output {output.table:q}"
+        " 2>&1 | tee {log:q} >&2"
 
 
 rule train_tokenizer:
@@ -48,8 +48,8 @@ rule train_tokenizer:
     message:
         "train the tokenizer"
     shell:
-        "bloomery tokenizer train --config {input.config} --counts {params.counts} --parts {input.parts}"
-        " --mixture {input.mixture} --output {output.tokenizer} 2>&1 | tee {log} >&2"
+        "bloomery tokenizer train --config {input.config:q} --counts {params.counts:q} --parts {input.parts:q}"
+        " --mixture {input.mixture:q} --output {output.tokenizer:q} 2>&1 | tee {log:q} >&2"
 
 
 rule tokenizer:

@@ -6,6 +6,7 @@ checkpoint train_segment:
     input:
         config="<run>/config/train.json",
         index="<run>/index/index.json",
+        verified="<run>/index/verified.json",
         tokenizer="<run>/tokenizer/tokenizer.json",
         previous=previous_segment,
     output:
@@ -27,8 +28,8 @@ checkpoint train_segment:
     message:
         "train segment {wildcards.n}"
     shell:
-        "bloomery train segment --config {input.config} --run {params.run} --number {wildcards.n} --output {output}"
-        " 2>&1 | tee {log} >&2"
+        "bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q} --output {output:q}"
+        " 2>&1 | tee {log:q} >&2"
 
 
 rule finish_training:
@@ -46,7 +47,7 @@ rule finish_training:
     message:
         "close the chain of segments"
     shell:
-        "bloomery train finish --run {params.run} --output {output} 2>&1 | tee {log} >&2"
+        "bloomery train finish --run {params.run:q} --output {output:q} 2>&1 | tee {log:q} >&2"
 
 
 rule train:

@@ -19,7 +19,7 @@ from bloomery.config.stages import DedupStage
 from bloomery.contracts.shard import read_manifest, read_table, write_table
 from data_prep.corpus.catalogue import Catalogue, Nodes
 from data_prep.corpus.columns import fixed_bytes
-from data_prep.corpus.dedup.rank import ranks
+from data_prep.corpus.dedup.rank import ID_BYTES, ranks
 from data_prep.corpus.measure import CONTENT_HASH_BYTES
 
 Hashes = npt.NDArray[np.uint64]
@@ -44,9 +44,11 @@ def find_candidates(stage: DedupStage, catalogue: Catalogue, partition: int, out
     exact_keys: list[_Keys] = []
     near_keys: list[_Keys] = []
     languages: dict[str, int] = {}
+    identities: list[npt.NDArray[np.uint8]] = [np.empty((0, ID_BYTES), np.uint8)]
     for number, part in enumerate(track(catalogue.parts, f"keys of partition {partition}", unit="shards")):
         kept = np.flatnonzero(catalogue.kept(part))
-        table = read_table(catalogue.path("measures", part), ["language", "content_hash", "bands"])
+        table = read_table(catalogue.path("measures", part), ["id", "language", "content_hash", "bands"])
+        identities.append(_identities(table["id"], partition, stage.dedup.partitions))
         table = table.take(pa.array(kept)).combine_chunks()
         nodes = kept + catalogue.bounds[number]
         if stage.dedup.exact:
@@ -69,8 +71,24 @@ def find_candidates(stage: DedupStage, catalogue: Catalogue, partition: int, out
         kind="candidates",
         inputs={"measures and verdicts": digest_json(inputs)},
         parameters=digest_json([stage.model_dump(mode="json"), partition]),
-        counts={"exact": len(pairs[0]), "near": len(pairs[1])},
+        counts={"exact": len(pairs[0]), "near": len(pairs[1]), "repeated_ids": _repeats(np.concatenate(identities))},
     )
+
+
+def _identities(ids: pa.ChunkedArray, partition: int, partitions: int) -> npt.NDArray[np.uint8]:
+    """uint8 [n, 16]: the ids of this partition, from their hexadecimal digits."""
+    digits = fixed_bytes(ids.cast(pa.binary()).cast(pa.binary(2 * ID_BYTES)), 2 * ID_BYTES)
+    nibbles = (digits & 15) + 9 * (digits >> 6)
+    values = nibbles[:, ::2] << 4 | nibbles[:, 1::2]
+    mine: npt.NDArray[np.uint8] = values[values.view("<u8")[:, 0] % np.uint64(partitions) == partition]
+    return mine
+
+
+def _repeats(identities: npt.NDArray[np.uint8]) -> int:
+    """Documents whose id an earlier one has. Ingest makes ids unique within a part; only here all parts are seen."""
+    high, low = np.ascontiguousarray(identities).view("<u8").T
+    order = np.lexsort((low, high))
+    return int(np.sum((high[order][1:] == high[order][:-1]) & (low[order][1:] == low[order][:-1])))
 
 
 def _content_keys(table: pa.Table, nodes: Nodes, partition: int, partitions: int) -> _Keys:

@@ -86,6 +86,7 @@ def cluster(stage: DedupStage, catalogue: Catalogue, candidates: list[Path], out
             where=str(output.parent),
             expected=f"{stage.dedup.partitions}, one a partition (dedup.partitions)",
         )
+    manifests = [read_manifest(path) for path in candidates]
     tables = [read_table(path) for path in candidates]
     pairs = pa.concat_tables(tables)
     ends = np.stack([pairs["best"].to_numpy(), pairs["other"].to_numpy()], axis=1)
@@ -118,9 +119,14 @@ def cluster(stage: DedupStage, catalogue: Catalogue, candidates: list[Path], out
         output,
         table,
         kind="duplicates",
-        inputs={path.stem: read_manifest(path)["file"]["digest"] for path in candidates},
+        inputs={path.stem: found["file"]["digest"] for path, found in zip(candidates, manifests, strict=True)},
         parameters=digest_json(stage.model_dump(mode="json")),
-        counts=kinds | {"compared": len(near), "spans": _spans(table)},
+        counts=kinds
+        | {
+            "compared": len(near),
+            "repeated_ids": sum(found["counts"]["repeated_ids"] for found in manifests),
+            "spans": _spans(table),
+        },
     )
 
 

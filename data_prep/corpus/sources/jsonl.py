@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 from bloomery.config.sources import JsonlSource
-from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, row_from_fields
+from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
 from data_prep.corpus.sources.lines import decode_line, read_lines
 
 
@@ -20,7 +19,7 @@ def read_jsonl(source: JsonlSource, files: list[str], max_bytes: int) -> Iterato
     """Rows of JSON Lines files; blank lines are passed over."""
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
     for path in files:
-        name = Path(path).name
+        name = name_of(path)
         for entry in read_lines(path, max_bytes):
             if isinstance(entry, BadRow):
                 yield entry

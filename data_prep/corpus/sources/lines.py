@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 import zstandard
 
 from bloomery.base.errors import InputError
-from data_prep.corpus.rows import BadRow, excerpt_of
+from data_prep.corpus.rows import BadRow, excerpt_of, name_of
 
 _BLOCK_BYTES = 1 << 20
 _FEED_BYTES = 1 << 12  # a zstd block of 4 bytes can say 128 KiB, so a hostile file can swell one feed to 128 MiB
@@ -65,11 +65,12 @@ class _ZstdFrames(io.RawIOBase):
 
 
 def open_stream(path: str) -> BinaryIO:
-    """Open a file for reading, decompressed by what its name ends in."""
-    if path.endswith(".gz"):
+    """Open a file for reading, decompressed by what its name ends in (`.gz`, `.zst`, in either case)."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     file = Path(path).open("rb")  # noqa: SIM115 (the caller closes it)
-    if path.endswith(".zst"):
+    if suffix == ".zst":
         return io.BufferedReader(_ZstdFrames(file), _BLOCK_BYTES)
     return file
 
@@ -80,7 +81,7 @@ def read_lines(path: str, limit: int) -> Iterator[tuple[int, bytes] | BadRow]:
     Raises:
         InputError: the file cannot be opened or read by the operating system.
     """
-    name = Path(path).name
+    name = name_of(path)
     number = 0
     try:
         with open_stream(path) as stream:

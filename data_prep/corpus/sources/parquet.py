@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from bloomery.base.errors import InputError
 from bloomery.config.sources import ParquetSource
-from data_prep.corpus.rows import BadRow, Fields, Item, row_from_fields
+from data_prep.corpus.rows import BadRow, Fields, Item, name_of, row_from_fields
 
 _BATCH_ROWS = 512
 
@@ -24,7 +24,7 @@ def read_parquet(source: ParquetSource, files: list[str], max_bytes: int) -> Ite
     """
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
     for path in files:
-        name, line = Path(path).name, 0
+        name, line = name_of(path), 0
         try:
             if Path(path).stat().st_size == 0:
                 yield BadRow(name, None, "empty file")
@@ -57,15 +57,30 @@ def _require(columns: list[str], fields: Fields, path: str) -> None:
             raise InputError(f"has no column {column!r} ({role})", where=path, expected=f"one of {', '.join(columns)}")
 
 
+class _NotText(str):
+    """Stands for a value that is no text, and says why."""
+
+
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
     """Rows as dictionaries; a message instead of a row whose bytes are not UTF-8."""
+    columns = [_values(column) for column in batch.columns]
+    for cells in zip(*columns, strict=True):
+        fault = next((cell for cell in cells if isinstance(cell, _NotText)), None)
+        yield dict(zip(batch.schema.names, cells, strict=True)) if fault is None else str(fault)
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The column's values; what Python's types cannot hold (a date in the year 300000) as text."""
     try:
-        yield from batch.to_pylist()
-        return
-    except UnicodeDecodeError:
-        pass
-    for number in range(batch.num_rows):
-        try:
-            yield batch.slice(number, 1).to_pylist()[0]
-        except UnicodeDecodeError as error:
-            yield f"{error.reason} at byte {error.start}"
+        return list(column.to_pylist())
+    except (ValueError, OverflowError, KeyError, pa.ArrowException):
+        return [_value(scalar) for scalar in column]
+
+
+def _value(scalar: Any) -> Any:
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError as error:
+        return _NotText(f"{error.reason} at byte {error.start}")
+    except (ValueError, OverflowError, KeyError, pa.ArrowException):
+        return f"{getattr(scalar, 'value', '?')} ({scalar.type})"

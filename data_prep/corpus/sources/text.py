@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from bloomery.config.sources import TextSource
-from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, row_from_fields
+from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
 from data_prep.corpus.sources.lines import decode_line, read_lines
 
 
@@ -14,7 +13,7 @@ def read_text(source: TextSource, files: list[str], max_bytes: int) -> Iterator[
     """Documents of text files. The key is the file's name and the document's first line (`notes.txt:17`)."""
     fields = Fields(fixed_language=source.language, max_bytes=max_bytes)
     for path in files:
-        name = Path(path).name
+        name = name_of(path)
         collected = _Collected(name, max_bytes)
         for entry in read_lines(path, max_bytes):
             if isinstance(entry, BadRow):

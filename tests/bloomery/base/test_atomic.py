@@ -59,6 +59,19 @@ def test_a_killed_writer_leaves_the_old_content(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert target.read_text() == "old"
+    [left] = [path for path in tmp_path.iterdir() if path != target]
+    # Not to be touched: a live process of this host, a young file of another, and a target with a longer name.
+    host = left.name.removeprefix(".file.").split(".")[0]
+    alive, young, longer, old = (
+        tmp_path / name
+        for name in (f".file.{host}.1.tmp", ".file.far.9.tmp", ".file.json.far.9.tmp", ".file.far.8.tmp")
+    )
+    for path in (alive, young, longer, old):
+        path.write_text("half")
+    for path in (longer, old):
+        os.utime(path, (0, 0))
+    write_bytes(target, b"new")
+    assert sorted(tmp_path.iterdir()) == sorted([target, alive, young, longer])
 
 
 def test_a_full_disk_is_a_clear_error_and_nothing_is_half_written(tmp_path: Path) -> None:

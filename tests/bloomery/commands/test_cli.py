@@ -125,6 +125,11 @@ def test_doctor_says_what_is_missing() -> None:
 
 
 def test_summary_of_a_run_that_has_not_begun(tmp_path: Path) -> None:
+    empty = bloomery("summary", "--run", str(tmp_path))
+    assert (empty.returncode, empty.stdout) == (1, "")
+    assert "not a run; expected: the folder of a run" in empty.stderr
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/parts.json").write_text("[]")
     done = bloomery("summary", "--run", str(tmp_path), "--json")
     facts = json.loads(done.stdout)
     assert (facts["corpus"], facts["training"], facts["models"]) == (None, None, [])
@@ -132,3 +137,14 @@ def test_summary_of_a_run_that_has_not_begun(tmp_path: Path) -> None:
     missing = bloomery("summary", "--run", str(tmp_path / "absent"))
     assert missing.returncode == 1
     assert "no such folder" in missing.stderr
+
+
+def test_summary_of_a_corpus_from_which_nothing_was_removed() -> None:
+    from bloomery.commands.facts import CorpusFacts, Facts
+    from bloomery.commands.summary import lines
+
+    def said(removed: dict[str, int]) -> str:
+        return dict(lines(Facts("runs/a", CorpusFacts(3, 0, 3, 9, 1, removed), None, None, [], None, {})))["removed"]
+
+    assert said({}) == "0"
+    assert said({"min_words": 2, "exact": 1}) == "3: 2 min words, 1 exact"

@@ -136,3 +136,116 @@ def test_sizes_have_units() -> None:
     ).corpus.ingest
     assert (ingest.shard_bytes, ingest.max_document_bytes) == (2_000_000, 65_536)
     assert "a size such as" in message(changed(corpus__ingest__shard_bytes="much"))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("training.optimizer.learning_rate", float("inf"), "a finite number"),
+        ("corpus.mixture.weights", {"fr": float("nan")}, "corpus.mixture.weights.fr: nan"),
+        ("corpus.judge.thresholds", {"fr": {"min_words": float("-inf")}}, "a finite number"),
+        ("training.train_samples", True, "a number, not true or false"),
+        ("training.optimizer.warmup_samples", False, "a number, not true or false"),
+        ("corpus.mixture.weights", {"fr": True}, "a number, not true or false"),
+        ("training.peak_tflops", True, "a number, not true or false"),
+        ("sources.0.language", "", "a language code"),
+        ("sources.0.language", " ", "a language code"),
+        ("root", "", "a folder such as 'runs'"),
+        ("root", "  ", "a folder such as 'runs'"),
+        ("root", "a{b}", "a folder such as 'runs'"),
+        ("name", "n" * 101, "at most 100 characters"),
+        ("sources.0.name", "n" * 101, "at most 100 characters"),
+        ("training.optimizer.beta1", 1.0, "less than 1"),
+        ("training.optimizer.beta2", 1.0, "less than 1"),
+        ("seed", 2**63, "less than 9223372036854775808"),
+        ("tokenizer.vocabulary_size", 2**24 + 1, "less than or equal to 16777216"),
+        ("corpus.dedup.partitions", 65537, "less than or equal to 65536"),
+        ("publish.owner", "a/b", "publish.owner: 'a/b' is not right"),
+        ("training.batch.rampup", {"start": 8, "increment": 8, "samples": 10**9}, "exceeds train_samples"),
+        ("corpus.judge.thresholds", {"fr": {"min_words": 9, "max_words": 3}}, "min_words 9 exceeds max_words 3"),
+        ("corpus.judge.thresholds", {"default": {"min_mean_word_length": 99}}, "min_mean_word_length 99 exceeds"),
+        ("corpus.judge.thresholds", {"frr": {}}, "corpus.judge.thresholds.frr: unknown language (did you mean 'fr'?)"),
+    ],
+)
+def test_values_that_no_run_can_have_are_refused(key: str, value: Any, says: str) -> None:
+    raw = copy.deepcopy(SAMPLE)
+    place: Any = raw
+    *sections, last = key.split(".")
+    for part in sections:
+        place = place[int(part)] if part.isdigit() else place.setdefault(part, {})
+    place[last] = value
+    text = message(raw)
+    assert key.replace("sources.0", "sources[0]").removeprefix("training.") in text
+    assert says in text
+
+
+def test_a_language_that_a_source_declares_may_have_thresholds() -> None:
+    raw = changed(corpus__judge={"thresholds": {"frr": {"min_words": 3}}})
+    raw["sources"][0]["language"] = "frr"
+    assert validate_config(raw).corpus.judge.thresholds["frr"].min_words == 3
+
+
+def test_contradictions_come_with_the_wrong_values_and_never_from_them() -> None:
+    raw = changed(
+        name="a/b",
+        seed="x",
+        model={"layers": 3, "hidden_size": 33, "heads": 4, "sequence_length": 4},
+        training__train_samples=0,
+        training__parallel={"tensor": 3, "pipeline": 9},
+        training__batch={"micro_batch_size": 3, "global_batch_size": 16, "rampup": {"start": 5}},
+        training__optimizer={"learning_rate": "much", "min_learning_rate": 5, "warmup_samples": 9},
+        sources=[{"name": "s", "kind": "jsonl"}, {"name": "s", "kind": "jsnl"}, "foo"],
+        publish=5,
+    )
+    text = message(raw)
+    for part in (
+        "name: 'a/b'",
+        "seed: 'x'",
+        "model.sequence_length: 4",
+        "training.train_samples: 0",
+        "training.batch.rampup.increment: missing",
+        "sources[0].paths: missing",
+        "sources[1]: ",
+        "sources[2]: 'foo'",
+        "publish: 5",
+        "hidden_size 33 must be divisible by heads 4",
+        "model.heads 4 must be divisible by training.parallel.tensor 3",
+        "model.layers 3 cannot fill training.parallel.pipeline 9",
+        "16 not divisible by micro_batch_size x parallel.data = 3 x 1",
+        "the name 's' is used twice",
+    ):
+        assert text.count(part) == 1, part
+    # train_samples and learning_rate are wrong themselves.
+    for part in ("min_learning_rate", "warmup_samples", "first batch"):
+        assert part not in text
+    assert text.startswith(f"my.yaml: {len(text.splitlines()) - 1} problems")
+
+
+def test_empty_and_odd_documents_end_in_one_message() -> None:
+    assert "name: missing" in message({})
+    for raw in ({1: 2}, {"model": {1: 2}}, {"sources": {}}, {"sources": []}, {"sources": [{}]}, {"training": [1]}):
+        assert "problems" in message(raw)
+    assert "corpus.judge.thresholds" in message(changed(corpus__judge={"thresholds": {1: {}, "fr": 5}}))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("? [a]\n: 1\n", "a key is a list or a mapping"),
+        ("? {a: 1}\n: 1\n", "a key is a list or a mapping"),
+        ("a: &a [*a]\n", "an anchor holds itself"),
+        ("a: &a {b: *a}\n", "an anchor holds itself"),
+        ("a: " + "[" * 5000 + "]" * 5000, "nested deeper than 50 levels"),
+        ("a: " + "[" * 60 + "]" * 60, "nested deeper than 50 levels"),
+        ("a: 2024-99-99\n", "not valid YAML"),
+        (
+            "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
+            "more than",
+        ),
+    ],
+)
+def test_yaml_that_is_no_tree_of_words_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=says):
+        load_config(path)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from bloomery.base.digest import document_id
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest
+from bloomery.base.errors import InputError
+from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest, read_table
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "config" / "sample"
@@ -90,6 +91,77 @@ def test_a_second_run_writes_the_same_bytes(sample_run: Any) -> None:
     sample_run.all()
     assert files_of(sample_run.corpus) == before
     assert not [name for name in before if name.endswith(".tmp")]
+
+
+def written(folder: Path, *rows: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "en.jsonl"
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def texts(count: int) -> list[str]:
+    with (SAMPLE / "en.jsonl").open() as file:
+        return [json.loads(line)["text"] for _, line in zip(range(count), file, strict=False)]
+
+
+def test_a_part_without_a_good_row_goes_through_the_chain(corpus_run: Any, tmp_path: Path) -> None:
+    written(tmp_path / "a")
+    written(tmp_path / "b", *({"text": text} for text in texts(20)))
+    source = {"name": "s", "kind": "jsonl", "paths": [f"{tmp_path}/*/en.jsonl"], "max_bad_share": 0.5}
+    run = corpus_run([source], ingest={"shard_bytes": 4096, "max_document_bytes": 4096})
+    assert len(run.parts) == 2
+    run.all()
+    report, _ = run.report()
+    assert [read_table(run.path("clean", part)).num_rows > 0 for part in run.parts] == [False, True]
+    assert read_table(run.path("clean", run.parts[0])).schema.equals(DOCUMENT_SCHEMA)
+    assert report["bad_rows"]["reasons"] == {"empty file": 1}
+    assert report["repeated_ids"] == 0
+
+
+def test_ids_that_repeat_between_parts_are_reported(corpus_run: Any, tmp_path: Path) -> None:
+    found = texts(20)
+    written(tmp_path / "a", *({"id": number, "text": text} for number, text in enumerate(found[:10])))
+    written(tmp_path / "b", *({"id": number, "text": text} for number, text in enumerate(found[10:], start=5)))
+    for field, repeated in (("id", 5), (None, 0)):
+        source = {"name": "s", "kind": "jsonl", "paths": [f"{tmp_path}/*/en.jsonl"], "id_field": field}
+        limits = {"shard_bytes": 4096, "max_document_bytes": 4096}
+        run = corpus_run([source], ingest=limits, dedup={"partitions": 3})
+        assert len(run.parts) == 2
+        run.all()
+        assert run.report()[0]["repeated_ids"] == repeated
+
+
+def test_a_small_source_of_bad_rows_stops_before_duplicates(corpus_run: Any, tmp_path: Path) -> None:
+    paths = [str(written(tmp_path / "a", *["{"] * 20))]
+    run = corpus_run([{"name": "s", "kind": "jsonl", "paths": paths}])
+    with pytest.raises(InputError, match=r"sources\[s\]: 20 of 20 rows are bad .*invalid JSON \(20\)"):
+        run.all()
+    run = corpus_run([{"name": "s", "kind": "jsonl", "paths": paths, "max_bad_share": 1.0}])
+    with pytest.raises(InputError, match="the sources hold no document"):
+        run.all()
+
+
+def test_an_empty_corpus_names_what_emptied_it(corpus_run: Any, tmp_path: Path) -> None:
+    paths = [
+        str(written(tmp_path / "a", *({"text": text} for text in ("word " * 3, "two words", "!!!! word ???? " * 60))))
+    ]
+    run = corpus_run([{"name": "s", "kind": "jsonl", "paths": paths}])
+    with pytest.raises(InputError, match=r"no document is left; most were removed by min_words \(2\), \w+ \(1\)"):
+        run.all()
+
+
+@pytest.mark.parametrize("kind", ["raw", "measures", "verdicts"])
+def test_a_flipped_byte_stops_the_next_stage_and_names_the_table(corpus_run: Any, tmp_path: Path, kind: str) -> None:
+    path = written(tmp_path / "a", *({"text": text} for text in texts(20)))
+    run = corpus_run([{"name": "s", "kind": "jsonl", "paths": [str(path)]}])
+    run.judge()
+    table = run.path(kind, run.parts[0])
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 1
+    table.write_bytes(data)
+    with pytest.raises(InputError, match=rf"{table}: its content is not what its manifest says"):
+        (run.reread if kind == "raw" else run.finish)()
 
 
 def test_changing_how_near_duplicates_are_used_does_not_measure_again(corpus_run: Any) -> None:

@@ -66,7 +66,7 @@ def test_bad_rows_are_listed_and_counted(tmp_path: Path) -> None:
     assert counts["bad_reasons"] == {"invalid JSON": 1, "missing text": 1, "lone surrogate": 1, "empty file": 1}
 
 
-@pytest.mark.parametrize("rows", [["{"] * 3 + [{"id": 1, "text": "t"}] * 97, ["{"], []])
+@pytest.mark.parametrize("rows", [["{"] * 3 + [{"id": 1, "text": "t"}] * 97, ["{"] * 100])
 def test_too_many_bad_rows_stop_the_source_and_the_list_of_them_stays(tmp_path: Path, rows: list[object]) -> None:
     output, quarantine = tmp_path / "0.parquet", tmp_path / "q.jsonl"
     with pytest.raises(InputError) as caught:
@@ -75,11 +75,34 @@ def test_too_many_bad_rows_stop_the_source_and_the_list_of_them_stays(tmp_path: 
     assert "sources[s]" in message
     assert str(tmp_path / "q.failed.jsonl") in message
     assert "a.jsonl, line " in message
-    if len(rows) == 100:
+    if rows[-1] != "{":
         assert "3 of 100 rows are bad (3.00 %, max_bad_share 2.00 %)" in message
     assert not output.exists()
     assert not quarantine.exists()
-    assert (tmp_path / "q.failed.jsonl").read_text().count("\n") == max(rows.count("{"), 1)
+    assert (tmp_path / "q.failed.jsonl").read_text().count("\n") == rows.count("{")
+
+
+@pytest.mark.parametrize("rows", [[], ["{"], ["{"] + [{"id": 1, "text": "t"}] * 49])
+def test_a_small_part_does_not_stop_the_source(tmp_path: Path, rows: list[object]) -> None:
+    """One row of 50 is 2 %, and an empty file has one bad row of one: only the whole source tells."""
+    counts = ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")["counts"]
+    assert (counts["bad_rows"], counts["max_bad_share"]) == (1, 0.01)
+    table = read_table(tmp_path / "0.parquet")
+    assert table.schema.equals(DOCUMENT_SCHEMA)
+    assert table.num_rows == max(len(rows) - 1, 0)
+
+
+def test_a_hostile_row_costs_only_itself(tmp_path: Path) -> None:
+    deep = '{"text": "t", "m": ' + '{"a":' * 900 + "1e999" + "}" * 901
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join(['{"\\ud800": 1}', deep, '{"\\ud800": "x", "text": "t", "n": {"\\udfff": 1}}'])
+    )
+    ingest(stage(tmp_path / "a.jsonl", identity=None), tmp_path / "0.parquet", tmp_path / "q.jsonl")
+    listed = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["reason"]) for row in listed] == [(1, "missing text"), (2, "too deep")]
+    assert "\\ud800" in listed[0]["detail"]
+    [meta] = read_table(tmp_path / "0.parquet")["meta"].to_pylist()
+    assert json.loads(meta) == {"key": "a.jsonl:3", "fields": {"\ud800": "x", "n": {"\udfff": 1}}}
 
 
 def test_the_limit_holds_after_a_thousand_rows_not_only_at_the_end(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,21 @@ class TestCompressed:
         assert "80000001 bytes" in long.detail
         # A feed of 4 KiB of such a frame swells to at most 128 MiB; this one holds all of it in a few feeds.
         assert name.endswith(".zst") or peak < 16_000_000
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl.GZ", "ROWS.JSONL.ZST"])
+def test_the_case_of_a_suffix_does_not_matter(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(compress(Path(name.lower()), good(1)))
+    assert [row.text for row in read(tmp_path / name)] == ["text number 1"]
+
+
+def test_a_null_text_is_not_a_missing_field(tmp_path: Path) -> None:
+    [found] = read(write(tmp_path / "a.jsonl", b'{"text": null}'))
+    assert found.detail == "field 'text' is null"
+
+
+def test_names_that_are_not_utf8_are_printable(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/en\xff.jsonl"))
+    first, second = read(write(path, good(1), b"{"))
+    assert first.key == "en\\udcff.jsonl:1"
+    assert second.file == "en\\udcff.jsonl"

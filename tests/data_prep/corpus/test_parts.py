@@ -1,5 +1,6 @@
 """Planning parts: a pure function of file names and sizes."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import IngestConfig
 from bloomery.config.sources import JsonlSource, UdhrSource
 from data_prep.corpus.parts import plan_parts
+from data_prep.corpus.rows import name_of
 
 LIMITS = IngestConfig(shard_bytes=2048, max_document_bytes=1024)
 
@@ -29,6 +31,38 @@ def test_a_pattern_reaches_into_folders_and_a_name_with_brackets_is_literal(tmp_
     (tmp_path / "odd[1].jsonl").write_text("{}")
     parts = plan_parts(source(f"{tmp_path}/**/deep*", f"{tmp_path}/odd[1].jsonl"), LIMITS)
     assert [Path(name).name for name in parts[0] or []] == ["odd[1].jsonl", "deep.jsonl"]
+
+
+def names(*parts: list[str] | None) -> list[str]:
+    return [name_of(file) for part in parts for file in part or []]
+
+
+def test_files_of_one_name_in_several_folders_differ_whichever_part_holds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "en.jsonl").write_bytes(b"x" * 1500)
+    expected = ["a/en.jsonl", "b/en.jsonl"]
+    for paths in [f"{tmp_path}/*/en.jsonl"], [f"{tmp_path}/a/en.jsonl", f"{tmp_path}/b/*.jsonl"]:
+        parts = plan_parts(source(*paths), LIMITS)
+        assert [len(part or []) for part in parts] == [1, 1]
+        assert names(*parts) == names(*plan_parts(source(*paths), IngestConfig())) == expected
+    monkeypatch.chdir(tmp_path)
+    assert names(*plan_parts(source("*/en.jsonl"), LIMITS)) == expected
+    monkeypatch.chdir("a")
+    parts = plan_parts(source("../*/en.jsonl"), LIMITS)
+    assert names(*parts) == expected
+    assert all(Path(file).is_file() for part in parts for file in part or [])
+    # The folder that a pattern names is no part of the name: data may move.
+    assert names(*plan_parts(source("en.jsonl"), LIMITS)) == names(*plan_parts(source(f"{tmp_path}/a/*"), LIMITS))
+
+
+@pytest.mark.parametrize("pattern", ["*.jsonl", "en\udcff.jsonl"])
+def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path, pattern: str) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/en\xff.jsonl")).write_text("{}")
+    with pytest.raises(ConfigError, match=r"en\\udcff\.jsonl' is not UTF-8"):
+        plan_parts(source(f"{tmp_path}/{pattern}"), LIMITS)
 
 
 @pytest.mark.parametrize("pattern", ["nothing/*.jsonl", "."])

@@ -11,6 +11,7 @@ import pytest
 
 from bloomery.base.errors import ConfigError, InputError, ResourceError
 from bloomery.config.sources import HubSource, ParquetSource, TextSource, UdhrSource
+from data_prep.corpus.ingest import _meta
 from data_prep.corpus.rows import BadRow, Row
 from data_prep.corpus.sources.hub import read_hub
 from data_prep.corpus.sources.parquet import read_parquet
@@ -41,6 +42,25 @@ def test_parquet_bytes_that_are_not_utf8_cost_only_their_row(tmp_path: Path) -> 
     assert isinstance(one, Row)
     assert isinstance(three, Row)
     assert (type(two), two.reason, two.line) == (BadRow, "invalid UTF-8", 2)
+
+
+def test_values_that_python_cannot_hold_become_text(tmp_path: Path) -> None:
+    columns = {
+        "text": ["a", "b"],
+        "when": pa.array([10**14, 0], pa.timestamp("s")),
+        "day": pa.array([10**9, 0], pa.date32()),
+        "zone": pa.array([1, 2], pa.timestamp("s", tz="Europe/Nowhere")),
+        "map": pa.array([[("k", float("nan"))], []], pa.map_(pa.string(), pa.float64())),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    one, two = parquet(tmp_path / "a.parquet", language="en")
+    assert isinstance(one, Row)
+    assert isinstance(two, Row)
+    assert str(one.meta["day"]) == "1000000000 (date32[day])"
+    assert str(two.meta["day"]) == "1970-01-01"
+    fields = json.loads(_meta(one))["fields"]
+    assert fields["map"] == [["k", None]]
+    assert fields["when"].startswith("1000000000000000")
 
 
 def test_a_damaged_parquet_file_is_a_bad_row_and_a_missing_column_an_error(tmp_path: Path) -> None:

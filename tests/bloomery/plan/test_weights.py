@@ -1,0 +1,35 @@
+"""The exported model's files are known before the training, whatever vocabulary the tokenizer ends up with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from bloomery.config import RunConfig, validate_config
+from bloomery.plan.parameters import parameter_count
+from bloomery.plan.weights import INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files
+
+SAMPLE = yaml.safe_load((Path(__file__).parents[3] / "config/sample.yaml").read_text())
+
+
+def config(layers: int, hidden: int, vocabulary: int) -> RunConfig:
+    model = SAMPLE["model"] | {"layers": layers, "hidden_size": hidden}
+    return validate_config(SAMPLE | {"model": model, "tokenizer": {"vocabulary_size": vocabulary}})
+
+
+def test_a_small_model_is_one_file() -> None:
+    assert weight_files(config(4, 128, 2000)) == (files := weight_files(validate_config(SAMPLE)))
+    assert (files.file, files.shard_bytes) == (WEIGHTS_NAME, MAX_SHARD_BYTES)
+
+
+def test_a_large_model_has_an_index() -> None:
+    files = weight_files(config(70, 14336, 250_680))
+    assert (files.file, files.shard_bytes) == (INDEX_NAME, MAX_SHARD_BYTES)
+
+
+def test_a_model_that_the_vocabulary_makes_large_has_an_index_with_any_tokenizer() -> None:
+    between = config(30, 2560, 250_680)
+    files = weight_files(between)
+    assert files.file == INDEX_NAME
+    assert files.shard_bytes < parameter_count(between.model, 460) * 2 < MAX_SHARD_BYTES

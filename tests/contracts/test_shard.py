@@ -1,0 +1,60 @@
+"""Tables: whole or refused, and a damaged one is named whoever reads it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from bloomery.base.errors import InputError
+from bloomery.contracts.shard import iterate_batches, manifest_path, open_table, read_table, write_table
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "00000.parquet"
+    table = pa.table({"n": list(range(50_000)), "word": [f"word {n}" for n in range(50_000)]})
+    write_table(path, table, kind="t", inputs={}, parameters="")
+    return path
+
+
+def read_groups(path: Path) -> pa.Table:
+    with open_table(path) as file:
+        return file.read_row_groups(list(range(file.num_row_groups)))
+
+
+READERS: list[Callable[[Path], Any]] = [read_table, lambda path: list(iterate_batches(path)), read_groups]
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("place", [0.1, 0.3, 0.5, 0.7, 0.9])
+def test_a_flipped_byte_is_found_though_the_size_holds(path: Path, read: Callable[[Path], Any], place: float) -> None:
+    read(path)
+    data = bytearray(path.read_bytes())
+    data[int(place * len(data))] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=str(path)):
+        read(path)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_zeros_in_place_of_a_table_are_named(path: Path, read: Callable[[Path], Any]) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(InputError, match=str(path)):
+        read(path)
+
+
+def test_a_manifest_of_other_content_is_named(path: Path) -> None:
+    manifest_path(path).write_text('{"file": {}}')
+    with pytest.raises(InputError, match=str(manifest_path(path))):
+        read_table(path)
+
+
+def test_an_error_of_the_caller_is_not_one_of_the_table(path: Path) -> None:
+    def use() -> None:
+        for _ in iterate_batches(path):
+            raise OSError("mine")
+
+    with pytest.raises(OSError, match="mine"):
+        use()
