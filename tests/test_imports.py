@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,3 +96,9 @@ def test_everything_imported_is_a_declared_dependency() -> None:
     used = {name for path in files("bloomery", *ROOMS) for name, _ in imports(path)} - known
     missing = sorted(name for name in used if modules.get(name, name) not in declared)
     assert not missing
+
+
+def test_a_login_node_needs_no_torch_to_launch() -> None:
+    program = "import sys, training.launch; print({'torch', 'deepspeed'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "set()"

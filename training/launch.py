@@ -22,9 +22,8 @@ from bloomery.config.stages import TrainStage, read_stage
 from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint
 from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
+from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, read_segment, write_segment
 from bloomery.plan.batch import total_iterations
-from training.loop.control import STOP_FILE
 from training.loop.death import die_with_parent
 from training.loop.identity import differences, identity, identity_facts
 from training.loop.lease import lease

@@ -10,6 +10,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
 
+STOP_FILE = "stop"
+"""File in train/control: save after the current iteration and end."""
+SAVE_FILE = "save"
+"""File in train/control: save after the current iteration and go on."""
+
 
 class SegmentStatus(StrEnum):
     """Why a segment ended."""

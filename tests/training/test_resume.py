@@ -9,17 +9,19 @@ import time
 
 import pytest
 from fabricated_training import make_run, stage
+from training_launcher import Launcher
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 SHAPE = {"tensor": 1, "pipeline": 2, "samples": 280}
 
 
-@pytest.fixture
-def undisturbed(launcher):
-    run = launcher("undisturbed", **SHAPE)
-    assert run.segment()["status"] == "finished"
-    return run.losses()
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    run = tmp_path_factory.mktemp("undisturbed") / "run"
+    launcher = Launcher(run, make_run(run, stage(**SHAPE)))
+    assert launcher.segment()["status"] == "finished"
+    return launcher.losses()
 
 
 def _ranks_of(run) -> list[int]:

@@ -14,8 +14,7 @@ from types import FrameType
 import torch
 import torch.distributed as dist
 
-STOP_FILE = "stop"
-SAVE_FILE = "save"
+from bloomery.contracts.segment import SAVE_FILE, STOP_FILE
 
 
 class Order(IntEnum):
