@@ -47,7 +47,7 @@ def test_a_key_written_twice_is_refused(fresh: Callable[..., Workflow]) -> None:
 
 def test_a_failing_rule_shows_its_message_and_its_log(fresh: Callable[..., Workflow], tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
-    bad.write_text("not json\n" * 20)
+    bad.write_text("not json\n" * 200)
     workflow = fresh()
     workflow.config["sources"][0]["paths"] = [str(bad)]
     talk = workflow.run("corpus", expect=1)
