@@ -19,7 +19,7 @@ from bloomery.base.atomic import read_json, write_text
 from bloomery.base.errors import BloomeryError, CheckFailedError, InputError, TryAgainError
 from bloomery.base.progress import say
 from bloomery.config.stages import TrainStage, read_stage
-from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint
+from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint, step_folders, step_name
 from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, read_segment, write_segment
@@ -56,14 +56,13 @@ def launch_segment(config: Path, run: Path, number: int, output: Path) -> Segmen
                 where=str(paths.train),
                 expected="run the same command again to go on",
             )
-        write_segment(output, segment)
         if segment.crashes > stage.training.segment.max_crashes:
-            output.unlink()
             raise CheckFailedError(
                 f"{segment.crashes} crashes in a row; the last: {segment.message}",
                 where=str(paths.train),
                 expected=f"at most training.segment.max_crashes = {stage.training.segment.max_crashes}",
             )
+        write_segment(output, segment)
         return segment
 
 
@@ -73,8 +72,8 @@ def _next_history(paths: RunPaths, number: int) -> int:
 
 def _newest(paths: RunPaths) -> CheckpointManifest | None:
     """Manifest of the newest finished checkpoint, whatever its identity."""
-    folders = sorted(paths.checkpoints.glob("step*/manifest.json"), reverse=True)
-    return read_checkpoint(folders[0].parent) if folders else None
+    folders = step_folders(paths.checkpoints)
+    return read_checkpoint(folders[0]) if folders else None
 
 
 def _settle_identity(stage: TrainStage, paths: RunPaths) -> None:
@@ -151,7 +150,7 @@ def _outcome(stage: TrainStage, paths: RunPaths, number: int, result: Path, code
         total_iterations=total_iterations(stage.training.batch, stage.training.train_samples),
         consumed_samples=newest.consumed_samples if newest else 0,
         consumed_tokens=newest.consumed_tokens if newest else 0,
-        checkpoint=f"step{newest.iteration:08d}" if newest else None,
+        checkpoint=step_name(newest.iteration) if newest else None,
         identity=identity(stage, index),
         crashes=before + 1,
         message=f"torchrun ended with code {code}",

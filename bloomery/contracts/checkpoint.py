@@ -55,6 +55,13 @@ def step_name(iteration: int) -> str:
     return f"step{iteration:08d}"
 
 
+def step_folders(folder: Path) -> list[Path]:
+    """Finished checkpoints, newest first."""
+    if not folder.is_dir():
+        return []
+    return sorted((path for path in folder.glob("step*") if (path / MANIFEST_NAME).is_file()), reverse=True)
+
+
 def layer_file(layer: int, tensor_rank: int) -> str:
     """DeepSpeed's file of one pipeline layer on one tensor-parallel rank."""
     return f"layer_{layer:02d}-model_{tensor_rank:02d}-model_states.pt"

@@ -30,6 +30,7 @@ from bloomery.contracts.checkpoint import (
     CheckpointManifest,
     list_files,
     read_checkpoint,
+    step_folders,
     step_name,
     verify_checkpoint,
     write_manifest,
@@ -49,13 +50,6 @@ class Position:
     iteration: int = 0
     consumed_samples: int = 0
     consumed_tokens: int = 0
-
-
-def step_folders(folder: Path) -> list[Path]:
-    """Finished checkpoints, newest first."""
-    if not folder.is_dir():
-        return []
-    return sorted((path for path in folder.glob("step*") if (path / MANIFEST_NAME).is_file()), reverse=True)
 
 
 def save(
