@@ -18,11 +18,10 @@ def iteration_flops(
     batch_samples: int,
     *,
     recomputed: bool,
-    sequence_length: int | None = None,
 ) -> float:
     """Operations of one iteration over the whole machine; `recomputed` counts the second forward pass too."""
     hidden, layers = model.hidden_size, model.layers
-    length = sequence_length or model.sequence_length
+    length = model.sequence_length
     passes = 4 if recomputed else 3
     scale = 1 + length / (6 * hidden) + vocabulary_rows / (16 * layers * hidden)
     return 24.0 * passes * batch_samples * length * layers * hidden**2 * scale
