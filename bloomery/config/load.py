@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -18,6 +18,7 @@ from bloomery.config.mend import mend, path_text, touches
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Contradiction
 
+S = TypeVar("S", bound=BaseModel)
 _MAX_DEPTH = 50
 _MAX_VALUES = 1_000_000
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -93,12 +94,17 @@ def _refuse_endless(value: Any, where: str) -> None:
 
 def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
     """Validate a parsed configuration (`where` names it in errors). Raises ConfigError with every problem."""
+    return validate(raw, RunConfig, where=where, example="a run's YAML, e.g. config/sample.yaml")
+
+
+def validate(raw: Any, model: type[S], *, where: str, example: str) -> S:
+    """Validate a parsed YAML against `model`; raises ConfigError with every problem (`example`: what would be right)."""
     if not isinstance(raw, dict):
-        raise ConfigError("is not a mapping of keys", where=where, expected="a run's YAML, e.g. config/sample.yaml")
+        raise ConfigError("is not a mapping of keys", where=where, expected=example)
     _refuse_endless(raw, where)
     missing: dict[str, str] = {}
     expanded = _expand(raw, "", missing)
-    config, problems = _validate(expanded, set(missing))
+    config, problems = _validate(expanded, model, set(missing))
     problems = list(dict.fromkeys([*missing.values(), *problems]))
     if config is None or problems:
         listed = "\n".join(f"  {problem}" for problem in problems)
@@ -106,7 +112,7 @@ def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
     return config
 
 
-def _validate(raw: dict[str, Any], wrong: set[str]) -> tuple[RunConfig | None, list[str]]:
+def _validate(raw: dict[str, Any], model: type[S], wrong: set[str]) -> tuple[S | None, list[str]]:
     """The configuration (None when a single value is wrong) and all problems; `wrong` are paths already known as such.
 
     pydantic compares keys with each other only where each is right by itself. So wrong values are mended, in `raw`, and
@@ -116,14 +122,14 @@ def _validate(raw: dict[str, Any], wrong: set[str]) -> tuple[RunConfig | None, l
     while True:
         contradictions: list[Contradiction] = []
         try:
-            config = RunConfig.model_validate(raw, context=contradictions)
+            config = model.model_validate(raw, context=contradictions)
         except ValidationError as error:
             known, mended = set(wrong), set[str]()
             for detail in error.errors():
                 location = _without_tags(detail["loc"])
                 path = path_text(location)
                 if not touches(known, path):
-                    problems.append(_explain(detail))
+                    problems.append(_explain(detail, model))
                 if not touches(mended, path):  # else it went with the section around it
                     mended.add(path_text(mend(raw, location)))
             wrong |= mended
@@ -153,12 +159,12 @@ def _expand(value: Any, path: str, missing: dict[str, str]) -> Any:
     return _VARIABLE.sub(replace, value)
 
 
-def _explain(detail: ErrorDetails) -> str:
+def _explain(detail: ErrorDetails, model: type[BaseModel]) -> str:
     location = _without_tags(detail["loc"])
     path = path_text(location)
     kind, value = detail["type"], detail.get("input")
     if kind == "extra_forbidden":
-        near = _nearest(location)
+        near = _nearest(location, model)
         hint = f"; did you mean {near!r}?" if near else ""
         return f"{path}: unknown key (value {_short(value)}){hint}"
     if kind == "missing":
@@ -179,13 +185,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _nearest(location: tuple[int | str, ...]) -> str | None:
+def _nearest(location: tuple[int | str, ...], model: type[BaseModel]) -> str | None:
     """The known key that was probably meant: the same name in another section, a sibling, or a like name anywhere."""
     wrong, parent = str(location[-1]), ".".join(part for part in location[:-1] if isinstance(part, str))
-    everywhere = {path.rsplit(".", 1)[-1]: path for path in all_keys(RunConfig)}
+    everywhere = {path.rsplit(".", 1)[-1]: path for path in all_keys(model)}
     if wrong in everywhere and everywhere[wrong].rpartition(".")[0] != parent:
         return everywhere[wrong]
-    found = difflib.get_close_matches(wrong, _known_keys(RunConfig, location[:-1]), n=1, cutoff=0.5)
+    found = difflib.get_close_matches(wrong, _known_keys(model, location[:-1]), n=1, cutoff=0.5)
     if found:
         return path_text((*location[:-1], found[0]))
     found = difflib.get_close_matches(wrong, list(everywhere), n=1, cutoff=0.75)
