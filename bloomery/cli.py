@@ -16,6 +16,8 @@ from bloomery.base.parent import follow_parent
 VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("bloomery.commands.doctor", "What this machine can do."),
     "config": ("bloomery.commands.config", "Check, show and document configurations."),
+    "cluster": ("bloomery.commands.cluster", "Describe a SLURM cluster; rehearse a run there."),
+    "status": ("bloomery.commands.status", "How a run stands: progress, loss, queue, checkpoint, disk."),
     "summary": ("bloomery.commands.summary", "What a run made: sizes, losses, parity, next command."),
     "corpus": ("data_prep.corpus.cli", "Ingest, measure, judge, deduplicate, clean, mix."),
     "tokenizer": ("data_prep.tokenizer.cli", "Count, train, report."),
@@ -23,7 +25,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("data_prep.report.cli", "Pages about the corpus."),
     "train": ("training.cli", "Train in segments."),
     "export": ("export.cli", "Merge a checkpoint into a transformers model and prove it."),
-    "publish": ("export.publish_cli", "Push model and logs to a Hub or a folder."),
+    "publish": ("export.publish_cli", "Push the model to a Hub or a folder."),
+    "sync": ("monitoring.sync_cli", "Push a run's logs to a Hub, once."),
+    "watch": ("monitoring.watch_cli", "Push a run's logs to a Hub every few minutes."),
+    "tail": ("monitoring.tail_cli", "The end of a log, on disk or on a Hub."),
     "monitor": ("monitoring.cli", "Plots of a training."),
 }
 """Verb -> (module whose `app` is its Typer application, one line of help)."""

@@ -1,28 +1,26 @@
-"""Publishing: model and logs to a Hub, or, where none is configured, to local folders of the same layout.
+"""Publishing the model: to a Hub or, where none is configured, to a local folder of the same layout.
 
-Run again and nothing changes. What was sent is checked by digest on the other side before `publish.json` says so.
+Run again and nothing changes. What was sent is checked by digest on the other side before `publish.json` says so. The
+logs go their own way (`bloomery sync`).
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 from bloomery.base.atomic import write_json
-from bloomery.base.errors import CheckFailedError
-from bloomery.base.folders import atomic_folder
-from bloomery.base.hub import Hub, LocalFile, find_token, is_offline
+from bloomery.base.bundle import Bundle, copy_bundle, refuse_token
+from bloomery.base.hub import Hub
+from bloomery.base.hub_access import find_token, why_local
 from bloomery.base.progress import say
-from bloomery.config.delivery import PublishConfig
 from bloomery.config.stages import PublishStage
 from bloomery.contracts.paths import RunPaths
-from export.bundle import Bundle, logs_bundle, model_bundle, refuse_token
+from export.bundle import model_bundle
 
 
 def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str, Any]:
-    """Publish a run's verified model and its logs, then write `output`; returns what was written.
+    """Publish a run's verified model, then write `output`; returns what was written.
 
     Raises:
         InputError: there is no exported model with a parity.json, or the Hub refuses a request.
@@ -32,51 +30,28 @@ def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str,
         ResourceError: a local folder cannot be written.
     """
     settings = stage.publish
-    model_name = settings.model_repository or stage.model_name
-    logs_name = settings.logs_repository or f"{stage.model_name}-logs"
-    model, parity = model_bundle(paths.export / stage.model_name, model_name)
-    logs = logs_bundle(paths, logs_name, stage.name, stage.model_name)
-    reason = _why_local(settings)
+    bundle, parity = model_bundle(paths.export / stage.model_name, settings.model_repository or stage.model_name)
+    reason = why_local(hub=settings.hub)
     facts: dict[str, Any] = {
         "checkpoint": parity.checkpoint,
         "max_difference": parity.max_difference,
         "tolerance": parity.tolerance,
     }
     if reason is not None:
-        for bundle in (model, logs):
-            _copy(bundle, output.parent / bundle.name)
-        facts |= {"target": "folder", "reason": reason}
-        facts |= {
-            role: {"folder": bundle.name, "files": _listing(bundle)}
-            for role, bundle in (("model", model), ("logs", logs))
-        }
-        say(f"published to {output.parent} and not to a Hub: {reason}")
+        copy_bundle(bundle, output.parent / bundle.name)
+        model: dict[str, Any] = {"folder": bundle.name, "files": bundle.listing()}
+        facts |= {"target": "folder", "reason": reason, "model": model}
+        say(f"published to {output.parent / bundle.name} and not to a Hub: {reason}")
     else:
         token = find_token()
         assert token is not None
-        for bundle in (model, logs):
-            refuse_token(bundle, token)
+        refuse_token(bundle, token)
         hub = Hub(token)
-        owner = settings.owner or hub.user()
-        facts |= {"target": "hub", "endpoint": hub.endpoint}
-        for role, bundle in (("model", model), ("logs", logs)):
-            facts[role] = _send(hub, f"{owner}/{bundle.name}", bundle, parity.checkpoint, private=settings.private)
+        repository = f"{settings.owner or hub.user()}/{bundle.name}"
+        model = _send(hub, repository, bundle, parity.checkpoint, private=settings.private)
+        facts |= {"target": "hub", "endpoint": hub.endpoint, "model": model}
     write_json(output, facts)
     return facts
-
-
-def _why_local(settings: PublishConfig) -> str | None:
-    """Why nothing goes to a Hub; None when one is configured.
-
-    The endpoint must be named too: a token that lies in a home folder is no wish to publish.
-    """
-    if not settings.hub:
-        return "publish.hub is false"
-    if is_offline():
-        return "HF_HUB_OFFLINE is set"
-    if "HF_ENDPOINT" not in os.environ:
-        return "HF_ENDPOINT is not set"
-    return "HF_TOKEN is not set" if find_token() is None else None
 
 
 def _send(hub: Hub, repository: str, bundle: Bundle, step: str, *, private: bool) -> dict[str, Any]:
@@ -86,22 +61,4 @@ def _send(hub: Hub, repository: str, bundle: Bundle, step: str, *, private: bool
     hub.verify(repository, bundle.files, commit, mirror=bundle.mirror)
     hub.tag(repository, step, commit)
     say(f"published {len(bundle.files)} files to {hub.endpoint}/{repository}, tag {step}")
-    return {"repository": repository, "commit": commit, "tag": step, "files": _listing(bundle)}
-
-
-def _listing(bundle: Bundle) -> dict[str, Any]:
-    return {path: {"bytes": file.size, "sha256": file.sha256} for path, file in sorted(bundle.files.items())}
-
-
-def _copy(bundle: Bundle, folder: Path) -> None:
-    """Copy a bundle into `folder`, which appears or is replaced whole."""
-    with atomic_folder(folder) as temporary:
-        for path, file in bundle.files.items():
-            target = temporary / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(file.content, bytes):
-                target.write_bytes(file.content)
-            else:
-                shutil.copyfile(file.content, target)
-            if LocalFile.of(target).sha256 != file.sha256:
-                raise CheckFailedError("changed while it was copied", where=str(file.content), expected="publish again")
+    return {"repository": repository, "commit": commit, "tag": step, "files": bundle.listing()}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Push model and logs to a Hub or a folder.")
+app = typer.Typer(no_args_is_help=True, help="Push the model to a Hub or a folder.")
 
 
 @app.callback()
@@ -21,9 +21,9 @@ def run(
         Path, typer.Option(help="The publishing's part of the configuration (runs/<name>/config/publish.json).")
     ],
     run: Annotated[Path, typer.Option(help="Folder of the run.")],
-    output: Annotated[Path, typer.Option(help="publish.json; without a Hub the copies lie beside it.")],
+    output: Annotated[Path, typer.Option(help="publish.json; without a Hub the copy lies beside it.")],
 ) -> None:
-    """Publish the verified model and the logs; a second time there is nothing to do."""
+    """Publish the verified model; a second time there is nothing to do. The logs: `bloomery sync`."""
     from bloomery.config.stages import PublishStage, read_stage
     from bloomery.contracts.paths import RunPaths
     from export.publish import publish_run

@@ -1,16 +1,15 @@
-"""What a rule starts: holds the lease, runs torchrun for one segment, and writes down how it ended.
+"""What a rule starts: holds the lease, runs one segment's processes, and writes down how it ended.
 
 A TERM to the launcher becomes the stop file, which every rank sees in its next control poll: the segment saves and ends
-cleanly. A kill -9 of the launcher takes torchrun and the ranks with it (`training.loop.death`).
+cleanly. A kill -9 of the launcher takes torchrun and the ranks with it (`training.loop.death`; in a SLURM job the
+scheduler ends them with the job).
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,10 +26,21 @@ from bloomery.plan.batch import total_iterations
 from training.loop.death import die_with_parent
 from training.loop.identity import differences, identity, identity_facts
 from training.loop.lease import lease
+from training.start import Allocation, end_of_job, process_environment, start_command
 
 
-def launch_segment(config: Path, run: Path, number: int, output: Path) -> Segment:
+def launch_segment(
+    config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None, attempt: int = 1
+) -> Segment:
     """Run segment `number` of the training in `run` and write its file.
+
+    Args:
+        config: the training's part of the configuration.
+        run: folder of the run.
+        number: of the segment, from 1.
+        output: the segment's file.
+        allocation: nodes of the SLURM job around this process; None: every process on this machine.
+        attempt: above 1 when the workflow starts a failed job again.
 
     Returns the segment when the chain may go on or is done: finished, time limit, or a crash within the budget.
 
@@ -43,12 +53,22 @@ def launch_segment(config: Path, run: Path, number: int, output: Path) -> Segmen
     paths = RunPaths(run)
     with lease(paths.train):
         _settle_identity(stage, paths)
+        before = _history(paths, number)
+        if before and attempt > 1:
+            _refuse_retry(before[-1], paths)
+        if before and _stands(before[-1], stage, paths):
+            # The job of a workflow that was killed went on, and has written this segment since.
+            say(f"segment {number} has ended already: {before[-1].status.value} at iteration {before[-1].iteration}")
+            write_segment(output, before[-1])
+            return before[-1]
         (paths.control / STOP_FILE).unlink(missing_ok=True)
         result = paths.segments / f".result-{number}.json"
         result.unlink(missing_ok=True)
-        code = _torchrun(stage, config, paths, number, result)
-        segment = _outcome(stage, paths, number, result, code)
-        write_segment(paths.segments / "history" / f"{number}-{_next_history(paths, number)}.json", segment)
+        code = _run_processes(stage, config, paths, number, result, allocation)
+        segment, error = _outcome(stage, paths, number, result, code)
+        write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
+        if error is not None:
+            raise error
         if segment.status is SegmentStatus.STOPPED:
             raise TryAgainError(
                 f"stopped after iteration {segment.iteration} of {segment.total_iterations}; "
@@ -66,8 +86,36 @@ def launch_segment(config: Path, run: Path, number: int, output: Path) -> Segmen
         return segment
 
 
-def _next_history(paths: RunPaths, number: int) -> int:
-    return len(list((paths.segments / "history").glob(f"{number}-*.json"))) + 1
+def _history(paths: RunPaths, number: int) -> list[Segment]:
+    """Every time that segment `number` ended, in order."""
+    found: list[Segment] = []
+    while (path := paths.segments / "history" / f"{number}-{len(found) + 1}.json").exists():
+        found.append(read_segment(path))
+    return found
+
+
+def _refuse_retry(last: Segment, paths: RunPaths) -> None:
+    """A workflow starts a failed job again by itself; a stop or a failed check is for a person."""
+    if last.status is SegmentStatus.STOPPED:
+        raise TryAgainError(
+            "it was stopped by a person, and is not started again by itself",
+            where=str(paths.train),
+            expected="start the workflow again to go on",
+        )
+    if last.status is SegmentStatus.FAILED:
+        raise CheckFailedError(f"not started again by itself after this: {last.message}", where=str(paths.train))
+
+
+def _stands(segment: Segment, stage: TrainStage, paths: RunPaths) -> bool:
+    """Whether a segment of this training ended well and nothing was trained since."""
+    newest = _newest(paths)
+    return (
+        segment.status in (SegmentStatus.FINISHED, SegmentStatus.TIME_LIMIT)
+        and newest is not None
+        and segment.checkpoint == step_name(newest.iteration)
+        and segment.identity == identity(stage, read_index_manifest(paths.index_manifest))
+        and segment.total_iterations == total_iterations(stage.training.batch, stage.training.train_samples)
+    )
 
 
 def _newest(paths: RunPaths) -> CheckpointManifest | None:
@@ -100,20 +148,14 @@ def _settle_identity(stage: TrainStage, paths: RunPaths) -> None:
     say(f"training begins anew, because this changed: {text}. The old one is kept in {archive}")
 
 
-def _torchrun(stage: TrainStage, config: Path, paths: RunPaths, number: int, result: Path) -> int:
-    """Run torchrun on this machine; a TERM or INT to us asks the ranks to stop through the stop file."""
-    training = stage.training
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": str(training.threads_per_rank),
-        "PYTHONUNBUFFERED": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-        *("--nproc-per-node", str(training.parallel.world_size), "-m", "training.loop.main"),
-        *("--config", str(config), "--folder", str(paths.run), "--number", str(number), "--result", str(result)),
-    ]
+def _run_processes(
+    stage: TrainStage, config: Path, paths: RunPaths, number: int, result: Path, allocation: Allocation | None
+) -> int:
+    """Run the segment's processes to their end; a TERM or INT to us asks them to stop through the stop file."""
+    arguments = ["--config", str(config), "--folder", str(paths.run), "--number", str(number), "--result", str(result)]
+    if (end := end_of_job()) is not None:
+        arguments += ["--end", f"{end:.0f}"]
+    command = start_command(stage.training, allocation, arguments)
 
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
         say("asked to stop: saving after the current iteration")
@@ -121,6 +163,7 @@ def _torchrun(stage: TrainStage, config: Path, paths: RunPaths, number: int, res
 
     previous = {caught: signal.signal(caught, ask_to_stop) for caught in (signal.SIGTERM, signal.SIGINT)}
     # A session of its own: a Ctrl-C in the terminal reaches us alone, and we tell the ranks.
+    environment = process_environment(stage.training)
     process = subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=die_with_parent)
     try:
         return process.wait()
@@ -129,32 +172,36 @@ def _torchrun(stage: TrainStage, config: Path, paths: RunPaths, number: int, res
             signal.signal(caught, handler)
 
 
-def _outcome(stage: TrainStage, paths: RunPaths, number: int, result: Path, code: int) -> Segment:
-    """The segment that torchrun left, or a crashed one that says where the checkpoints stand."""
+def _outcome(
+    stage: TrainStage, paths: RunPaths, number: int, result: Path, code: int
+) -> tuple[Segment, BloomeryError | None]:
+    """The segment that its processes left, or a failed or crashed one that says where the checkpoints stand."""
     answer: dict[str, Any] = read_json(result) if result.exists() else {}
     result.unlink(missing_ok=True)
-    if "error" in answer:
-        error = BloomeryError(answer["error"])
-        error.exit_code = answer["exit_code"]
-        raise error
     if code == 0 and "segment" in answer:
-        return Segment.model_validate(answer["segment"])
-    before = _previous_crashes(paths, number)
-    index = read_index_manifest(paths.index_manifest)
+        return Segment.model_validate(answer["segment"]), None
+    error = None
+    status, crashes = SegmentStatus.CRASHED, _previous_crashes(paths, number) + 1
+    message = f"its processes ended with code {code}"
+    if "error" in answer:
+        status, crashes, message = SegmentStatus.FAILED, 0, str(answer["error"])
+        error = BloomeryError(message)
+        error.exit_code = answer["exit_code"]
     newest = _newest(paths)
-    return Segment(
+    segment = Segment(
         number=number,
-        status=SegmentStatus.CRASHED,
+        status=status,
         first_iteration=0,
         iteration=newest.iteration if newest else 0,
         total_iterations=total_iterations(stage.training.batch, stage.training.train_samples),
         consumed_samples=newest.consumed_samples if newest else 0,
         consumed_tokens=newest.consumed_tokens if newest else 0,
         checkpoint=step_name(newest.iteration) if newest else None,
-        identity=identity(stage, index),
-        crashes=before + 1,
-        message=f"torchrun ended with code {code}",
+        identity=identity(stage, read_index_manifest(paths.index_manifest)),
+        crashes=crashes,
+        message=message,
     )
+    return segment, error
 
 
 def _previous_crashes(paths: RunPaths, number: int) -> int:

@@ -8,21 +8,21 @@ message.
 
 from __future__ import annotations
 
-import hashlib
+import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bloomery.base.bundle import LocalFile
 from bloomery.base.errors import CheckFailedError, ConfigError, InputError, ResourceError, TryAgainError
+from bloomery.base.hub_access import read_timeout_seconds
 from bloomery.base.progress import say
 
 T = TypeVar("T")
 
-_READ_TIMEOUT_SECONDS = 120.0
 _CONNECT_TIMEOUT_SECONDS = 10.0
 _TOTAL_RETRY_SECONDS = 900.0
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -30,64 +30,6 @@ _FILES_A_COMMIT = 100
 """The Hub recommends about 100 files a commit."""
 _PASSING_STATUS = frozenset({408, 409, 412, 429})
 """Besides 5xx. 409 and 412: another commit came first."""
-_CHUNK_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class LocalFile:
-    """A file to publish with the two digests by which a Hub names content."""
-
-    content: Path | bytes
-    size: int
-    sha256: str
-    """Name of large (LFS) files."""
-    git_oid: str
-    """Name of small files: SHA-1 of git's blob."""
-
-    @classmethod
-    def of(cls, content: Path | bytes) -> LocalFile:
-        """Read a file (or bytes) once and take both digests."""
-        size = len(content) if isinstance(content, bytes) else content.stat().st_size
-        sha256, git = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
-        for chunk in _chunks(content):
-            sha256.update(chunk)
-            git.update(chunk)
-        return cls(content, size, sha256.hexdigest(), git.hexdigest())
-
-
-def _chunks(content: Path | bytes) -> Any:
-    if isinstance(content, bytes):
-        yield content
-        return
-    with content.open("rb") as handle:
-        while chunk := handle.read(_CHUNK_BYTES):
-            yield chunk
-
-
-def find_token() -> str | None:
-    """The token of HF_TOKEN or of `hf auth login`; None when there is none."""
-    from huggingface_hub import get_token
-
-    token: str | None = get_token()
-    return token
-
-
-def is_offline() -> bool:
-    """Whether HF_HUB_OFFLINE forbids any call."""
-    from huggingface_hub import constants
-
-    return bool(constants.HF_HUB_OFFLINE)
-
-
-def contains_token(content: Path | bytes, token: str) -> bool:
-    """Whether a file holds the token, read in pieces that overlap by the token's length."""
-    needle, tail = token.encode(), b""
-    for chunk in _chunks(content):
-        window = tail + chunk
-        if needle in window:
-            return True
-        tail = window[-len(needle) :]
-    return False
 
 
 def pause_seconds(headers: Mapping[str, str], attempt: int) -> float:
@@ -122,26 +64,34 @@ def _passing_fault(error: Exception) -> Mapping[str, str] | None:
 class Hub:
     """One endpoint and one token. Every method may raise what `_run` raises."""
 
-    def __init__(self, token: str, *, retry_seconds: float = _TOTAL_RETRY_SECONDS) -> None:
-        """Use the endpoint of HF_ENDPOINT (huggingface_hub reads it when it is imported)."""
+    def __init__(self, token: str | None, *, retry_seconds: float = _TOTAL_RETRY_SECONDS) -> None:
+        """Use the endpoint of HF_ENDPOINT (huggingface_hub reads it when it is imported).
+
+        Args:
+            token: None reads public repositories.
+            retry_seconds: how long passing faults are borne, a call at a time.
+        """
         import httpx2
         from huggingface_hub import HfApi, set_client_factory
         from huggingface_hub.utils import disable_progress_bars
         from huggingface_hub.utils._http import hf_request_event_hook
 
+        seconds = read_timeout_seconds()
+        # Xet's uploads run in Rust, which knows nothing of the client below.
+        os.environ.setdefault("HF_XET_CLIENT_READ_TIMEOUT", f"{max(1, round(seconds))}s")
         # Private, but without this hook HF_HUB_OFFLINE is not enforced for a client of our own.
         set_client_factory(
             lambda: httpx2.Client(
                 event_hooks={"request": [hf_request_event_hook]},
                 follow_redirects=True,
-                timeout=httpx2.Timeout(_READ_TIMEOUT_SECONDS, connect=_CONNECT_TIMEOUT_SECONDS),
+                timeout=httpx2.Timeout(seconds, connect=min(seconds, _CONNECT_TIMEOUT_SECONDS)),
             )
         )
         if not sys.stderr.isatty():
             disable_progress_bars()
         self._token = token
         self._retry_seconds = retry_seconds
-        self._api = HfApi(token=token, library_name="bloomery")
+        self._api = HfApi(token=token or False, library_name="bloomery")
 
     @property
     def endpoint(self) -> str:
@@ -195,30 +145,81 @@ class Hub:
     def _reason(self, error: Exception) -> str:
         """One line about a fault, without the token."""
         text = " ".join(str(error).split()) or type(error).__name__
-        return text.replace(self._token, "<token>")[:300]
+        return (text.replace(self._token, "<token>") if self._token else text)[:300]
 
     def user(self) -> str:
         """Name of the token's user."""
         return self._run("ask who the token belongs to", lambda: str(self._api.whoami()["name"]))
 
-    def ensure_repository(self, repository: str, *, private: bool) -> None:
-        """Create a model repository unless it exists; an existing one keeps its visibility."""
-        self._run(f"create {repository}", lambda: self._api.create_repo(repository, private=private, exist_ok=True))
+    def ensure_repository(self, repository: str, *, private: bool) -> bool:
+        """Create a model repository unless it exists (then False); an existing one keeps its visibility."""
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        def once() -> bool:
+            try:
+                self._api.repo_info(repository)
+            except RepositoryNotFoundError:
+                self._api.create_repo(repository, private=private, exist_ok=True)
+                return True
+            return False
+
+        return self._run(f"create {repository}", once)
+
+    def head(self, repository: str) -> str:
+        """Name of the newest commit."""
+        return self._run(f"look at {repository}", lambda: str(self._api.repo_info(repository).sha))
+
+    def size(self, repository: str, path: str, commit: str) -> int | None:
+        """Size of a file in bytes; None when the commit does not hold it."""
+        found = self._run(
+            f"look at {repository}", lambda: self._api.get_paths_info(repository, [path], revision=commit)
+        )
+        return next((int(entry.size) for entry in found if hasattr(entry, "blob_id")), None)
+
+    def read(self, repository: str, path: str, commit: str, start: int, end: int) -> bytes:
+        """Bytes `start` to `end` (left out) of a file."""
+        from huggingface_hub import get_session, hf_hub_url
+        from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
+
+        if start >= end:
+            return b""
+        address = hf_hub_url(repository, path, revision=commit, endpoint=self.endpoint)
+        headers = build_hf_headers(token=self._token or False, library_name="bloomery")
+
+        def once() -> bytes:
+            answer = get_session().get(address, headers=headers | {"Range": f"bytes={start}-{end - 1}"})
+            hf_raise_for_status(answer)
+            # 200: a server that knows no ranges sends the whole file.
+            return bytes(answer.content if answer.status_code == 206 else answer.content[start:end])
+
+        return self._run(f"read {path} of {repository}", once)
 
     def _listing(self, repository: str, revision: str) -> dict[str, Any]:
         tree = self._api.list_repo_tree(repository, recursive=True, revision=revision)
         return {entry.path: entry for entry in tree if hasattr(entry, "blob_id")}
 
-    def synchronise(self, repository: str, files: Mapping[str, LocalFile], message: str, *, mirror: bool) -> str:
-        """Commit what differs; returns the commit that holds all of it. Nothing to do: no commit.
+    def synchronise(
+        self,
+        repository: str,
+        files: Mapping[str, LocalFile],
+        message: str,
+        *,
+        mirror: bool = False,
+        gone: Collection[str] = (),
+    ) -> str:
+        """Commit what differs; returns the commit that holds all of it, as its listing's digests say.
+
+        Nothing to do: no commit.
 
         Args:
             repository: `owner/name` of a model repository.
             files: path in the repository -> file.
             message: title of the commits.
             mirror: delete whatever else the repository holds (`.gitattributes` aside).
+            gone: paths to delete where the repository holds them.
 
         Raises:
+            CheckFailedError: the repository still differs after all was sent, or a file changes all the time.
             ResourceError: a local file cannot be read.
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
@@ -227,14 +228,19 @@ class Hub:
             head = str(self._api.repo_info(repository).sha)
             remote = self._listing(repository, head)
             changed = [path for path in sorted(files) if not _matches(remote.get(path), files[path])]
-            gone = sorted(remote.keys() - files.keys() - {".gitattributes"}) if mirror else []
-            operations: list[Any] = [CommitOperationDelete(path_in_repo=path, is_folder=False) for path in gone]
+            extra = remote.keys() - {".gitattributes"} if mirror else remote.keys() & set(gone)
+            operations: list[Any] = [
+                CommitOperationDelete(path_in_repo=path, is_folder=False) for path in sorted(extra - files.keys())
+            ]
             for path in changed:
                 content = files[path].content
                 operations.append(CommitOperationAdd(path, content if isinstance(content, bytes) else str(content)))
             if not operations:
                 return head
-            self._api.create_commit(repository, operations[:_FILES_A_COMMIT], commit_message=message)
+            # With its parent named, a commit that was given up and arrives late is refused, not made a second time.
+            self._api.create_commit(
+                repository, operations[:_FILES_A_COMMIT], commit_message=message, parent_commit=head
+            )
             return None
 
         missing = [

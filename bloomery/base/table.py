@@ -14,10 +14,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title or None, title_justify="left", show_header=any(columns), header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        # As it is: `[embed|2]` is a pipeline stage and `[/data]` a path, no markup.
+        table.add_row(*(Text(cell) for cell in row))
     Console().print(table)

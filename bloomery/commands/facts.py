@@ -88,14 +88,13 @@ class Facts:
 def gather(run: Path) -> Facts:
     """Facts of the run in folder `run`. Raises InputError for a file that is there and damaged."""
     paths = RunPaths(run)
-    publish = paths.published / "publish.json"
     return Facts(
         run=run.as_posix(),
         corpus=_corpus(paths),
         index=_index(paths),
         training=_training(paths),
         models=[_model(parity.parent) for parity in sorted(paths.export.glob(f"*/{PARITY_NAME}"))],
-        published=_published(read_json(publish)) if publish.exists() else None,
+        published=_published(paths.published),
         seconds=_seconds(run / "benchmarks"),
     )
 
@@ -169,10 +168,19 @@ def _model(folder: Path) -> ModelFacts:
     )
 
 
-def _published(value: dict[str, Any]) -> dict[str, Any]:
-    """Where model and logs went, without the list of files."""
-    where = {role: value[role].get("repository") or value[role].get("folder") for role in ("model", "logs")}
-    return {"target": value["target"], "endpoint": value.get("endpoint"), **where}
+def _published(folder: Path) -> dict[str, Any] | None:
+    """Where model and logs went, without the lists of files; None for one that has not gone yet."""
+    model, logs = folder / "publish.json", folder / "logs.json"
+    if not model.exists() and not logs.exists():
+        return None
+    facts: dict[str, Any] = {"target": None, "endpoint": None, "model": None, "logs": None}
+    for role, path in (("logs", logs), ("model", model)):
+        if path.exists():
+            value = read_json(path)
+            place = value.get("model", value)
+            facts |= {"target": value["target"], "endpoint": value.get("endpoint")}
+            facts[role] = place.get("repository") or place.get("folder")
+    return facts
 
 
 def _seconds(folder: Path) -> dict[str, float]:

@@ -179,7 +179,36 @@ def slurm() -> Finding:
     text = f"partitions {', '.join(partitions)}; plugin {plugin or 'not installed'}"
     if plugin is None:
         return Finding("SLURM", State.WARN, text, "`pip install -e '.[cluster]'`")
-    return Finding("SLURM", State.OK, text)
+    problem = _job_age_problem()
+    return Finding("SLURM", State.WARN if problem else State.OK, text, problem)
+
+
+def _job_age_problem() -> str:
+    """What is wrong with the scheduler's MinJobAge; empty when nothing is, or it does not say."""
+    from bloomery.base.errors import BloomeryError
+    from bloomery.cluster.detect import cluster_from, job_age_problem, poll_seconds, settings_of_cluster
+
+    try:
+        cluster = cluster_from("", settings_of_cluster())
+    except BloomeryError:
+        return ""
+    return job_age_problem(cluster.min_job_age_seconds, poll_seconds()) or ""
+
+
+def site() -> Finding:
+    """The site's file, which says what jobs ask a cluster for."""
+    from bloomery.base.errors import BloomeryError
+    from bloomery.config.site import load_site, site_path
+
+    try:
+        path = site_path()
+        load_site()
+    except BloomeryError as error:
+        return Finding("site", State.WARN, str(error), "`bloomery cluster init --force`, or mend the file")
+    if path is not None:
+        return Finding("site", State.OK, str(path))
+    here = shutil.which("sinfo") is not None
+    return Finding("site", State.OK, "no site's file", "`bloomery cluster init` writes one" if here else "")
 
 
 def hub(*, online: bool) -> Finding:
@@ -222,6 +251,7 @@ def examine(runs: Path, *, online: bool) -> list[Finding]:
         apex(),
         *kernels(),
         slurm(),
+        site(),
         hub(online=online),
         npm(),
     ]

@@ -25,14 +25,11 @@ def summary(
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
-    from bloomery.base.errors import InputError
     from bloomery.base.table import print_table
     from bloomery.commands.facts import gather
-    from bloomery.workflow.prepare import PARTS_NAME
+    from bloomery.workflow.prepare import check_run
 
-    if not (run / "config" / PARTS_NAME).is_file():
-        what = "not a run" if run.is_dir() else "no such folder"
-        raise InputError(what, where=str(run), expected="the folder of a run, such as runs/sample")
+    check_run(run)
     facts = gather(run)
     if as_json:
         print(dump_json({**asdict(facts), "next": next_command(facts)}), end="")
@@ -82,7 +79,8 @@ def lines(facts: Facts) -> list[tuple[str, str]]:
         ]
     if facts.published:
         where = facts.published.get("endpoint") or f"{facts.run}/published"
-        rows.append(("published", f"{facts.published['model']} and {facts.published['logs']} at {where}"))
+        what = [facts.published[role] for role in ("model", "logs") if facts.published[role]]
+        rows.append(("published", f"{' and '.join(what)} at {where}"))
     if facts.seconds:
         slowest = sorted(facts.seconds.items(), key=lambda item: -item[1])[:4]
         rows.append(("jobs took", ", ".join(f"{rule} {format_seconds(value)}" for rule, value in slowest)))

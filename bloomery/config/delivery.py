@@ -35,3 +35,5 @@ class PublishConfig(Section):
     """Repository of the logs; null: `<model>-logs`."""
     private: bool = True
     """Make the repositories private."""
+    sync_minutes: Annotated[float, Field(gt=0, le=1440), NotTruth] = 5.0
+    """Minutes between two pushes of the logs while the workflow runs. The Hub allows some 100 commits an hour."""

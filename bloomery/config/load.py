@@ -98,7 +98,7 @@ def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
 
 
 def validate(raw: Any, model: type[S], *, where: str, example: str) -> S:
-    """Validate a parsed YAML against `model`; raises ConfigError with every problem (`example`: what would be right)."""
+    """Validate a parsed YAML against `model`; raises ConfigError with every problem (`example`: what is right)."""
     if not isinstance(raw, dict):
         raise ConfigError("is not a mapping of keys", where=where, expected=example)
     _refuse_endless(raw, where)

@@ -75,7 +75,7 @@ class Site(Section):
     training: TrainingPlace = TrainingPlace()
     """Training."""
     internet: Place | None = None
-    """Where jobs reach the Hub; null: they run beside the workflow, on the login node."""
+    """Where jobs reach the Hub, with the token of `hf auth login`; null, or with HF_TOKEN: beside the workflow."""
     modules: list[Word] = []
     """Environment modules that every job loads, in order."""
     container: Word | None = None

@@ -24,6 +24,8 @@ class SourceBase(Section):
     """Of two duplicates, the one from the source with the higher priority is kept."""
     max_bad_share: Share = 0.01
     """The source fails when a larger share of its rows is bad: in a part of 100 rows or more, or in all of them."""
+    max_documents: Positive | None = None
+    """Read at most this many rows, for a try: of files, those of the first part, as many rows of each; null: all."""
 
 
 class FileSource(SourceBase):
@@ -86,8 +88,6 @@ class HubSource(SourceBase):
     """Field that holds the language code."""
     id_field: str | None = None
     """Field that identifies a row; null: its position."""
-    max_documents: Positive | None = None
-    """Read at most this many rows."""
 
 
 def _pinned(package: str) -> str:

@@ -100,6 +100,11 @@ class SegmentConfig(Section):
 
     minutes: Annotated[float, Field(gt=0), NotTruth] | None = None
     """A segment saves and ends after this time; null: it runs to the end of training."""
+    iterations: Positive | None = None
+    """A segment saves and ends after so many iterations; null: no such limit."""
+    margin_minutes: Annotated[float, Field(ge=0), NotTruth] = 5.0
+    """Under a scheduler a segment saves and ends so long before the job's time limit, and earlier by the time of a save
+    and of two iterations; at least the time of one save."""
     max_segments: Positive = 1000
     """The chain stops after so many segments."""
     max_crashes: Count = 2

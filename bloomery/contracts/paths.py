@@ -73,6 +73,16 @@ class RunPaths:
         return self.train / "control"
 
     @property
+    def monitoring(self) -> Path:
+        """What watches over the run: state of the sync, names of its workflows' SLURM jobs."""
+        return self.run / "monitoring"
+
+    @property
+    def slurm_runs(self) -> Path:
+        """Name of the SLURM jobs of each workflow, a line each, the newest last."""
+        return self.monitoring / "slurm_runs.txt"
+
+    @property
     def report(self) -> Path:
         """corpus.json and pages."""
         return self.run / "report"

@@ -27,6 +27,8 @@ class SegmentStatus(StrEnum):
     """A person asked it to stop (signal or stop file)."""
     CRASHED = "crashed"
     """It died; the next segment goes on from the last checkpoint, within the crash budget."""
+    FAILED = "failed"
+    """A check of the training failed, such as a loss that is not finite: a person must look. Only in the history."""
 
 
 class Segment(BaseModel):

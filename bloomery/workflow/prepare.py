@@ -68,3 +68,10 @@ def read_parts(run: RunPaths) -> list[Part]:
         stage = read_stage(run.config / "ingest" / f"{name}.json", IngestStage)
         parts.append(Part(stage.source.name, stage.part, stage.files))
     return parts
+
+
+def check_run(run: Path) -> None:
+    """Raise InputError when `run` is no folder of a run."""
+    if not (run / "config" / PARTS_NAME).is_file():
+        what = "not a run" if run.is_dir() else "no such folder"
+        raise InputError(what, where=str(run), expected="the folder of a run, such as runs/sample")

@@ -18,7 +18,8 @@ def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[list[str] | Non
     """Files of each part of a source, in order; `[None]` for a source that is not made of files.
 
     Files are sorted by name and grouped greedily up to `ingest.shard_bytes` of file size; a larger file is a part of
-    its own. The plan depends on names and sizes only, so a rerun finds the same parts.
+    its own. The plan depends on names and sizes only, so a rerun finds the same parts. A source that is read in part
+    (`max_documents`) has its first part only.
 
     Documents without an id of their own are named by their file, so files of one name in several folders must differ:
     a file below the folder that all of the source's patterns share is listed as `folder/./below/en.jsonl`. What follows
@@ -44,7 +45,7 @@ def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[list[str] | Non
         group.append(_below(folder, name))
         group_bytes += size
     parts.append(group)
-    return parts
+    return parts if source.max_documents is None else parts[:1]
 
 
 def _common_folder(patterns: list[str]) -> str:

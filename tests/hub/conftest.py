@@ -1,96 +1,65 @@
-"""A Hub on a free loopback port, in a process of its own, and a run that is ready to be published.
-
-The client reads HF_ENDPOINT, HF_HOME and the rest when it is imported, so what uses it runs in processes of its own.
-"""
+"""A Hub, and a run that is ready to be published."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hub_support import TOKEN, HubServer, client_environment, running_hub, start_server
 
 from bloomery.base.atomic import write_json
 from bloomery.config.delivery import PublishConfig
 from bloomery.config.stages import PublishStage, write_stage
 from bloomery.contracts.checkpoint import list_files
+from bloomery.contracts.logline import render
 from bloomery.contracts.parity import Parity, write_parity
 from bloomery.contracts.paths import RunPaths
-
-TOKEN = "hf_" + "secretfortests"
-USER = "tester"
-
-
-@dataclass
-class HubServer:
-    """The running server, seen by plain HTTP."""
-
-    url: str
-    home: Path
-    environment: dict[str, str] = field(default_factory=dict)
-
-    def call(self, path: str, body: Any = None) -> bytes:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"Authorization": f"Bearer {TOKEN}"})
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return answer.read()
-
-    def read(self, path: str, body: Any = None) -> Any:
-        return json.loads(self.call(path, body))
-
-    def faults(self, *faults: dict[str, Any]) -> None:
-        self.read("/_test/faults", list(faults))
-
-    def paths(self, repository: str, revision: str = "main") -> list[str]:
-        tree = self.read(f"/api/models/{repository}/tree/{revision}?recursive=true")
-        return sorted(entry["path"] for entry in tree if entry["type"] == "file")
-
-    def file(self, repository: str, path: str, revision: str = "main") -> bytes:
-        return self.call(f"/{repository}/resolve/{revision}/{path}")
-
-    def commits(self, repository: str) -> list[str]:
-        return [commit["id"] for commit in self.read(f"/api/models/{repository}/commits/main")]
-
-    def tags(self, repository: str) -> dict[str, str]:
-        refs = self.read(f"/api/models/{repository}/refs")
-        return {tag["name"]: tag["targetCommit"] for tag in refs["tags"]}
-
-
-def client_environment(**changes: str) -> dict[str, str]:
-    """This process's environment without anything that speaks of a Hub, and with `changes`."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING", "HUB_"))}
-    return kept | {"HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"} | changes
-
-
-def start_server(folder: Path, **settings: str) -> tuple[subprocess.Popen[str], str]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hub_server", "--data", str(folder), "--token", f"{TOKEN}:{USER}"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=client_environment(PYTHONPATH=str(Path(__file__).parent), **settings),
-    )
-    assert process.stdout is not None
-    return process, process.stdout.readline().strip()
+from bloomery.contracts.record import MetricsRecord
+from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[HubServer]:
-    process, url = start_server(tmp_path / "hub")
-    home = tmp_path / "home"
-    variables = client_environment(HF_ENDPOINT=url, HF_TOKEN=TOKEN, HF_HOME=str(home))
-    try:
-        yield HubServer(url, home, variables)
-    finally:
-        process.kill()
-        process.wait()
+    with running_hub(tmp_path) as server:
+        yield server
+
+
+@dataclass
+class HubAt(HubServer):
+    """A Hub at a known port that is away until it is started."""
+
+    folder: Path = Path()
+    process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        self.process, _ = start_server(self.folder, int(self.url.rsplit(":", 1)[1]))
+
+    def run(self, paths: RunPaths) -> Publishable:
+        return Publishable(paths, self.environment)
+
+
+@pytest.fixture
+def hub_at(tmp_path: Path) -> Iterator[Callable[[int], HubAt]]:
+    made = []
+
+    def make(port: int) -> HubAt:
+        home, url = tmp_path / "home", f"http://127.0.0.1:{port}"
+        made.append(HubAt(url, home, client_environment(HF_ENDPOINT=url, HF_TOKEN=TOKEN, HF_HOME=str(home))))
+        made[-1].folder = tmp_path / "hub"
+        return made[-1]
+
+    yield make
+    for server in made:
+        if server.process is not None:
+            server.process.kill()
+            server.process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -109,6 +78,27 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_json(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>"})
     (folder / "README.md").write_text("---\nlanguage:\n- en\nlibrary_name: transformers\n---\n\n# tiny\n")
     return folder
+
+
+def record(iteration: int) -> MetricsRecord:
+    """A step whose figures differ from every other one's."""
+    return MetricsRecord(
+        iteration=iteration,
+        consumed_samples=4 * iteration,
+        consumed_tokens=128 * iteration,
+        global_batch_size=4,
+        learning_rate=1e-3 / iteration,
+        loss=10.0 / iteration**0.3,
+        grad_norm=1.0 + 1.0 / iteration,
+        seconds=0.1 + iteration % 7 / 70,
+        tokens_per_second=1280.0 - iteration % 11,
+        tflops_hardware=0.1,
+        tflops_model=0.1,
+        samples_per_second=40.0,
+        total_iterations=100_000,
+        segment=1,
+        time=f"2026-01-01T{iteration // 3600 % 24:02d}:{iteration // 60 % 60:02d}:{iteration % 60:02d}Z",
+    )
 
 
 @dataclass
@@ -150,16 +140,84 @@ class Publishable:
         files = {name: entry for name, entry in list_files(self.model).items() if name != "parity.json"}
         write_parity(self.model, Parity(**(facts | changes), files=files))
 
-    def publish(self, **variables: str | None) -> subprocess.CompletedProcess[str]:
+    def start(self, *command: str, **variables: str | None) -> subprocess.Popen[str]:
+        """Start a verb; a variable that is None is unset."""
         environment = self.environment | {key: value for key, value in variables.items() if value is not None}
         for key in (key for key, value in variables.items() if value is None):
             environment.pop(key, None)
-        command = ["publish", "run", "--config", str(self.paths.config / "publish.json")]
-        command += ["--run", str(self.paths.run), "--output", str(self.output)]
-        code = "import sys; from bloomery.cli import main; sys.exit(main())"
-        return subprocess.run(
-            [sys.executable, "-c", code, *command], env=environment, capture_output=True, text=True, timeout=120
+        return subprocess.Popen(
+            [sys.executable, "-m", "bloomery.cli", *command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
+
+    def call(self, *command: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
+        process = self.start(*command, **variables)
+        try:
+            stdout, stderr = process.communicate(timeout=120)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+    def publish(self, **variables: str | None) -> subprocess.CompletedProcess[str]:
+        command = ["publish", "run", "--config", str(self.paths.config / "publish.json")]
+        return self.call(*command, "--run", str(self.paths.run), "--output", str(self.output), **variables)
+
+    def sync(self, *options: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
+        return self.call("sync", "--run", str(self.paths.run), *options, **variables)
+
+    def sync_last(self, **variables: str | None) -> subprocess.CompletedProcess[str]:
+        """The workflow's last sync."""
+        return self.sync("--output", str(self.logs_report), **variables)
+
+    @property
+    def logs_report(self) -> Path:
+        return self.paths.published / "logs.json"
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return json.loads((self.paths.monitoring / "sync.json").read_text())
+
+    def local_logs(self) -> dict[str, bytes]:
+        """What the logs' repository shall hold beside its page."""
+        tops = {"logs": self.paths.logs, "segments": self.paths.segments, "report": self.paths.report}
+        files = {
+            f"{top}/{path.relative_to(folder).as_posix()}": path.read_bytes()
+            for top, folder in tops.items()
+            for path in folder.rglob("*")
+            if path.is_file() and not path.name.startswith(".")
+        }
+        return files | {f"config/{path.name}": path.read_bytes() for path in self.paths.config.glob("*.json")}
+
+    def append(self, first: int, last: int) -> None:
+        """Iterations as the training logs them."""
+        self.paths.logs.mkdir(parents=True, exist_ok=True)
+        with (
+            (self.paths.logs / "metrics.jsonl").open("a") as metrics,
+            (self.paths.logs / "main_log.txt").open("a") as log,
+        ):
+            for iteration in range(first, last + 1):
+                entry = record(iteration)
+                metrics.write(entry.model_dump_json(exclude_none=True) + "\n")
+                log.write(render(entry) + "\n")
+
+    def finish(self) -> None:
+        """The training has ended."""
+        segment = Segment(
+            number=1,
+            status=SegmentStatus.FINISHED,
+            first_iteration=1,
+            iteration=100,
+            total_iterations=100,
+            consumed_samples=400,
+            consumed_tokens=12800,
+            checkpoint="step00000100",
+            identity="0" * 32,
+        )
+        write_segment(self.paths.segments / "1.json", segment)
+        write_segment(self.paths.finished, segment)
 
 
 @pytest.fixture
@@ -171,10 +229,8 @@ def run(tmp_path: Path, exported: Path, hub: HubServer) -> Publishable:
     tensorboard = paths.logs / "tensorboard" / "events.out.tfevents.1"
     tensorboard.parent.mkdir(parents=True)
     tensorboard.write_bytes(bytes(range(256)) * 400)
-    (paths.logs / "metrics.jsonl").write_text('{"iteration": 1}\n')
-    (paths.logs / "main_log.txt").write_text(" iteration 1/100 |\n")
     (paths.logs / ".main_log.txt.123.tmp").write_text("half")
-    write_json(paths.segments / "1.json", {"number": 1})
+    ready.append(1, 3)
     write_json(paths.report / "corpus.json", {"languages": {}})
     write_json(paths.config / "ingest" / "sample" / "00000.json", {"files": ["/home/somebody/private.jsonl"]})
     stage = PublishStage(name="tiny", model_name="tiny-bloom", publish=PublishConfig())

@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from hub_support import TOKEN
 
-from bloomery.base.hub import LocalFile, contains_token, pause_seconds
-
-TOKEN = "hf_" + "secretfortests"
+from bloomery.base.bundle import LocalFile, contains_token
+from bloomery.base.hub import pause_seconds
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,11 @@ def test_a_token_across_the_border_of_two_pieces_is_found(tmp_path):
     assert not contains_token(path, TOKEN)
 
 
-def ask(url: str, seconds: float, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def ask(url: str, seconds: float, environment: dict[str, str], **variables: str) -> subprocess.CompletedProcess[str]:
     code = f"""
 import sys
 from bloomery.base import hub
 from bloomery.base.errors import BloomeryError
-hub._READ_TIMEOUT_SECONDS = 1.0
 try:
     print(hub.Hub({TOKEN!r}, retry_seconds={seconds}).user())
 except BloomeryError as error:
@@ -60,7 +59,7 @@ except BloomeryError as error:
 """
     return subprocess.run(
         [sys.executable, "-c", code],
-        env=environment | {"HF_ENDPOINT": url},
+        env=environment | {"HF_ENDPOINT": url, "BLOOMERY_HUB_TIMEOUT": "1"} | variables,
         capture_output=True,
         text=True,
         timeout=60,
@@ -88,3 +87,9 @@ def test_an_error_that_quotes_the_token_is_cleaned(hub):
     done = ask(hub.url, 1, hub.environment)
     assert done.stdout.startswith("InputError")
     assert TOKEN not in done.stdout + done.stderr
+
+
+def test_a_timeout_that_is_no_number_is_refused(hub):
+    done = ask(hub.url, 1, hub.environment, BLOOMERY_HUB_TIMEOUT="soon")
+    assert "BLOOMERY_HUB_TIMEOUT: is 'soon'" in done.stdout
+    assert hub.read("/_test/log") == []

@@ -8,7 +8,8 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import yaml
 from bloomery.base.digest import sha256_file
 
 ROOT = Path(__file__).parents[2]
-SNAKEMAKE = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile")]
+SNAKEFILE = ["--snakefile", str(ROOT / "Snakefile")]
+SNAKEMAKE = [sys.executable, "-m", "snakemake", *SNAKEFILE]
 LOCAL = ["--profile", str(ROOT / "workflow/profiles/local")]
 
 TINY: dict[str, Any] = {
@@ -53,6 +55,9 @@ class Workflow:
 
     folder: Path
     config: dict[str, Any]
+    program: list[str] = field(default_factory=lambda: SNAKEMAKE)
+    profile: list[str] = field(default_factory=lambda: LOCAL)
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ | {"HF_TOKEN": ""})
 
     @property
     def run_folder(self) -> Path:
@@ -62,7 +67,7 @@ class Workflow:
         path = self.folder / "run.yaml"
         path.write_text(yaml.safe_dump(self.config, sort_keys=False))
         # Targets come first: --configfile takes every word that follows it.
-        return [*SNAKEMAKE, *arguments, *LOCAL, "--directory", str(self.folder), "--configfile", str(path)]
+        return [*self.program, *arguments, *self.profile, "--directory", str(self.folder), "--configfile", str(path)]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         # Its own process group, so that a test kills exactly what it means to.
@@ -72,7 +77,7 @@ class Workflow:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            env={**os.environ, "HF_TOKEN": ""},
+            env=dict(self.environment),
         )
 
     def run(self, *arguments: str, expect: int = 0) -> str:
@@ -96,7 +101,7 @@ class Workflow:
         for key in keys[:-1]:
             place = place.setdefault(key, {})
         place[keys[-1]] = new
-        return Workflow(self.folder, config)
+        return replace(self, config=config)
 
     def digests(self, *folders: str) -> dict[str, str]:
         """Digest of every file below folders of the run."""

@@ -13,7 +13,7 @@ from bloomery.plan.weights import MODEL_FILES, WEIGHTS_NAME
 
 pytestmark = pytest.mark.workflow
 
-END = {"train_segment", "finish_training", "report_training", "export_model", "publish_run", "all"}
+END = {"train_segment", "finish_training", "report_training", "export_model", "publish_run", "sync_logs", "all"}
 INDEX_ON = {"build_index", "verify_index"} | END
 TOKENIZER_ON = {"train_tokenizer", "report_tokenizer", "encode"} | INDEX_ON
 MIXTURE_ON = {"weigh_mixture", "report_corpus"} | TOKENIZER_ON
@@ -47,8 +47,8 @@ def test_a_second_run_has_nothing_to_do_and_says_so_in_seconds(finished: Workflo
         ("train/segments", END),
         ("export", {"export_model", "publish_run", "all"}),
         *((f"export/tiny/{name}", {"export_model", "publish_run", "all"}) for name in (WEIGHTS_NAME, *MODEL_FILES)),
-        ("published", {"publish_run", "all"}),
-        ("report", {"report_corpus", "report_tokenizer", "report_training", "all"}),
+        ("published", {"publish_run", "sync_logs", "all"}),
+        ("report", {"report_corpus", "report_tokenizer", "report_training", "sync_logs", "all"}),
         ("logs", set()),
         ("train/checkpoints", set()),
     ],
@@ -87,7 +87,7 @@ def test_deleted_arrays_and_model_files_are_made_again_as_they_were(finished: Wo
         ("training.optimizer.learning_rate", 0.02, END),
         ("model.layers", 4, END),
         ("export.dtype", "float32", {"export_model", "publish_run", "all"}),
-        ("publish.private", False, {"publish_run", "all"}),
+        ("publish.private", False, {"publish_run", "sync_logs", "all"}),
     ],
 )
 def test_an_edited_section_reaches_its_stage_and_what_depends_on_it(

@@ -6,7 +6,6 @@ Ranks that looked at a file on their own could disagree, and one in a save with 
 from __future__ import annotations
 
 import signal
-import time
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
@@ -15,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from bloomery.contracts.segment import SAVE_FILE, STOP_FILE
+from training.loop.clock import SegmentClock
 
 
 class Order(IntEnum):
@@ -29,10 +29,10 @@ class Order(IntEnum):
 class ControlPlane:
     """Asks for orders. Rank 0 looks at files and the clock; every rank listens to signals."""
 
-    def __init__(self, folder: Path, device: torch.device, minutes: float | None) -> None:
+    def __init__(self, folder: Path, device: torch.device, clock: SegmentClock) -> None:
         self._folder = folder
         self._device = device
-        self._deadline = None if minutes is None else time.monotonic() + 60.0 * minutes
+        self._clock = clock
         self._signalled = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             signal.signal(number, self._on_signal)
@@ -47,7 +47,7 @@ class ControlPlane:
             return Order.GO
         if (self._folder / STOP_FILE).exists():
             return Order.STOP
-        if self._deadline is not None and time.monotonic() >= self._deadline:
+        if self._clock.is_over():
             return Order.TIME_LIMIT
         return Order.SAVE if (self._folder / SAVE_FILE).exists() else Order.GO
 

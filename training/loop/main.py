@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--number", type=int, required=True)
     parser.add_argument("--result", type=Path, required=True)
+    parser.add_argument("--end", type=float, help="when the scheduler ends the job, seconds of the Unix epoch")
     arguments = parser.parse_args()
 
     from training.loop.quiet import quieten
@@ -36,7 +37,7 @@ def main() -> None:
 
         torch.set_num_threads(stage.training.threads_per_rank)
         mesh = build_mesh(stage.training.parallel)
-        segment = run_segment(stage, mesh, RunPaths(arguments.folder), arguments.number)
+        segment = run_segment(stage, mesh, RunPaths(arguments.folder), arguments.number, arguments.end)
         if mesh.rank == 0:
             write_json(arguments.result, {"segment": segment.model_dump(mode="json")})
         torch.distributed.barrier()

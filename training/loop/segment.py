@@ -23,6 +23,7 @@ from bloomery.plan.parameters import padded_vocabulary
 from bloomery.plan.schedule import learning_rate
 from training.data.batches import micro_batches
 from training.loop.checkpoint import Position, load, prune, save
+from training.loop.clock import SegmentClock
 from training.loop.control import ControlPlane, Order
 from training.loop.engine import Trainer, build_trainer
 from training.loop.identity import identity
@@ -45,19 +46,24 @@ class TrainingState:
     total_iterations: int
     position: Position
     metrics: MetricsWriter | None
+    clock: SegmentClock
 
     def save(self) -> str:
         """Save a checkpoint here and prune old ones; returns its folder name. Collective."""
+        started = time.perf_counter()
         tokens = reference_tokens(self.reader, self.index.sequence_length)
         name = save(self.trainer, self.paths.checkpoints, self.position, self.identity, self.index, tokens)
+        self.clock.note_save(time.perf_counter() - started)
         if self.metrics is not None:
             self.metrics.note(f"saved checkpoint {name}")
             prune(self.paths.checkpoints, self.trainer.stage.training.checkpoint)
         return name
 
 
-def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int) -> Segment:
+def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end: float | None = None) -> Segment:
     """Train until this segment ends; returns the same Segment on every rank.
+
+    `end` is when the scheduler ends the job (Unix epoch): the segment saves and ends before.
 
     Raises:
         CheckFailedError: the loss is not finite, or DeepSpeed built something else than promised.
@@ -71,7 +77,9 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int) -> 
             verify_array(paths.index, entry)
     reader = SampleReader(paths.index)
     vocabulary_rows = padded_vocabulary(index.vocabulary_size, stage.model, training.parallel.tensor)
-    control = ControlPlane(paths.control, mesh.device, training.segment.minutes)
+    limits = training.segment
+    clock = SegmentClock(limits.minutes, end, 60.0 * limits.margin_minutes, limits.iterations)
+    control = ControlPlane(paths.control, mesh.device, clock)
     trainer = build_trainer(stage, mesh, vocabulary_rows)
     own = identity(stage, index)
     position = load(trainer, paths.checkpoints, own)
@@ -86,6 +94,7 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int) -> 
         total_iterations=total_iterations(training.batch, training.train_samples),
         position=position,
         metrics=metrics,
+        clock=clock,
     )
     if metrics is not None:
         start = f"resuming after iteration {position.iteration}" if position.iteration else "starting"
@@ -163,6 +172,7 @@ def train_step(run: TrainingState) -> None:
     )
     loss = float(engine.train_batch(batches))
     seconds = time.perf_counter() - started
+    run.clock.note_iteration(seconds)
     if not math.isfinite(loss):
         raise CheckFailedError(
             f"the loss is {loss}",

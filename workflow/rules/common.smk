@@ -1,12 +1,16 @@
-# Helpers of all rules: the run that the configuration names, its shards, its chain of segments.
+# Helpers of all rules: the run that the configuration names, its shards, its chain of segments, its place on a cluster.
 from pathlib import Path
 
 from bloomery.base.errors import BloomeryError, TryAgainError
 from bloomery.config import load, validate_config
+from bloomery.config.site import load_site
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus, read_segment
+from bloomery.plan.slurm import training_job
+from bloomery.workflow import cluster
 from bloomery.workflow.environment import prepare_environment
 from bloomery.workflow.lock import RunLock
+from bloomery.workflow.log_watch import LogWatch
 from bloomery.workflow.prepare import plan_run, read_parts, write_sections
 from data_prep.corpus.parts import plan_parts
 
@@ -47,24 +51,43 @@ def refuse_second_workflow():
         raise SystemExit(LOCK.exit_code)
 
 
-def say_what_to_do(snakemake_log):
+def watch_logs():
+    """Where a Hub is configured, start what pushes the run's logs there. Before the token leaves the environment."""
+    global WATCH
+    if workflow.is_main_process:
+        WATCH = LogWatch.start(RUN.run, hub=CONFIG.publish.hub)
+
+
+def end_watch():
+    """The last push of the logs. A workflow that was killed says nothing: the watch sees its end by itself."""
+    if WATCH is not None:
+        WATCH.stop()
+
+
+def say_what_to_do(snakemake_logs):
     """After a failure: where to read, and how to go on."""
     logger.error(
-        f"The failed rule's log is named above under `log:` (all logs: {RUN.run}/logs); Snakemake's own: {snakemake_log}.\n"
+        f"The failed rule's log is named above under `log:` (all logs: {RUN.run}/logs); Snakemake's own: {', '.join(snakemake_logs)}.\n"
         "When the cause is mended, the same command goes on from here: finished work is kept."
     )
 
 
 LOCK = None
+WATCH = None
 try:
     CONFIG = checked_config()
     RUN = RunPaths.of(CONFIG.root, CONFIG.name)
+    SITE = load_site()
+    ONLINE = cluster.online_place(SITE)
+    TRAINING_JOB = training_job(CONFIG, SITE)
     PARTS = shards_of_run()
 except BloomeryError as error:
     logger.error(f"error: {error}")
     raise SystemExit(error.exit_code)
 # In a cluster's job the Snakefile is read again, by a process that is not the main one: jobs outlive their workflow there.
 prepare_environment(follow_workflow=workflow.is_main_process)
+if workflow.remote_exec:
+    shell.prefix(cluster.shell_prefix(SITE))
 
 
 pathvars:
@@ -106,6 +129,42 @@ def run_folder(*below):
         return RUN.run.joinpath(*below).as_posix()
 
     return folder
+
+
+def job(mem_mb, runtime, place=None):
+    """Resources of an ordinary job (MB, minutes), and where the site wants it."""
+    place = place or SITE.jobs
+    return {
+        "mem_mb": mem_mb,
+        "runtime": min(runtime, place.max_minutes or runtime),
+        **SITE.place_of(place),
+    }
+
+
+def training_extra(wildcards):
+    """Resource function: options of sbatch; a segment waits for a training job that an earlier workflow left behind."""
+    dependency = cluster.training_dependency(RUN) if workflow.is_main_process else None
+    return TRAINING_JOB.resources(dependency)["slurm_extra"]
+
+
+def attempt_of_job(wildcards, attempt):
+    """Resource function: above 1 when a failed job is started again."""
+    return attempt
+
+
+def launch_options(wildcards, resources):
+    """Params function: inside a cluster's job, how the training's processes are spread over its nodes."""
+    if not workflow.remote_exec:
+        return ""
+    return f"{TRAINING_JOB.launch_options()} --attempt {resources.attempt}"
+
+
+def join_cluster(snakemake_logs):
+    """On a cluster, before the first job: see what earlier workflows left there; keep the Hub token out of jobs."""
+    if not workflow.local_exec:
+        cluster.end_data_jobs(RUN)
+        cluster.remember_workflow(RUN, map(Path, snakemake_logs))
+        cluster.hide_token()
 
 
 def previous_segment(wildcards):

@@ -13,11 +13,12 @@ rule ingest:
         "<logs>/ingest/{source}/{part}.log",
     benchmark:
         "<benchmarks>/ingest/{source}/{part}.tsv"
+    group:
+        "read"
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=2000,
-        runtime=240,
+        **job(mem_mb=2000, runtime=240),
     message:
         "ingest {wildcards.source}/{wildcards.part}"
     shell:
@@ -36,11 +37,12 @@ rule measure:
         "<logs>/measure/{source}/{part}.log",
     benchmark:
         "<benchmarks>/measure/{source}/{part}.tsv"
+    group:
+        "read"
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=2000,
-        runtime=240,
+        **job(mem_mb=2000, runtime=240),
     message:
         "measure {wildcards.source}/{wildcards.part}"
     shell:
@@ -59,11 +61,12 @@ rule judge:
         "<logs>/judge/{source}/{part}.log",
     benchmark:
         "<benchmarks>/judge/{source}/{part}.tsv"
+    group:
+        "read"
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=2000,
-        runtime=60,
+        **job(mem_mb=2000, runtime=60),
     message:
         "judge {wildcards.source}/{wildcards.part}"
     shell:
@@ -87,8 +90,7 @@ rule find_candidates:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=8000,
-        runtime=240,
+        **job(mem_mb=8000, runtime=240),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -116,8 +118,7 @@ rule cluster_duplicates:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=16000,
-        runtime=480,
+        **job(mem_mb=16000, runtime=480),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -140,11 +141,12 @@ rule clean:
         "<logs>/clean/{source}/{part}.log",
     benchmark:
         "<benchmarks>/clean/{source}/{part}.tsv"
+    group:
+        "write"
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=4000,
-        runtime=120,
+        **job(mem_mb=4000, runtime=120),
     message:
         "clean {wildcards.source}/{wildcards.part}"
     shell:
@@ -166,8 +168,7 @@ rule weigh_mixture:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=2000,
-        runtime=60,
+        **job(mem_mb=2000, runtime=60),
     params:
         corpus=run_folder("corpus"),
     message:

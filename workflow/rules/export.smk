@@ -27,8 +27,7 @@ rule export_model:
         "../envs/bloomery.yaml"
     threads: 2
     resources:
-        mem_mb=16000,
-        runtime=240,
+        **job(mem_mb=16000, runtime=240),
     params:
         run=run_folder(),
         shard=WEIGHTS.shard_bytes,

@@ -14,11 +14,12 @@ rule encode:
         "<logs>/encode/{source}/{part}.log",
     benchmark:
         "<benchmarks>/encode/{source}/{part}.tsv"
+    group:
+        "encode"
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=4000,
-        runtime=240,
+        **job(mem_mb=4000, runtime=240),
     message:
         "encode {wildcards.source}/{wildcards.part}"
     shell:
@@ -43,8 +44,7 @@ rule build_index:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=16000,
-        runtime=240,
+        **job(mem_mb=16000, runtime=240),
     params:
         index=run_folder("index"),
     message:
@@ -67,8 +67,7 @@ rule verify_index:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=4000,
-        runtime=240,
+        **job(mem_mb=4000, runtime=240),
     params:
         index=run_folder("index"),
     message:

@@ -27,8 +27,7 @@ rule report_corpus:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=4000,
-        runtime=60,
+        **job(mem_mb=4000, runtime=60),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -58,8 +57,7 @@ rule report_tokenizer:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=4000,
-        runtime=60,
+        **job(mem_mb=4000, runtime=60),
     params:
         corpus=run_folder("corpus"),
     message:
@@ -86,8 +84,7 @@ rule report_training:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=2000,
-        runtime=60,
+        **job(mem_mb=2000, runtime=60),
     params:
         run=run_folder(),
     message:

@@ -12,11 +12,12 @@ rule count_pretokens:
         "<logs>/count_pretokens/{source}/{part}.log",
     benchmark:
         "<benchmarks>/count_pretokens/{source}/{part}.tsv"
+    group:
+        "write"
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=4000,
-        runtime=120,
+        **job(mem_mb=4000, runtime=120),
     message:
         "count pre-tokens of {wildcards.source}/{wildcards.part}"
     shell:
@@ -41,8 +42,7 @@ rule train_tokenizer:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        mem_mb=16000,
-        runtime=720,
+        **job(mem_mb=16000, runtime=720),
     params:
         counts=run_folder("tokenizer", "counts"),
     message:

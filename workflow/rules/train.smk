@@ -15,21 +15,21 @@ checkpoint train_segment:
         "<logs>/train_segment/{n}.log",
     benchmark:
         "<benchmarks>/train_segment/{n}.tsv"
-    # The chain has its own budget of crashes; and a stop by a person is no fault to be retried.
-    retries: 0
     conda:
         "../envs/bloomery.yaml"
     threads: RANKS
     resources:
-        mem_mb=16000,
-        runtime=1200,
+        **TRAINING_JOB.resources() | {"slurm_extra": training_extra},
+        attempt=attempt_of_job,
     params:
         run=run_folder(),
+        launch=launch_options,
     message:
         "train segment {wildcards.n}"
+    # `command`: where programs run in a container, this one stays outside of it, beside srun.
     shell:
-        "bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q} --output {output:q}"
-        " 2>&1 | tee {log:q} >&2"
+        "command bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q}"
+        " --output {output:q} {params.launch} 2>&1 | tee {log:q} >&2"
 
 
 rule finish_training:

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
-from bloomery.config.sources import HubSource, JsonlSource, ParquetSource, TextSource
+from bloomery.config.sources import HubSource, JsonlSource, ParquetSource, Source, TextSource
 from bloomery.config.stages import IngestStage
 from data_prep.corpus.rows import Item
 
 
 def read_source(stage: IngestStage) -> Iterator[Item]:
-    """Rows of one part of a source, in the source's order.
+    """Rows of one part of a source, in the source's order; at most its `max_documents`, good and bad.
 
     Raises:
         InputError: the source as a whole cannot be read; a fault of one row or one file is a `BadRow` instead.
     """
     source, files, limit = stage.source, stage.files or [], stage.ingest.max_document_bytes
+    if source.max_documents is None:
+        return _read(source, files, limit)
+    return _read_some(source, files, limit, source.max_documents)
+
+
+def _read_some(source: Source, files: list[str], limit: int, rows: int) -> Iterator[Item]:
+    """The first rows of each file: what a short file leaves of its share goes to the ones after it."""
+    if not files:
+        yield from islice(_read(source, files, limit), rows)
+        return
+    for number, file in enumerate(files):
+        share = -(-rows // (len(files) - number))
+        for item in islice(_read(source, [file], limit), share):
+            rows -= 1
+            yield item
+
+
+def _read(source: Source, files: list[str], limit: int) -> Iterator[Item]:
     if isinstance(source, JsonlSource):
         from data_prep.corpus.sources.jsonl import read_jsonl
 

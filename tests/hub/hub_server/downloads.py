@@ -111,6 +111,13 @@ def set_faults(http: Handler) -> None:
     http.send(200, {})
 
 
+@route("GET", r"/_test/faults")
+def get_faults(http: Handler) -> None:
+    with http.server.lock:
+        left = [dict(fault) for fault in http.server.faults]
+    http.send(200, left)
+
+
 @route("GET", r"/_test/log")
 def get_log(http: Handler) -> None:
     _wait_until_idle(http)

@@ -1,0 +1,253 @@
+"""How far a training is: from the end of its metrics, its segments and its checkpoints; cheap however long it runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from bloomery.base.atomic import read_json
+from bloomery.base.errors import InputError
+from bloomery.config.stages import TokenizerStage, TrainStage, read_stage
+from bloomery.contracts.checkpoint import read_checkpoint, step_folders
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.record import MetricsRecord, Record, ValidationRecord, parse_record
+from bloomery.contracts.segment import Segment, read_segment
+from bloomery.plan.batch import samples_to_read, total_iterations
+from bloomery.plan.overview import CHECKPOINT_BYTES_PER_PARAMETER
+from bloomery.plan.parameters import padded_vocabulary, parameter_count
+
+if TYPE_CHECKING:
+    from bloomery.config.training import TrainingConfig
+
+_TAIL_BYTES = 256 << 10
+"""Some hundreds of records: enough for a speed, and a millisecond to read of a file of any size."""
+_RECENT = 50
+_SEGMENTS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a training stands."""
+
+    iteration: int
+    total_iterations: int
+    consumed_samples: int
+    samples: int
+    consumed_tokens: int
+    tokens: int
+    global_batch_size: int
+    loss: float
+    grad_norm: float
+    validation_loss: float | None
+    """Newest mean over the validation sets, if it is among the last records."""
+    tokens_per_second: float
+    """Median of the last iterations."""
+    seconds_left: float
+    """Training time that is left: without saves, validations and waiting in a queue."""
+    time: str
+    """When the last iteration ended: UTC, ISO 8601."""
+    age_seconds: float
+
+    @property
+    def share(self) -> float:
+        """Share of the samples that is done."""
+        return self.consumed_samples / self.samples if self.samples else 0.0
+
+
+@dataclass(frozen=True)
+class SegmentFacts:
+    """One ended piece of training."""
+
+    number: int
+    status: str
+    first_iteration: int
+    iteration: int
+    message: str
+
+
+@dataclass(frozen=True)
+class ChainFacts:
+    """The chain of segments."""
+
+    count: int
+    newest: list[SegmentFacts]
+    """The last ones of the chain."""
+    last_attempt: SegmentFacts | None
+    """How the last attempt ended, also one that is no part of the chain (stopped, failed)."""
+
+
+@dataclass(frozen=True)
+class CheckpointFacts:
+    """The newest finished checkpoint."""
+
+    name: str
+    iteration: int
+    bytes: int
+    age_seconds: float
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Who holds the training, as its lease says."""
+
+    pid: int
+    host: str
+    job: str | None
+    alive: bool | None
+    """None: it is on another machine."""
+
+
+def read_tail(path: Path, limit: int = _TAIL_BYTES) -> list[Record]:
+    """The last records of a metrics file, oldest first; lines that are cut off or damaged are passed over."""
+    try:
+        with path.open("rb") as handle:
+            size = handle.seek(0, os.SEEK_END)
+            handle.seek(max(0, size - limit))
+            data = handle.read(limit)
+    except FileNotFoundError:
+        return []
+    lines = data.split(b"\n")[:-1]  # what follows the last newline is being written
+    if size > limit:
+        lines = lines[1:]
+    records = []
+    for line in lines:
+        try:
+            records.append(parse_record(line.decode("utf-8")))
+        except ValueError:
+            continue
+    return records
+
+
+def progress(paths: RunPaths, stage: TrainStage, now: float) -> Progress | None:
+    """Where the training stands; None before its first iteration. `now`: seconds of the Unix epoch."""
+    records = read_tail(paths.logs / "metrics.jsonl")
+    recent = [record for record in records if isinstance(record, MetricsRecord)][-_RECENT:]
+    if not recent:
+        return None
+    last, training = recent[-1], stage.training
+    means = [record.validation_mean for record in records if isinstance(record, ValidationRecord)]
+    samples = samples_to_read(training.batch, training.train_samples)
+    return Progress(
+        iteration=last.iteration,
+        total_iterations=total_iterations(training.batch, training.train_samples),
+        consumed_samples=last.consumed_samples,
+        samples=samples,
+        consumed_tokens=last.consumed_tokens,
+        tokens=samples * stage.model.sequence_length,
+        global_batch_size=last.global_batch_size,
+        loss=last.loss,
+        grad_norm=last.grad_norm,
+        validation_loss=means[-1] if means else None,
+        tokens_per_second=median(record.tokens_per_second for record in recent),
+        seconds_left=seconds_left(training, recent),
+        time=last.time,
+        age_seconds=max(0.0, now - datetime.fromisoformat(last.time).timestamp()),
+    )
+
+
+def seconds_left(training: TrainingConfig, recent: list[MetricsRecord]) -> float:
+    """Training time that is left after the last of `recent`, at their pace.
+
+    An iteration of m micro-batches takes m + p - 1 slots of a pipeline of p stages (1F1B); the pace is a time a slot:
+    small batches of a ramp-up waste more of it than the full ones that are to come.
+    """
+    batch, parallel = training.batch, training.parallel
+    unit, bubble = batch.micro_batch_size * parallel.data, parallel.pipeline - 1
+    slot = median(record.seconds / (record.global_batch_size / unit + bubble) for record in recent)
+    iterations = total_iterations(batch, training.train_samples) - recent[-1].iteration
+    samples = samples_to_read(batch, training.train_samples) - recent[-1].consumed_samples
+    return slot * (max(0, samples) / unit + max(0, iterations) * bubble)
+
+
+def chain(paths: RunPaths) -> ChainFacts:
+    """The chain of segments; only the last ones are read."""
+    numbers = sorted(int(path.stem) for path in paths.segments.glob("*.json") if path.stem.isdigit())
+    newest = [_facts(read_segment(paths.segments / f"{number}.json")) for number in numbers[-_SEGMENTS_SHOWN:]]
+    attempts = {path: path.stat().st_mtime for path in (paths.segments / "history").glob("*.json")}
+    last = max(attempts, key=lambda path: attempts[path], default=None)
+    return ChainFacts(
+        count=len(numbers),
+        newest=newest,
+        last_attempt=_facts(read_segment(last)) if last else (newest[-1] if newest else None),
+    )
+
+
+def _facts(segment: Segment) -> SegmentFacts:
+    return SegmentFacts(
+        segment.number, segment.status.value, segment.first_iteration, segment.iteration, segment.message
+    )
+
+
+def newest_checkpoint(paths: RunPaths, now: float) -> CheckpointFacts | None:
+    """The newest finished checkpoint; None without one, or when it was just pruned."""
+    for folder in step_folders(paths.checkpoints)[:1]:
+        try:
+            manifest = read_checkpoint(folder)
+            written = (folder / "manifest.json").stat().st_mtime
+        except (InputError, FileNotFoundError):
+            return None
+        size = sum(entry.bytes for entry in manifest.files.values())
+        return CheckpointFacts(folder.name, manifest.iteration, size, max(0.0, now - written))
+    return None
+
+
+def planned_checkpoint_bytes(paths: RunPaths, stage: TrainStage) -> int:
+    """Size of a checkpoint by arithmetic, before there is one."""
+    entries = read_stage(paths.config / "tokenizer.json", TokenizerStage).tokenizer.vocabulary_size
+    rows = padded_vocabulary(entries, stage.model, stage.training.parallel.tensor)
+    return parameter_count(stage.model, rows) * CHECKPOINT_BYTES_PER_PARAMETER[stage.training.precision]
+
+
+def trainer(paths: RunPaths) -> Trainer | None:
+    """Who holds the training's lease; None when it was given back."""
+    try:
+        value: Any = json.loads((paths.train / "lease").read_text(encoding="utf-8"))
+        pid, host, job = int(value["pid"]), str(value["host"]), value.get("job")
+        since = (paths.train / "lease").stat().st_mtime
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return Trainer(pid, host, None if job is None else str(job), alive_since(pid, host, since))
+
+
+def alive_since(pid: int, host: str, written: float) -> bool | None:
+    """Whether the process that wrote a file at time `written` still runs; None: it is on another machine."""
+    import psutil
+
+    if host != socket.gethostname():
+        return None
+    try:
+        process = psutil.Process(pid)
+        # A process that is younger than the file got the number of one that has ended.
+        return bool(process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= written + 1.0)
+    except psutil.Error:
+        return False
+
+
+def is_finished(paths: RunPaths) -> bool:
+    """Whether all samples are trained."""
+    return paths.finished.is_file()
+
+
+def read_train_stage(paths: RunPaths) -> TrainStage:
+    """The training's part of the configuration. Raises InputError."""
+    return read_stage(paths.config / "train.json", TrainStage)
+
+
+def epoch_now() -> float:
+    """Seconds of the Unix epoch."""
+    return time.time()
+
+
+def read_or_none(path: Path) -> Any:
+    """A JSON file, None when it is missing or damaged."""
+    try:
+        return read_json(path)
+    except InputError:
+        return None

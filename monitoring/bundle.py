@@ -1,0 +1,24 @@
+"""What of a run goes into its logs' repository: chosen by name, so that nothing private goes along."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bloomery.base.bundle import Bundle, LocalFile
+from bloomery.config.stages import PublishStage
+from bloomery.contracts.paths import RunPaths
+from monitoring.card import logs_card
+from monitoring.snapshot import take_snapshot
+
+
+def logs_bundle(stage: PublishStage, paths: RunPaths, folder: Path, *, finished: bool) -> Bundle:
+    """Logs, segments, reports and configuration as they are now, with a page that says what they are.
+
+    The files are copied into `folder` first, where nobody writes to them. `finished`: the training had ended before.
+    Raises ResourceError.
+    """
+    copies = take_snapshot(paths, folder, finished=finished)
+    files = {name: LocalFile.of(path) for name, path in copies.items()}
+    page = logs_card(stage.name, stage.model_name, copies, finished=finished)
+    files["README.md"] = LocalFile.of(page.encode())
+    return Bundle(stage.publish.logs_repository or f"{stage.model_name}-logs", files, mirror=False)

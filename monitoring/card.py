@@ -1,0 +1,96 @@
+"""The page of the logs' repository: what the run is and where its training stands.
+
+Equal files give equal bytes, without clock times, so that a run that stood still makes no commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from bloomery.base.errors import InputError
+from bloomery.contracts.record import MetricsRecord, Record, ValidationRecord, parse_record
+from bloomery.contracts.segment import Segment, read_segment
+
+_SEGMENTS_SHOWN = 20
+
+
+def last_records(metrics: Path | None) -> tuple[MetricsRecord | None, ValidationRecord | None]:
+    """The newest step and the newest validation of a metrics file; lines that are no records are passed over."""
+    if metrics is None:
+        return None, None
+    step = validation = b""
+    # Months of training are some 100,000 lines: only two of them are worth parsing.
+    with metrics.open("rb") as handle:
+        for line in handle:
+            if b'"validation":' in line:
+                validation = line
+            elif line.endswith(b"\n"):
+                step = line
+    first, second = _parse(step), _parse(validation)
+    return (
+        first if isinstance(first, MetricsRecord) else None,
+        second if isinstance(second, ValidationRecord) else None,
+    )
+
+
+def _parse(line: bytes) -> Record | None:
+    try:
+        return parse_record(line.decode("utf-8"))
+    except ValueError:
+        return None
+
+
+def logs_card(run: str, model: str, files: Mapping[str, Path], *, finished: bool) -> str:
+    """README.md with front matter. `files` are those of the repository (path there -> file)."""
+    step, validation = last_records(files.get("logs/metrics.jsonl"))
+    rows = [("state", "finished" if finished else "training" if step else "before training")]
+    if step:
+        share = 100 * step.iteration / max(1, step.total_iterations)
+        rows += [
+            ("iteration", f"{step.iteration:,} of {step.total_iterations:,} ({share:.1f} %)"),
+            ("consumed tokens", f"{step.consumed_tokens:,}"),
+            ("loss", f"{step.loss:.4f}"),
+            ("gradient norm", f"{step.grad_norm:.3f}"),
+            ("learning rate", f"{step.learning_rate:.3E}"),
+        ]
+    if validation:
+        rows.append(("validation loss", f"{validation.validation_mean:.4f} after iteration {validation.iteration:,}"))
+    segments = list(_segments(files))
+    text = (
+        "---\ntags:\n- tensorboard\n- bloomery\n---\n\n"
+        f"# Logs of the run `{run}`\n\n"
+        f"What the training of `{model}` says about itself.\n\n"
+        + _table(("training", ""), rows)
+        + "\n| folder | holds |\n|---|---|\n"
+        "| `logs/` | `metrics.jsonl` (one record an iteration), `main_log.txt`, TensorBoard files |\n"
+        "| `segments/` | why each piece of the training ended |\n"
+        "| `report/` | pages about corpus, tokenizer and training |\n"
+        "| `config/` | the configuration that each stage saw |\n"
+        "| `archive/` | logs of trainings that were begun anew |\n"
+    )
+    if segments:
+        shown = segments[-_SEGMENTS_SHOWN:]
+        more = f" (the last {len(shown)} of {len(segments)})" if len(shown) < len(segments) else ""
+        ended = [
+            (str(entry.number), f"{entry.status.value} after iteration {entry.iteration:,}", entry.checkpoint or "")
+            for entry in shown
+        ]
+        text += f"\n## Segments{more}\n\n" + _table(("segment", "ended", "checkpoint"), ended)
+    return text
+
+
+def _segments(files: Mapping[str, Path]) -> Iterable[Segment]:
+    found = []
+    for name, path in files.items():
+        if name.startswith("segments/") and name.count("/") == 1:
+            try:
+                found.append(read_segment(path))
+            except InputError:
+                continue  # the page is no place to complain: the file itself is there
+    return sorted(found, key=lambda segment: segment.number)
+
+
+def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "".join(f"| {' | '.join(row)} |\n" for row in lines)

@@ -1,0 +1,32 @@
+"""`bloomery sync`: a thin verb over `monitoring.sync`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Push what a run says about itself to a Hub, once.")
+
+
+@app.command()
+def sync(
+    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
+    output: Annotated[
+        Path | None, typer.Option(help="Report of the last sync; without a Hub the files are copied beside it.")
+    ] = None,
+    wait_seconds: Annotated[float, typer.Option(min=0, help="How long to wait for another sync of this run.")] = 0.0,
+    retry_seconds: Annotated[float, typer.Option(min=0, help="How long to bear a Hub that is away.")] = 900.0,
+    as_json: Annotated[bool, typer.Option("--json", help="The state as one JSON document on stdout.")] = False,
+) -> None:
+    """Push logs, metrics, TensorBoard files, segments, reports and a page to the run's logs repository, once."""
+    from bloomery.base.atomic import dump_json
+    from bloomery.contracts.paths import RunPaths
+    from monitoring.sync import sync_run
+
+    state = sync_run(RunPaths(run), output=output, wait_seconds=wait_seconds, retry_seconds=retry_seconds)
+    if as_json:
+        print(dump_json(state.model_dump(mode="json")), end="")
+    elif output is not None:
+        print(output)

@@ -1,0 +1,34 @@
+"""`bloomery watch`: a thin verb over `monitoring.watch`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Push what a run says about itself to a Hub every few minutes.")
+
+
+@app.command()
+def watch(
+    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
+    every: Annotated[
+        float | None, typer.Option(min=0.01, help="Minutes from one sync to the next; default: publish.sync_minutes.")
+    ] = None,
+    retry_seconds: Annotated[float, typer.Option(min=0, help="How long a sync bears a Hub that is away.")] = 60.0,
+    until_stopped: Annotated[bool, typer.Option(help="Go on when the training has ended.")] = False,
+) -> None:
+    """Sync every few minutes until the training has ended and is synced. TERM and INT: one last sync."""
+    from bloomery.base.errors import ConfigError
+    from bloomery.base.hub_access import why_local
+    from bloomery.contracts.paths import RunPaths
+    from monitoring.sync import read_publish_stage
+    from monitoring.watch import Watch
+
+    paths = RunPaths(run)
+    reason = why_local(hub=read_publish_stage(paths).publish.hub)
+    if reason is not None:
+        raise ConfigError(f"no Hub is configured: {reason}", where=str(run), expected="see docs/how-to.md")
+    every_seconds = None if every is None else 60 * every
+    Watch(paths, every_seconds, until_stopped=until_stopped, retry_seconds=retry_seconds).run()

@@ -1,0 +1,165 @@
+"""A rehearsal goes the same way with a tiny model, on exactly the nodes asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bloomery.base.errors import ConfigError
+from bloomery.cluster.rehearsal_file import HEADER, render
+from bloomery.config import load_config, validate_config
+from bloomery.config.run import RunConfig
+from bloomery.config.site import Site
+from bloomery.config.training import ParallelConfig
+from bloomery.plan.overview import overview
+from bloomery.plan.rehearsal import DOCUMENTS, layout, rehearsal
+from bloomery.plan.slurm import training_job
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = ("sample", "udhr", "folder", "wikipedia")
+EIGHT = Site.model_validate({"training": {"gpus_per_node": 8}})
+TWO = Site.model_validate({"training": {"gpus_per_node": 2}})
+
+
+def big(tensor: int = 4, pipeline: int = 12, data: int = 8) -> RunConfig:
+    """BLOOM-176B's shape and batches."""
+    return validate_config(
+        {
+            "name": "big",
+            "sources": [{"name": "s", "kind": "parquet", "paths": ["/data/*.parquet"], "language": "fr"}],
+            "corpus": {"dedup": {"partitions": 512}, "judge": {"thresholds": {"fr": {"min_words": 7}}}},
+            "tokenizer": {"vocabulary_size": 250_680},
+            "model": {"layers": 70, "hidden_size": 14336, "heads": 112, "sequence_length": 2048},
+            "training": {
+                "train_samples": 220_000_000,
+                "parallel": {"tensor": tensor, "pipeline": pipeline, "data": data},
+                "batch": {
+                    "micro_batch_size": 2,
+                    "global_batch_size": 2048,
+                    "rampup": {"start": 16, "increment": 16, "samples": 9_765_625},
+                },
+                "optimizer": {
+                    "learning_rate": 6e-5,
+                    "min_learning_rate": 6e-6,
+                    "warmup_samples": 183_105,
+                    "decay_samples": 200_000_000,
+                    "beta2": 0.9,
+                },
+                "activation_checkpointing": False,
+                "partition": "uniform",
+                "checkpoint": {"every_iterations": 100, "keep_last": 20, "keep_every_iterations": 1000},
+                "segment": {"max_crashes": 7},
+                "on_change": "refuse",
+                "peak_tflops": 312,
+            },
+            "publish": {"hub": True, "owner": "somebody"},
+        }
+    )
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+@pytest.mark.parametrize(("site", "nodes"), [(TWO, 2), (EIGHT, 2), (EIGHT, 1), (Site(), 1)])
+def test_the_written_file_is_a_valid_run_that_fills_the_nodes(
+    name: str, site: Site, nodes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BLOOMERY_CORPUS", "/corpus")
+    config = load_config(ROOT / f"config/{name}.yaml")
+    path = tmp_path / "r.yaml"
+    values = rehearsal(config, site, nodes)
+    path.write_text(render(values, config.model_dump(mode="json"), name, nodes, "snakemake"))
+    small = load_config(path)
+    assert small == validate_config(values)
+    assert path.read_text().startswith(HEADER)
+    assert len(path.read_text().splitlines()) < 110
+    job = training_job(small, site)
+    ranks = site.training.gpus_per_node or small.training.parallel.world_size
+    assert (job.nodes, small.training.parallel.world_size) == (nodes, nodes * ranks)
+    assert (small.name, small.publish.hub) == (f"{name}-rehearsal", False)
+    figures = overview(small)
+    assert figures.parameters < 3_000_000
+    assert 40 <= figures.iterations < 60
+    assert [source.name for source in small.sources] == [source.name for source in config.sources]
+    read = [source.max_documents for source in small.sources]
+    assert read == [None if source.kind == "udhr" else DOCUMENTS for source in small.sources]
+
+
+def test_a_large_run_keeps_what_is_rehearsed_and_shrinks_what_costs() -> None:
+    small = validate_config(rehearsal(big(), EIGHT, 2))
+    training, parallel = small.training, small.training.parallel
+    assert (parallel.tensor, parallel.pipeline, parallel.data) == (4, 2, 2)
+    assert (training.precision, training.activation_checkpointing, training.partition) == ("bf16", False, "uniform")
+    assert (training.optimizer.learning_rate, training.optimizer.beta2) == (6e-5, 0.9)
+    assert training.optimizer.decay_samples == training.train_samples
+    assert training.batch.rampup is not None
+    # Every pipeline stage has a micro-batch to work on, at the first batch of the ramp-up but one half of them.
+    assert training.batch.global_batch_size >= 2 * parallel.data * parallel.pipeline
+    assert (training.segment.max_crashes, training.peak_tflops, training.on_change) == (7, 312, "restart")
+    assert small.corpus.dedup.partitions == 2
+    assert small.corpus.judge == big().corpus.judge
+    assert small.model.layers >= parallel.pipeline
+    assert small.model.heads % parallel.tensor == 0
+    assert training.checkpoint.every_iterations < overview(small).iterations // 2
+    assert training.validation.every_iterations < overview(small).iterations
+    # At least two segments, in whatever time.
+    assert training.segment.minutes is None
+    assert training.segment.iterations is not None
+    assert training.segment.iterations < overview(small).iterations
+
+
+def test_comments_say_what_the_run_itself_has() -> None:
+    config = big()
+    text = render(rehearsal(config, EIGHT, 2), config.model_dump(mode="json"), "big.yaml", 2, "snakemake")
+    assert "  layers: 4  # 70: " in text
+    assert "    pipeline: 2  # 12: the nodes are filled exactly" in text
+    assert "  hub: false  # true: nothing leaves the cluster" in text
+    assert "    max_documents: 1000  # all: a little text" in text
+    assert "learning_rate: 6.0e-05\n" in text
+    assert yaml.safe_load(text) == rehearsal(config, EIGHT, 2)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "world", "ranks", "found"),
+    [
+        ((4, 12, 8), 16, 8, (4, 2, 2)),
+        ((4, 12, 8), 32, 8, (4, 4, 2)),
+        ((4, 12, 8), 64, 8, (4, 8, 2)),
+        ((4, 12, 8), 8, 4, (2, 2, 2)),
+        ((4, 12, 8), 4, 2, (2, 1, 2)),  # the pipeline goes first
+        ((4, 12, 8), 2, 1, (1, 1, 2)),  # then tensor parallelism
+        ((4, 32, 1), 16, 8, (4, 4, 1)),
+        ((2, 2, 1), 4, 2, (2, 2, 1)),
+        ((2, 2, 1), 16, 8, (2, 2, 4)),
+        ((1, 1, 1), 16, 8, (1, 1, 16)),
+        ((2, 2, 1), 6, 3, (2, 1, 3)),
+        ((1, 8, 1), 16, 8, (1, 8, 2)),
+        ((2, 3, 1), 12, 6, (2, 3, 2)),
+        ((8, 1, 4), 12, 6, (6, 1, 2)),
+        ((4, 1, 4), 24, 12, (4, 1, 6)),
+    ],
+)
+def test_layouts(wanted: tuple[int, int, int], world: int, ranks: int, found: tuple[int, int, int]) -> None:
+    tensor, pipeline, data = wanted
+    assert layout(ParallelConfig(tensor=tensor, pipeline=pipeline, data=data), world, ranks) == found
+
+
+def test_every_layout_fills_the_nodes_and_is_valid() -> None:
+    wanted: list[dict[str, Any]] = [
+        {"tensor": tensor, "pipeline": pipeline, "data": data}
+        for tensor in (1, 2, 4)
+        for pipeline in (1, 3, 12)
+        for data in (1, 8)
+    ]
+    for parallel in wanted:
+        for ranks in (1, 2, 3, 4, 6, 8):
+            site = Site.model_validate({"training": {"ranks_per_node": ranks}})
+            small = validate_config(rehearsal(big(**parallel), site, 2))
+            assert training_job(small, site).nodes == 2
+            assert small.training.parallel.world_size == 2 * ranks
+
+
+def test_several_nodes_need_to_know_how_many_processes_a_node_takes() -> None:
+    with pytest.raises(ConfigError, match=r"training\.ranks_per_node"):
+        rehearsal(big(), Site(), 2)

@@ -1,0 +1,78 @@
+"""What a job's shell does first, and what its environment does not hold."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from bloomery.config.site import Site
+from bloomery.contracts.paths import RunPaths
+from bloomery.workflow.cluster import remember_workflow, shell_prefix, workflow_names
+
+
+def bash(prefix: str, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", prefix + command], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+def test_without_a_site_the_shell_is_only_strict():
+    assert shell_prefix(Site()) == "set -euo pipefail; "
+
+
+def test_modules_are_loaded_in_order_before_the_shell_becomes_strict(tmp_path):
+    site = Site.model_validate({"modules": ["gcc/12", "cuda/12.4"]})
+    module = 'module() { echo module "$@" "${UNSET_VARIABLE}"; }; '
+    done = bash(module + shell_prefix(site), "echo rule; false | true; echo not reached")
+    assert done.stdout.splitlines() == ["module load gcc/12 cuda/12.4 ", "rule"]
+
+
+def test_temporary_files_go_to_scratch(tmp_path):
+    done = bash(shell_prefix(Site.model_validate({"scratch": str(tmp_path)})), 'cd "$TMPDIR"; pwd', USER="ada")
+    assert done.stdout.strip() == str(tmp_path / "bloomery-ada")
+
+
+def test_programs_run_in_the_container_but_the_launcher_does_not(tmp_path):
+    for name in ("apptainer", "bloomery"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        program.chmod(0o755)
+    site = Site.model_validate({"container": "/images/b.sif", "container_options": ["--nv", "--bind=/scratch"]})
+    done = bash(
+        shell_prefix(site), "bloomery index 'a b'; command bloomery train", PATH=f"{tmp_path}:{os.environ['PATH']}"
+    )
+    assert done.stdout.splitlines() == [
+        "apptainer exec --nv --bind=/scratch /images/b.sif bloomery index a b",
+        "bloomery train",
+    ]
+
+
+def test_the_token_leaves_the_environment_but_programs_of_this_machine_find_it():
+    code = """
+import os, subprocess, sys
+from bloomery.workflow.cluster import hide_token
+hide_token()
+assert not [key for key, value in os.environ.items() if "secret" in value]
+ask = [sys.executable, "-c", "from huggingface_hub import get_token; print(get_token())"]
+print(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_TOKEN": "hf_" + "secret", "HUGGING_FACE_HUB_TOKEN": "hf_" + "secret"},
+    )
+    assert done.stdout.strip() == "hf_" + "secret", done.stderr
+
+
+def test_the_names_of_the_workflows_jobs_are_kept(tmp_path):
+    paths = RunPaths(tmp_path / "run")
+    assert workflow_names(paths) == []
+    log = tmp_path / "snakemake.log"
+    for number in range(30):
+        log.write_text(f"host: x\nSLURM run ID: name-{number}\nJob 1\n")
+        remember_workflow(paths, [log])
+    log.write_text("a workflow without SLURM\n")
+    remember_workflow(paths, [log])
+    assert workflow_names(paths) == [f"name-{number}" for number in range(10, 30)]

@@ -1,0 +1,69 @@
+"""The scheduler client against a real scheduler."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from slurm_cluster import SlurmCluster
+
+from bloomery.base import slurm
+from bloomery.base.errors import TryAgainError
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def client(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmCluster:
+    for name in ("PATH", "SLURM_CONF"):
+        monkeypatch.setenv(name, cluster.environment[name])
+    return cluster
+
+
+def submit(*options: str) -> str:
+    job = slurm.call("sbatch", "--parsable", "--output=/dev/null", *options, "--wrap=sleep 100").strip()
+    deadline = time.monotonic() + 20
+    while slurm.queue(jobs=[job])[0].state == "PENDING" and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return job
+
+
+def test_a_running_job_tells_its_time_its_nodes_and_its_end(client: SlurmCluster) -> None:
+    job = submit("--time=7", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--job-name=mine", "--comment=a b")
+    try:
+        left = slurm.seconds_left(job)
+        assert left is not None
+        assert 400 < left <= 420
+        assert slurm.first_node_address(job) == "127.0.0.1"
+        (seen,) = slurm.queue(names=["mine", "other"])
+        assert (seen.job, seen.name, seen.comment, seen.state, seen.nodes) == (job, "mine", "a b", "RUNNING", 2)
+        assert slurm.is_alive(job)
+    finally:
+        slurm.call("scancel", job)
+    deadline = time.monotonic() + 20
+    while slurm.is_alive(job) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not slurm.is_alive(job)
+
+
+def test_a_job_that_waits_says_why(client: SlurmCluster) -> None:
+    job = slurm.call("sbatch", "--parsable", "--output=/dev/null", "--begin=now+1hour", "--wrap=true").strip()
+    try:
+        (seen,) = slurm.queue(jobs=[job])
+        assert (seen.state, seen.reason) == ("PENDING", "(BeginTime)")
+        assert seen.is_alive
+    finally:
+        slurm.call("scancel", job)
+
+
+def test_an_unknown_job_is_not_alive_and_a_silent_scheduler_is_no_answer(
+    client: SlurmCluster, monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    assert not slurm.is_alive("999999")
+    elsewhere = tmp_path / "slurm.conf"
+    elsewhere.write_text(client.configuration.read_text().replace("SlurmctldPort=", "SlurmctldPort=1 #"))
+    monkeypatch.setenv("SLURM_CONF", str(elsewhere))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(slurm, "_CALL_SECONDS", 2)
+    with pytest.raises(TryAgainError):
+        slurm.is_alive("1")

@@ -1,0 +1,100 @@
+"""Training on a cluster is a chain of segments: time limits, crashes, a killed workflow; one writer, equal losses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+from slurm_cluster import SlurmCluster
+from slurm_workflow import SITE, alive, bloomery, iterations, wait_for
+from workflow_support import Workflow
+
+pytestmark = pytest.mark.cluster
+
+
+def segments(workflow: Workflow) -> list[dict[str, object]]:
+    folder = workflow.run_folder / "train/segments"
+    return [json.loads((folder / f"{n}.json").read_text()) for n in range(1, 1 + len(list(folder.glob("*.json"))))]
+
+
+def ranks(folder: Path) -> list[psutil.Process]:
+    """Processes that train the run in `folder`."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        line = process.info["cmdline"] or []
+        if process.info["cwd"] == str(folder) and "training.loop.main" in line and "torch.distributed.run" not in line:
+            found.append(process)
+    return found
+
+
+def test_a_training_longer_than_the_time_limit_goes_on_in_further_segments_with_the_same_losses(
+    undisturbed: Workflow, untrained: Callable[..., Workflow]
+) -> None:
+    # One minute is SLURM's shortest limit.
+    workflow = untrained(site={"training": {**SITE["training"], "max_minutes": 1}})
+    workflow.run("finish_training")
+    chain = segments(workflow)
+    assert [segment["status"] for segment in chain[:-1]] == ["time_limit"] * (len(chain) - 1)
+    assert len(chain) >= 2
+    assert chain[-1]["status"] == "finished"
+    assert workflow.losses() == undisturbed.losses()
+    standing = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
+    assert standing["segments"]["count"] == len(chain)
+    assert standing["checkpoint"]["name"] == chain[-1]["checkpoint"]
+
+
+def test_a_workflow_that_is_killed_leaves_its_training_running_and_the_next_one_waits_for_it(
+    cluster: SlurmCluster, undisturbed: Workflow, untrained: Callable[..., Workflow]
+) -> None:
+    workflow = untrained()
+    first = workflow.start("finish_training")
+    wait_for(lambda: iterations(workflow) >= 60)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    (orphan,) = alive(cluster, workflow)
+    standing = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
+    assert (standing["state"], standing["workflow"]["alive"], standing["trainer"]["job"]) == ("training", False, orphan)
+    assert [job["rule"] for job in standing["queue"]["jobs"]] == ["train_segment"]
+    assert 0 < standing["queue"]["jobs"][0]["seconds_left"] < 1200
+    second = workflow.start("finish_training")
+    wait_for(lambda: len(alive(cluster, workflow)) == 2)
+    (waiting,) = set(alive(cluster, workflow)) - {orphan}
+    assert f"afterany:{orphan}" in cluster.run("scontrol", "show", "job", waiting).stdout
+    assert len(ranks(workflow.folder)) == 4
+    talk, _ = second.communicate(timeout=300)
+    assert second.returncode == 0, talk
+    # The job of the killed workflow trained to the end: nothing was trained twice, nothing was lost.
+    assert workflow.losses() == undisturbed.losses()
+    lines = (workflow.run_folder / "train/logs/metrics.jsonl").read_text().splitlines()
+    trained = [json.loads(line)["iteration"] for line in lines if '"loss"' in line]
+    assert trained == sorted(set(trained))
+    assert "segment 1 has ended already: finished" in (workflow.run_folder / "logs/train_segment/1.log").read_text()
+
+
+def test_a_rank_that_dies_costs_a_segment_and_no_iteration(
+    undisturbed: Workflow, untrained: Callable[..., Workflow]
+) -> None:
+    workflow = untrained()
+    process = workflow.start("finish_training")
+    wait_for(lambda: iterations(workflow) >= 60)
+    os.kill(ranks(workflow.folder)[-1].pid, signal.SIGKILL)
+    talk, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, talk
+    assert [segment["status"] for segment in segments(workflow)] == ["crashed", "finished"]
+    assert workflow.losses() == undisturbed.losses()
+
+
+def test_more_crashes_than_the_budget_end_the_chain(untrained: Callable[..., Workflow]) -> None:
+    workflow = untrained().changed("training.segment.max_crashes", 0)
+    process = workflow.start("finish_training", "--retries", "0")
+    wait_for(lambda: iterations(workflow) >= 5)
+    os.kill(ranks(workflow.folder)[0].pid, signal.SIGKILL)
+    talk, _ = process.communicate(timeout=200)
+    assert process.returncode == 1
+    assert "1 crashes in a row" in talk
+    assert not (workflow.run_folder / "train/segments/1.json").exists()

@@ -1,0 +1,50 @@
+"""`bloomery cluster init`, `rehearse` and `status` against a real scheduler."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from slurm_cluster import SlurmCluster
+from slurm_workflow import bloomery, end_workflows, slurm_workflow
+from workflow_support import ROOT
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_site_is_detected_and_a_rehearsal_of_the_sample_runs_there(cluster: SlurmCluster, tmp_path: Path) -> None:
+    environment = {**cluster.environment, "LOADEDMODULES": "", "SCRATCH": ""}
+    found = bloomery(environment, tmp_path, "cluster", "init", "--yes", "--gpus-per-node", "0", "--ranks-per-node", "2")
+    assert found["warnings"] == []
+    assert found["site"]["jobs"]["partition"] == "main"
+    assert found["site"]["training"]["max_minutes"] in (1200, 6000)
+    # Half-written by nobody: it is the file that the workflow reads.
+    assert yaml.safe_load((tmp_path / "site.yaml").read_text())["training"]["ranks_per_node"] == 2
+    refusal = bloomery(environment, tmp_path, "cluster", "init", "--yes", expect=2)
+    assert "--force to replace it" in refusal
+
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    made = bloomery(environment, tmp_path, "cluster", "rehearse", "config/sample.yaml")
+    assert (made["nodes"], made["world_size"]) == (2, 4)
+    config = yaml.safe_load((tmp_path / "sample.rehearsal.yaml").read_text())
+    workflow = slurm_workflow(cluster, tmp_path, config)
+    try:
+        talk = workflow.run("export", "--set-resources", "train_segment:runtime=20")
+    finally:
+        end_workflows(tmp_path)
+    assert "it writes" in talk
+    segments = [
+        json.loads(path.read_text()) for path in sorted((workflow.run_folder / "train/segments").glob("*.json"))
+    ]
+    assert [segment["status"] for segment in segments] == ["time_limit", "finished"]
+    jobs = cluster.run("scontrol", "show", "job", "--oneliner").stdout.splitlines()
+    training = [job for job in jobs if f"WorkDir={tmp_path}" in job and "Comment=rule_train_segment" in job]
+    assert len(training) == 2
+    assert all("NumNodes=2" in job and "TimeLimit=00:20:00" in job for job in training)
+
+    standing = bloomery(environment, tmp_path, "status")
+    assert standing["state"] == "finished"
+    assert standing["progress"]["iteration"] == standing["progress"]["total_iterations"]
+    assert standing["queue"] == {"note": "", "jobs": []}

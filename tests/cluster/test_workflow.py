@@ -1,0 +1,83 @@
+"""The workflow on a SLURM cluster: the whole way, a stage again, failures, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from slurm_cluster import SlurmCluster
+from slurm_workflow import alive, iterations, wait_for
+from workflow_support import Workflow
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_run_of_two_nodes_with_two_processes_each_goes_the_whole_way(
+    cluster: SlurmCluster, undisturbed: Workflow
+) -> None:
+    run = undisturbed.run_folder
+    parity = json.loads((run / "export/long/parity.json").read_text())
+    assert parity["max_difference"] <= parity["tolerance"]
+    log = (run / "logs/train_segment/1.log").read_text()
+    assert "4 processes (tensor 2 x pipeline 2 x data 1) on cpu" in log
+    jobs = cluster.run("scontrol", "show", "job", "--oneliner").stdout.splitlines()
+    own = [job for job in jobs if f"WorkDir={undisturbed.folder}" in job]
+    training = [job for job in own if "Comment=rule_train_segment" in job]
+    assert len(training) == 1
+    assert "NumNodes=2 NumCPUs=4 NumTasks=2" in training[0]
+    assert all("Partition=main" in job and "Account=lab" in job for job in own)
+
+
+def test_the_executor_as_it_is_runs_a_stage(on_cluster: Callable[..., Workflow]) -> None:
+    workflow = on_cluster(stock=True)
+    workflow.run("corpus")
+    assert (workflow.run_folder / "corpus/mixture.json").is_file()
+
+
+def test_shards_share_jobs(cluster: SlurmCluster, undisturbed: Workflow) -> None:
+    shards = len(list((undisturbed.run_folder / "corpus/clean").rglob("*.parquet")))
+    comments = cluster.squeue("--noheader", "--states=all", "--format=%k %Z").splitlines()
+    own = [line.split()[0] for line in comments if line.endswith(str(undisturbed.folder))]
+    assert shards >= 3
+    assert len([comment for comment in own if comment.startswith("rule_read")]) == 1
+
+
+def test_run_again_there_is_nothing_to_do_and_a_deleted_stage_is_made_again(undisturbed: Workflow) -> None:
+    assert "Nothing to be done" in undisturbed.run()
+    before = undisturbed.digests("export")
+    (undisturbed.run_folder / "export/long/parity.json").unlink()
+    assert undisturbed.planned() == {"export_model": 1, "publish_run": 1, "all": 1}
+    undisturbed.run()
+    assert undisturbed.digests("export") == before
+
+
+def test_a_failing_rule_says_what_is_wrong_and_where(on_cluster: Callable[..., Workflow], tmp_path: Path) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("{not json}\n" * 200)
+    workflow = on_cluster().changed(
+        "sources", [{"name": "bad", "kind": "jsonl", "paths": [str(bad)], "language": "en"}]
+    )
+    talk = workflow.run("corpus", "--retries", "0", expect=1)
+    assert "Error in rule ingest" in talk
+    assert "200 of 200 rows are bad" in talk
+    assert "the same command goes on from here" in talk
+
+
+def test_ctrl_c_leaves_no_job_behind_and_the_next_start_goes_on(
+    cluster: SlurmCluster, untrained: Callable[..., Workflow]
+) -> None:
+    workflow = untrained()
+    process = workflow.start("finish_training")
+    wait_for(lambda: iterations(workflow) >= 60)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=90)
+    assert process.returncode != 0
+    wait_for(lambda: not alive(cluster, workflow), seconds=60)
+    assert not workflow.planned("index")
+    # One more iteration is enough to see that it goes on.
+    workflow.changed("training.segment.minutes", 0.001).run("runs/long/train/segments/1.json")
+    log = (workflow.run_folder / "train/logs/main_log.txt").read_text()
+    assert "resuming after iteration" in log

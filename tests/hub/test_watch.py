@@ -1,0 +1,170 @@
+"""The watch: syncs beside a training that it does not touch, until the end, whatever the Hub and the workflow do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from hub_support import TOKEN
+
+LOGS = "tester/tiny-bloom-logs"
+
+
+def until(condition, seconds=30.0):
+    """Wait for a condition; an error when it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen"
+        time.sleep(0.05)
+
+
+def synced(run):
+    path = run.paths.monitoring / "sync.json"
+    return path.exists() and run.state["synced"] is not None
+
+
+def arrived(hub, run):
+    return all(hub.file(LOGS, path) == data for path, data in run.local_logs().items())
+
+
+@pytest.fixture
+def watch(run):
+    """Start `bloomery watch`; whatever a test leaves running is ended."""
+    started = []
+
+    def start(*options, **variables):
+        process = run.start("watch", "--run", str(run.paths.run), *options, **variables)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_logs_are_pushed_while_the_training_runs_and_the_watch_ends_after_it(hub, run, watch):
+    process = watch("--every", "0.02")
+    until(lambda: synced(run))
+    first = run.state["commit"]
+    run.append(4, 9)
+    until(lambda: run.state["commit"] != first)
+    assert process.poll() is None
+    run.finish()
+    talk = process.communicate(timeout=30)[1]
+    assert process.returncode == 0, talk
+    assert "the training has ended" in talk
+    assert arrived(hub, run)
+    assert TOKEN not in talk
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop_it_syncs_a_last_time(hub, run, watch, number):
+    process = watch("--every", "60")
+    until(lambda: synced(run))
+    run.append(4, 9)
+    process.send_signal(number)
+    talk = process.communicate(timeout=30)[1]
+    assert process.returncode == 0, talk
+    assert arrived(hub, run)
+
+
+def test_a_hub_that_comes_back_gets_everything(hub, run, watch):
+    hub.faults({"path": "/api/", "status": 503, "times": 10_000})
+    process = watch("--every", "0.01", "--retry-seconds", "0.1")
+    until(lambda: (run.paths.monitoring / "sync.json").exists() and run.state["failures"] >= 2)
+    assert "503" in run.state["error"]
+    run.append(4, 9)
+    run.finish()
+    hub.faults()
+    talk = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, talk
+    assert arrived(hub, run)
+    assert (run.state["failures"], run.state["error"]) == (0, None)
+
+
+def test_a_sync_that_hangs_is_ended_and_the_next_one_does_the_work(hub, run):
+    hub.faults({"path": "/api/", "delay": 30, "times": 1})
+    run.finish()
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from bloomery.contracts.paths import RunPaths; from monitoring.watch import Watch\n"
+        "Watch(RunPaths(Path(sys.argv[1])), 0.5, longest_seconds=3).run()"
+    )
+    command = [sys.executable, "-c", code, str(run.paths.run)]
+    done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "a sync was given up after 3 s" in done.stderr
+    assert arrived(hub, run)
+
+
+def test_a_watch_without_a_hub_or_without_a_run_is_an_error_at_once(hub, run, watch):
+    process = watch(HF_ENDPOINT=None)
+    assert "HF_ENDPOINT is not set" in process.communicate(timeout=30)[1]
+    assert process.returncode == 2
+    (run.paths.config / "publish.json").unlink()
+    process = watch()
+    assert "no such file" in process.communicate(timeout=30)[1]
+    assert process.returncode == 1
+
+
+WORKFLOW = """
+import sys, time
+from pathlib import Path
+from bloomery.workflow.log_watch import LogWatch
+watch = LogWatch.start(Path(sys.argv[1]), hub=True)
+print(watch._process.pid, flush=True)
+sys.stdin.readline()
+watch.stop()
+"""
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_it_ends_with_its_workflow_after_a_last_sync(hub, run, killed):
+    command = [sys.executable, "-c", WORKFLOW, str(run.paths.run)]
+    workflow = subprocess.Popen(command, env=run.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        watch = psutil.Process(int(workflow.stdout.readline()))
+        until(lambda: synced(run))
+        run.append(4, 9)
+        if killed:
+            os.kill(workflow.pid, signal.SIGKILL)
+        else:
+            workflow.stdin.write("\n")
+            workflow.stdin.flush()
+        workflow.wait(timeout=30)
+        until(lambda: not watch.is_running() or watch.status() == psutil.STATUS_ZOMBIE)
+        assert arrived(hub, run)
+        talk = (run.paths.run / "logs" / "watch.log").read_text()
+        assert "asked to stop: one last sync" in talk
+        assert TOKEN not in talk
+    finally:
+        workflow.kill()
+        workflow.communicate()
+
+
+def test_a_watch_that_died_is_said_at_the_end_of_its_workflow(hub, run):
+    (run.paths.config / "publish.json").unlink()
+    code = WORKFLOW.replace("sys.stdin.readline()", "watch._process.wait()")
+    command = [sys.executable, "-c", code, str(run.paths.run)]
+    done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=30)
+    assert "the logs were not pushed while the workflow ran" in done.stderr
+    assert "no such file" in (run.paths.run / "logs" / "watch.log").read_text()
+
+
+def test_a_workflow_without_a_hub_starts_none(run):
+    code = (
+        "import sys; from pathlib import Path; from bloomery.workflow.log_watch import LogWatch\n"
+        "print(LogWatch.start(Path(sys.argv[1]), hub=False))"
+    )
+    command = [sys.executable, "-c", code, str(run.paths.run)]
+    done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=30)
+    assert done.stdout.strip() == "None"
+    assert not (run.paths.run / "logs").exists()
+    assert json.loads((run.paths.config / "publish.json").read_text())["publish"]["hub"] is True

@@ -1,0 +1,106 @@
+"""What is copied from a run, where files of lines are cut, and what its page says."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from bloomery.base.atomic import write_json
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
+from monitoring.card import last_records, logs_card
+from monitoring.snapshot import take_snapshot, training_ended
+
+
+@pytest.fixture
+def paths(tmp_path):
+    found = RunPaths(tmp_path / "runs" / "tiny")
+    found.logs.mkdir(parents=True)
+    return found
+
+
+def segment(number, status):
+    return Segment(
+        number=number,
+        status=status,
+        first_iteration=1,
+        iteration=10 * number,
+        total_iterations=20,
+        consumed_samples=1,
+        consumed_tokens=1,
+        checkpoint=None,
+        identity="",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        (b"", b""),
+        (b"half", b""),
+        (b"one\n", b"one\n"),
+        (b"one\nhalf", b"one\n"),
+        (b"one\n" + b"x" * 200_000, b"one\n"),
+        (b"y" * 200_000 + b"\nhalf", b"y" * 200_000 + b"\n"),
+    ],
+)
+def test_files_of_lines_end_with_a_whole_line_until_the_training_has_ended(paths, tmp_path, text, cut):
+    for name in ("metrics.jsonl", "main_log.txt", "events.out.tfevents.1"):
+        (paths.logs / name).write_bytes(text)
+    growing = take_snapshot(paths, tmp_path / "copy", finished=False)
+    assert [growing[f"logs/{name}"].read_bytes() for name in ("metrics.jsonl", "main_log.txt")] == [cut, cut]
+    assert growing["logs/events.out.tfevents.1"].read_bytes() == text
+    ended = take_snapshot(paths, tmp_path / "copy", finished=True)
+    assert {path.read_bytes() for path in ended.values()} == {text}
+
+
+def test_only_what_belongs_there_is_copied(paths, tmp_path):
+    for name in (
+        *("train/logs/tensorboard/events", "train/segments/1.json", "train/segments/history/1-1.json", "report/a.html"),
+        *("config/train.json", "train/archive/ab-step1/logs/metrics.jsonl", "train/archive/ab-step1/history/1-1.json"),
+        *("train/archive/ab-step1/checkpoints/step1/weights.pt", "config/ingest/source/00000.json", "logs/ingest.log"),
+        *("train/logs/.hidden", "train/segments/.result-1.json", "train/logs/a.tmp", "train/checkpoints/latest"),
+    ):
+        path = paths.run / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    (paths.logs / "link.txt").symlink_to(paths.run / "config" / "ingest")
+    copied = take_snapshot(paths, tmp_path / "copy", finished=False)
+    assert sorted(copied) == [
+        "archive/ab-step1/history/1-1.json",
+        "archive/ab-step1/logs/metrics.jsonl",
+        "config/train.json",
+        "logs/tensorboard/events",
+        "report/a.html",
+        "segments/1.json",
+        "segments/history/1-1.json",
+    ]
+
+
+def test_a_training_that_runs_again_has_not_ended_though_its_old_end_lies_there(paths):
+    assert not training_ended(paths)
+    first, last = segment(1, SegmentStatus.TIME_LIMIT), segment(2, SegmentStatus.FINISHED)
+    for number, entry in ((1, first), (2, last)):
+        write_segment(paths.segments / f"{number}.json", entry)
+    assert not training_ended(paths)
+    write_segment(paths.finished, last)
+    assert training_ended(paths)
+    (paths.segments / "1.json").unlink()  # Snakemake, before it runs the segment again
+    assert not training_ended(paths)
+    write_segment(paths.segments / "1.json", first)
+    later = paths.finished.stat().st_mtime_ns + 1_000_000_000
+    os.utime(paths.segments / "1.json", ns=(later, later))
+    assert not training_ended(paths)
+
+
+def test_the_page_bears_damaged_files_and_depends_on_nothing_but_the_files(paths, tmp_path):
+    (paths.logs / "metrics.jsonl").write_text("no record\n")
+    write_json(paths.segments / "1.json", {"number": 1})
+    write_segment(paths.segments / "2.json", segment(2, SegmentStatus.CRASHED))
+    files = take_snapshot(paths, tmp_path / "copy", finished=False)
+    page = logs_card("tiny", "tiny-bloom", files, finished=False)
+    assert "| state | before training |" in page
+    assert "| 2 | crashed after iteration 20 |" in page
+    assert page == logs_card("tiny", "tiny-bloom", files, finished=False)
+    assert last_records(None) == (None, None)

@@ -1,0 +1,191 @@
+"""A throw-away SLURM of several nodes on one machine: slurmctld and one slurmd a node, no systemd, no munge, no root.
+
+Debian's slurmd takes `-N name` several times on one host. CPUs and memory of the nodes are a claim that
+`config_overrides` makes slurmctld believe. Everything lies in one folder. Where a job's environment has lost SLURM_CONF
+(the executor of Snakemake strips every SLURM_* name in jobs), the client programs still find this cluster: small
+wrappers that know their configuration come first on PATH.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+PROGRAMS = ("slurmctld", "slurmd", "sinfo", "sbatch", "srun", "squeue", "scancel", "scontrol")
+_WRAPPED = ("srun", "sbatch", "squeue", "scancel", "scontrol", "sinfo", "sacct", "sacctmgr", "sshare")
+_SBIN = ("/usr/sbin", "/sbin", "/usr/local/sbin")
+
+_CONFIGURATION = """\
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+AuthInfo=cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/pid/slurmctld
+SlurmdPidFile={folder}/pid/%n
+SlurmctldLogFile={folder}/log/slurmctld
+SlurmdLogFile={folder}/log/%n
+MailProg=/bin/true
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SlurmdParameters=config_overrides
+SchedulerType=sched/backfill
+SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0,sched_interval=5,bf_interval=5
+SlurmctldTimeout=30
+SlurmdTimeout=10
+InactiveLimit=0
+MinJobAge=3600
+KillWait=20
+WaitTime=0
+ReturnToService=2
+JobRequeue=1
+TreeWidth=65533
+GresTypes=gpu
+NodeName=node[1-{nodes}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs={cpus} Sockets=1 \
+CoresPerSocket={cpus} ThreadsPerCore=1 RealMemory={memory} Gres=gpu:fake:2 State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=1200 DefaultTime=10 State=UP OverSubscribe=NO
+PartitionName=long Nodes=node[1-2] MaxTime=6000 State=UP
+"""
+
+
+def missing_programs() -> list[str]:
+    """Programs of SLURM that this machine lacks."""
+    return [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
+
+
+def _path(*first: str) -> str:
+    return os.pathsep.join([*first, os.environ.get("PATH", os.defpath), *_SBIN])
+
+
+def _free_ports(count: int) -> int:
+    """First of `count` neighbouring loopback ports that are free now."""
+    for first in range(17000, 30000, 50):
+        sockets = []
+        try:
+            for port in range(first, first + count):
+                tried = socket.socket()
+                sockets.append(tried)
+                tried.bind(("127.0.0.1", port))
+            return first
+        except OSError:
+            continue
+        finally:
+            for tried in sockets:
+                tried.close()
+    raise RuntimeError("no free ports")
+
+
+class SlurmCluster:
+    """The cluster; use as a context manager."""
+
+    def __init__(self, folder: Path, nodes: int = 4, cpus: int = 16, memory_mb: int = 64000) -> None:
+        self.folder = folder
+        self.nodes = nodes
+        port = _free_ports(nodes + 1)
+        for name in ("etc", "log", "pid", "state", "bin", "gpu", *(f"spool/node{n}" for n in range(1, nodes + 1))):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        text = _CONFIGURATION.format(
+            host=socket.gethostname().split(".")[0],
+            user=getpass.getuser(),
+            folder=folder,
+            port=port,
+            first=port + 1,
+            last=port + nodes,
+            nodes=nodes,
+            cpus=cpus,
+            memory=memory_mb,
+        )
+        self.configuration = folder / "etc/slurm.conf"
+        self.configuration.write_text(text)
+        for number in range(2):
+            # A GPU's file must be a character device, and the number that ends its name is its index.
+            (folder / f"gpu/nvidia{number}").symlink_to("/dev/null")
+        gres = f"AutoDetect=off\nName=gpu Type=fake File={folder}/gpu/nvidia[0-1]\n"
+        (folder / "etc/gres.conf").write_text(gres)
+        for name in _WRAPPED:
+            if program := shutil.which(name):
+                wrapper = folder / "bin" / name
+                wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={self.configuration} exec {program} "$@"\n')
+                wrapper.chmod(0o755)
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Environment for programs that use the cluster."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
+        return {**kept, "SLURM_CONF": str(self.configuration), "PATH": _path(str(self.folder / "bin"))}
+
+    def __enter__(self) -> SlurmCluster:
+        self._daemon("slurmctld", "-c")
+        for number in range(1, self.nodes + 1):
+            self.start_node(number)
+        self._wait_until_idle()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["scancel", "--quiet", f"--user={getpass.getuser()}"], env=dict(self.environment), timeout=20)
+        deadline = time.monotonic() + 30
+        while self.squeue("--noheader") and time.monotonic() < deadline:
+            time.sleep(0.2)
+        for path in (self.folder / "pid").iterdir():
+            self._end(path, signal.SIGTERM)
+
+    def _daemon(self, *command: str) -> None:
+        subprocess.run(
+            [*command, "-f", str(self.configuration)], env=dict(self.environment), check=True, stdin=subprocess.DEVNULL
+        )
+
+    def start_node(self, number: int) -> None:
+        """Start node `number` (from 1)."""
+        self._daemon("slurmd", "-N", f"node{number}")
+
+    def stop_node_daemon(self, number: int) -> None:
+        """kill -9 of a node's slurmd; its job steps run on."""
+        self._end(self.folder / f"pid/node{number}", signal.SIGKILL)
+
+    def _end(self, pid_file: Path, number: signal.Signals) -> None:
+        try:
+            pid = int(pid_file.read_text())
+            os.kill(pid, number)
+        except (FileNotFoundError, ProcessLookupError, ValueError):
+            return
+        for _ in range(100):
+            # The daemons remove their own files; one that was killed leaves it, and maybe a zombie.
+            if not pid_file.exists() or not Path(f"/proc/{pid}").exists():
+                break
+            time.sleep(0.1)
+        pid_file.unlink(missing_ok=True)
+
+    def _wait_until_idle(self) -> None:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            done = self.run("sinfo", "--noheader", "--Node", "--partition=main", "--states=idle", "--format=%N")
+            if len(done.stdout.split()) == self.nodes:
+                return
+            time.sleep(0.1)
+        log = (self.folder / "log/slurmctld").read_text()[-2000:]
+        raise RuntimeError(f"the nodes did not become idle:\n{log}")
+
+    def run(self, *command: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run a program on the cluster's client side."""
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=dict(self.environment))
+
+    def squeue(self, *options: str) -> str:
+        """Output of squeue, stripped."""
+        return self.run("squeue", *options).stdout.strip()

@@ -1,0 +1,89 @@
+"""Workflows that run on the tests' SLURM cluster."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+from slurm_cluster import SlurmCluster
+from workflow_support import ROOT, SNAKEFILE, SNAKEMAKE, TINY, Workflow
+
+FAST = [sys.executable, str(ROOT / "tests/support/snakemake_fast.py"), *SNAKEFILE]
+SLURM = ["--profile", str(ROOT / "slurm"), "--slurm-init-seconds-before-status-checks", "1"]
+SITE = {
+    "account": "lab",
+    "jobs": {"partition": "main"},
+    "training": {"partition": "main", "ranks_per_node": 2, "max_minutes": 20},
+}
+"""Two processes a node: a world of four takes two nodes."""
+
+
+def slurm_workflow(
+    cluster: SlurmCluster,
+    folder: Path,
+    config: dict[str, Any],
+    *,
+    site: dict[str, Any] | None = None,
+    stock: bool = False,
+    **variables: str,
+) -> Workflow:
+    """A workflow on the cluster; `stock`: with the polling of the executor as it is."""
+    path = folder / "site.yaml"
+    path.write_text(yaml.safe_dump(SITE | (site or {})))
+    environment = {**cluster.environment, "HF_TOKEN": "", "BLOOMERY_SITE": str(path), **variables}
+    return Workflow(folder, copy.deepcopy(config), SNAKEMAKE if stock else FAST, SLURM, environment)
+
+
+LONG = TINY | {
+    "name": "long",
+    "training": {
+        **TINY["training"],
+        "train_samples": 6400,
+        "parallel": {"tensor": 2, "pipeline": 2},
+        "checkpoint": {"every_iterations": 50},
+        "validation": {"every_iterations": 300, "samples": 2},
+        "segment": {"margin_minutes": 0.3},
+    },
+}
+"""Long enough to be disturbed: its training takes most of a minute."""
+
+
+def bloomery(environment: Mapping[str, str], folder: Path, *arguments: str, expect: int = 0) -> Any:
+    """JSON that a verb of ours prints, or what it says when it prints nothing."""
+    command = [sys.executable, "-m", "bloomery.cli", *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=dict(environment))
+    assert done.returncode == expect, done.stdout + done.stderr
+    return json.loads(done.stdout) if done.stdout else done.stderr
+
+
+def end_workflows(folder: Path) -> None:
+    """Kill what a failed test left running below `folder`: workflows would go on submitting jobs."""
+    for process in psutil.process_iter(["cmdline"]):
+        if str(folder) in (process.info["cmdline"] or []) and "--directory" in process.info["cmdline"]:
+            process.kill()
+
+
+def alive(cluster: SlurmCluster, workflow: Workflow) -> list[str]:
+    """Jobs of a workflow's folder that run or wait."""
+    lines = cluster.squeue("--noheader", "--format=%i %Z").splitlines()
+    return [line.split()[0] for line in lines if line.split()[1] == str(workflow.folder)]
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def iterations(workflow: Workflow) -> int:
+    metrics = workflow.run_folder / "train/logs/metrics.jsonl"
+    return metrics.read_text().count('"loss"') if metrics.exists() else 0
