@@ -46,11 +46,11 @@ LONG = TINY | {
     "name": "long",
     "training": {
         **TINY["training"],
-        "train_samples": 6400,
+        "train_samples": 4800,
         "parallel": {"tensor": 2, "pipeline": 2},
         "checkpoint": {"every_iterations": 50},
-        "validation": {"every_iterations": 300, "samples": 2},
-        "segment": {"margin_minutes": 0.3},
+        "validation": {"every_iterations": 200, "samples": 2},
+        "segment": {"margin_minutes": 0.45},
     },
 }
 """Long enough to be disturbed: its training takes most of a minute."""

@@ -131,12 +131,13 @@ def run_folder(*below):
     return folder
 
 
-def job(mem_mb, runtime, place=None):
-    """Resources of an ordinary job (MB, minutes), and where the site wants it."""
+def job(mem_mb, runtime, place=None, rules_in_group=1):
+    """Resources of an ordinary job (MB, minutes), and where the site wants it; the times of a group's rules add up."""
     place = place or SITE.jobs
+    longest = place.max_minutes // rules_in_group if place.max_minutes else runtime
     return {
         "mem_mb": mem_mb,
-        "runtime": min(runtime, place.max_minutes or runtime),
+        "runtime": max(1, min(runtime, longest)),
         **SITE.place_of(place),
     }
 

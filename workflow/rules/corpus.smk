@@ -18,7 +18,7 @@ rule ingest:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240),
+        **job(mem_mb=2000, runtime=240, rules_in_group=3),
     message:
         "ingest {wildcards.source}/{wildcards.part}"
     shell:
@@ -42,7 +42,7 @@ rule measure:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240),
+        **job(mem_mb=2000, runtime=240, rules_in_group=3),
     message:
         "measure {wildcards.source}/{wildcards.part}"
     shell:
@@ -66,7 +66,7 @@ rule judge:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=60),
+        **job(mem_mb=2000, runtime=60, rules_in_group=3),
     message:
         "judge {wildcards.source}/{wildcards.part}"
     shell:
@@ -146,7 +146,7 @@ rule clean:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=120),
+        **job(mem_mb=4000, runtime=120, rules_in_group=2),
     message:
         "clean {wildcards.source}/{wildcards.part}"
     shell:

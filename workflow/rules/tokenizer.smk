@@ -17,7 +17,7 @@ rule count_pretokens:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=120),
+        **job(mem_mb=4000, runtime=120, rules_in_group=2),
     message:
         "count pre-tokens of {wildcards.source}/{wildcards.part}"
     shell:
