@@ -13,6 +13,8 @@ from hub_support import TOKEN
 from bloomery.config.delivery import PublishConfig
 from bloomery.config.stages import PublishStage, write_stage
 
+pytestmark = pytest.mark.slow
+
 MODEL = "tester/tiny-bloom"
 
 

@@ -14,6 +14,8 @@ from hub_support import TOKEN
 from bloomery.config.delivery import PublishConfig
 from bloomery.config.stages import PublishStage, write_stage
 
+pytestmark = pytest.mark.slow
+
 LOGS = "tester/tiny-bloom-logs"
 METRICS = "logs/metrics.jsonl"
 

@@ -11,6 +11,8 @@ import pytest
 
 from monitoring.tail import Follower, LocalLog, start_of_last_lines
 
+pytestmark = pytest.mark.slow
+
 LOGS = "tester/tiny-bloom-logs"
 
 

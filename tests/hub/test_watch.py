@@ -13,6 +13,8 @@ import psutil
 import pytest
 from hub_support import TOKEN
 
+pytestmark = pytest.mark.slow
+
 LOGS = "tester/tiny-bloom-logs"
 
 
