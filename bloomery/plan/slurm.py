@@ -60,9 +60,10 @@ class TrainingJob:
             **self.place,
         }
 
-    def launch_options(self) -> str:
+    def launch_options(self) -> list[str]:
         """Options of `bloomery train segment` that make it start one torchrun a node through srun."""
-        return f"--nodes {self.nodes} --ranks-per-node {self.ranks_per_node} --cpus-per-node {self.cpus_per_node}"
+        counts = {"nodes": self.nodes, "ranks-per-node": self.ranks_per_node, "cpus-per-node": self.cpus_per_node}
+        return [word for name, count in counts.items() for word in (f"--{name}", str(count))]
 
 
 def training_job(config: RunConfig, site: Site) -> TrainingJob:

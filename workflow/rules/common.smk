@@ -156,8 +156,8 @@ def attempt_of_job(wildcards, attempt):
 def launch_options(wildcards, resources):
     """Params function: inside a cluster's job, how the training's processes are spread over its nodes."""
     if not workflow.remote_exec:
-        return ""
-    return f"{TRAINING_JOB.launch_options()} --attempt {resources.attempt}"
+        return []
+    return [*TRAINING_JOB.launch_options(), "--attempt", str(resources.attempt)]
 
 
 def join_cluster(snakemake_logs):

@@ -29,7 +29,7 @@ checkpoint train_segment:
     # `command`: where programs run in a container, this one stays outside of it, beside srun.
     shell:
         "command bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q}"
-        " --output {output:q} {params.launch} 2>&1 | tee {log:q} >&2"
+        " --output {output:q} {params.launch:q} 2>&1 | tee {log:q} >&2"
 
 
 rule finish_training:

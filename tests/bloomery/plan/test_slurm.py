@@ -72,6 +72,11 @@ def test_fewer_gpus_than_a_node_has_are_asked_for_when_the_model_is_small():
     assert (job.nodes, job.ranks_per_node, job.gres) == (1, 2, "gpu:2")
 
 
+def test_the_launcher_hears_of_the_same_nodes():
+    job = training_job(config(4, 4, 2), Site.model_validate({"training": {"gpus_per_node": 8, "cpus_per_node": 64}}))
+    assert job.launch_options() == ["--nodes", "4", "--ranks-per-node", "8", "--cpus-per-node", "64"]
+
+
 def test_a_dependency_and_whole_nodes_are_asked_for():
     site = Site.model_validate({"account": "abc", "training": {"exclusive": True, "partition": "gpu_p1", "qos": "t3"}})
     job = training_job(config(2, 1, 1), site)
