@@ -21,14 +21,13 @@ def segment(
     ] = None,
     ranks_per_node: Annotated[int, typer.Option(min=1, help="Processes on each of the nodes.")] = 1,
     cpus_per_node: Annotated[int, typer.Option(min=1, help="CPUs of each node that the processes share.")] = 1,
-    attempt: Annotated[int, typer.Option(min=1, help="Above 1: a failed job that the workflow starts again.")] = 1,
 ) -> None:
     """Train one segment from the newest checkpoint. Exit codes: 0 go on or done, 1 failed, 2 config, 75 stopped."""
     from training.launch import launch_segment
     from training.start import Allocation
 
     allocation = Allocation(nodes, ranks_per_node, cpus_per_node) if nodes else None
-    launch_segment(config, run, number, output, allocation, attempt)
+    launch_segment(config, run, number, output, allocation)
 
 
 @app.command()

@@ -28,10 +28,11 @@ from training.loop.identity import differences, identity, identity_facts
 from training.loop.lease import lease
 from training.start import Allocation, end_of_job, process_environment, start_command
 
+_BY_SIGNAL = "signal\n"
+"""In the stop file when a signal to the launcher wrote it, and not a person."""
 
-def launch_segment(
-    config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None, attempt: int = 1
-) -> Segment:
+
+def launch_segment(config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None) -> Segment:
     """Run segment `number` of the training in `run` and write its file.
 
     Args:
@@ -40,7 +41,6 @@ def launch_segment(
         number: of the segment, from 1.
         output: the segment's file.
         allocation: nodes of the SLURM job around this process; None: every process on this machine.
-        attempt: above 1 when the workflow starts a failed job again.
 
     Returns the segment when the chain may go on or is done: finished, time limit, or a crash within the budget.
 
@@ -54,14 +54,12 @@ def launch_segment(
     with lease(paths.train):
         _settle_identity(stage, paths)
         before = _history(paths, number)
-        if before and attempt > 1:
-            _refuse_retry(before[-1], paths)
         if before and _stands(before[-1], stage, paths):
             # The job of a workflow that was killed went on, and has written this segment since.
             say(f"segment {number} has ended already: {before[-1].status.value} at iteration {before[-1].iteration}")
             write_segment(output, before[-1])
             return before[-1]
-        (paths.control / STOP_FILE).unlink(missing_ok=True)
+        _heed_stop(paths)
         result = paths.segments / f".result-{number}.json"
         result.unlink(missing_ok=True)
         code = _run_processes(stage, config, paths, number, result, allocation)
@@ -69,6 +67,9 @@ def launch_segment(
         write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
         if error is not None:
             raise error
+        if segment.status in (SegmentStatus.STOPPED, SegmentStatus.FINISHED):
+            # Used up; one that came too late for a segment that ended otherwise is for the next one.
+            (paths.control / STOP_FILE).unlink(missing_ok=True)
         if segment.status is SegmentStatus.STOPPED:
             raise TryAgainError(
                 f"stopped after iteration {segment.iteration} of {segment.total_iterations}; "
@@ -94,16 +95,15 @@ def _history(paths: RunPaths, number: int) -> list[Segment]:
     return found
 
 
-def _refuse_retry(last: Segment, paths: RunPaths) -> None:
-    """A workflow starts a failed job again by itself; a stop or a failed check is for a person."""
-    if last.status is SegmentStatus.STOPPED:
-        raise TryAgainError(
-            "it was stopped by a person, and is not started again by itself",
-            where=str(paths.train),
-            expected="start the workflow again to go on",
-        )
-    if last.status is SegmentStatus.FAILED:
-        raise CheckFailedError(f"not started again by itself after this: {last.message}", where=str(paths.train))
+def _heed_stop(paths: RunPaths) -> None:
+    """Raise TryAgainError when a person asked to stop before we began; that request is then used up."""
+    stop = paths.control / STOP_FILE
+    paths.control.mkdir(parents=True, exist_ok=True)
+    asked = stop.exists() and stop.read_text(encoding="utf-8") != _BY_SIGNAL
+    # What a launcher left behind that was ended while it stopped (a job that is requeued, say) is no request.
+    stop.unlink(missing_ok=True)
+    if asked:
+        raise TryAgainError("asked to stop before the segment began", where=str(stop), expected="start again to go on")
 
 
 def _stands(segment: Segment, stage: TrainStage, paths: RunPaths) -> bool:
@@ -159,7 +159,7 @@ def _run_processes(
 
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
         say("asked to stop: saving after the current iteration")
-        write_text(paths.control / STOP_FILE, "signal\n")
+        write_text(paths.control / STOP_FILE, _BY_SIGNAL)
 
     previous = {caught: signal.signal(caught, ask_to_stop) for caught in (signal.SIGTERM, signal.SIGINT)}
     # A session of its own: a Ctrl-C in the terminal reaches us alone, and we tell the ranks.
@@ -178,7 +178,8 @@ def _outcome(
     """The segment that its processes left, or a failed or crashed one that says where the checkpoints stand."""
     answer: dict[str, Any] = read_json(result) if result.exists() else {}
     result.unlink(missing_ok=True)
-    if code == 0 and "segment" in answer:
+    # torchrun that was told to end says 1, though every rank had saved and ended: the ranks' own word counts.
+    if "segment" in answer:
         return Segment.model_validate(answer["segment"]), None
     error = None
     status, crashes = SegmentStatus.CRASHED, _previous_crashes(paths, number) + 1

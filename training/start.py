@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from bloomery.base.errors import BloomeryError, ResourceError
 from bloomery.base.progress import say
 from bloomery.config.site import load_site
 from bloomery.config.training import TrainingConfig
+
+_PORTS_TRIED = 100
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,20 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
 
 
 def rendezvous_port(job: int) -> int:
-    """A port that two jobs on one node hardly share: 20000 to 39999, from the job's number."""
-    return 20000 + job * 7 % 20000
+    """A port from 20000 to 39999 that is free on this node, the first of the job's; two jobs begin at different ones.
+
+    Raises:
+        ResourceError: none of many is free.
+    """
+    for step in range(_PORTS_TRIED):
+        port = 20000 + (job * 7 + step * 1009) % 20000
+        with socket.socket() as tried:
+            try:
+                tried.bind(("", port))
+            except OSError:
+                continue
+            return port
+    raise ResourceError(f"{_PORTS_TRIED} ports are taken", where="ports 20000 to 39999 of this node")
 
 
 def end_of_job() -> float | None:

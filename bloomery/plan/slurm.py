@@ -8,7 +8,7 @@ One torchrun a node. What the executor (2.8) makes of resources has traps, and e
 - `tasks_per_gpu` 0: with a GPU, `tasks` would become tasks of each GPU.
 - `gres` counts on each node; `gpu` would count in the whole job.
 - `--ntasks-per-node=1`: else sbatch may put two of the tasks on one node.
-- `--open-mode=append`: a requeued job keeps the log of its first attempt.
+- `--requeue`: a job whose node died starts again; `--open-mode=append` keeps the log of its first attempt.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TrainingJob:
 
     def resources(self, dependency: str | None = None) -> dict[str, int | str]:
         """Resources of the rule. `dependency`: a condition of sbatch, such as `afterany:17`."""
-        extra = ["--ntasks-per-node=1", "--open-mode=append"]
+        extra = ["--ntasks-per-node=1", "--open-mode=append", "--requeue"]
         extra += ["--exclusive"] if self.exclusive else []
         extra += [f"--dependency={dependency}"] if dependency else []
         return {
@@ -70,7 +70,7 @@ def training_job(config: RunConfig, site: Site) -> TrainingJob:
     """The job of one segment of `config` at `site`.
 
     Raises:
-        ConfigError: the processes do not fill whole nodes.
+        ConfigError: the processes do not fill whole nodes, or the jobs are too short.
     """
     training, place = config.training, site.training
     parallel, world = training.parallel, training.parallel.world_size
@@ -81,6 +81,13 @@ def training_job(config: RunConfig, site: Site) -> TrainingJob:
             f"do not fill nodes of {ranks}",
             where="training.parallel",
             expected=f"a multiple of {ranks}, or another training.ranks_per_node in the site's file",
+        )
+    if training.segment.margin_minutes >= place.max_minutes:
+        raise ConfigError(
+            f"a job of {place.max_minutes} minutes leaves no time to train before the margin of "
+            f"{training.segment.margin_minutes:g} minutes",
+            where="training.segment.margin_minutes",
+            expected="a longer training.max_minutes in the site's file, or a smaller margin",
         )
     rows = padded_vocabulary(config.tokenizer.vocabulary_size, config.model, parallel.tensor)
     own_bytes = parameter_count(config.model, rows) / (parallel.tensor * parallel.pipeline) * _HOST_BYTES_PER_PARAMETER

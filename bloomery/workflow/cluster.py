@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,6 +20,9 @@ from bloomery.config.site import Place, Site
 from bloomery.contracts.paths import RunPaths
 
 _REMEMBERED = 20
+_TOKEN_PATH = "HF_TOKEN_PATH"
+_LONGEST_CANCEL_SECONDS = 180.0
+_CANCEL_POLL_SECONDS = 1.0
 _TRAINING = "rule_train_segment"
 """How the executor's comment on a job of that rule begins."""
 
@@ -55,15 +60,31 @@ def training_dependency(paths: RunPaths) -> str | None:
     return "afterany:" + ":".join(alive) if alive else None
 
 
-def end_data_jobs(paths: RunPaths) -> None:
-    """Cancel what an earlier workflow left in the queue, training aside: this workflow submits it again."""
+def end_data_jobs(paths: RunPaths) -> bool:
+    """Cancel what an earlier workflow left in the queue, training aside, and wait until it is gone; False: nothing.
+
+    A job that is cancelled removes what it had made last, so the graph of jobs must be built after that.
+    """
+    cancelled: list[str] = []
+    deadline = time.monotonic() + _LONGEST_CANCEL_SECONDS
     try:
-        left = [job.job for job in jobs_alive(paths) if not job.comment.startswith(_TRAINING)]
-        if left:
-            slurm.call("scancel", *left)
-            say(f"cancelled {len(left)} jobs of an earlier workflow: {' '.join(left)}")
+        while left := [job.job for job in jobs_alive(paths) if not job.comment.startswith(_TRAINING)]:
+            if not cancelled:
+                cancelled = left
+                say(f"cancelling what an earlier workflow left in the queue: {' '.join(left)}")
+                slurm.call("scancel", *left)
+            if time.monotonic() > deadline:
+                say(f"still in the queue after {_LONGEST_CANCEL_SECONDS:.0f} s: {' '.join(left)}")
+                break
+            time.sleep(_CANCEL_POLL_SECONDS)
     except BloomeryError as error:
         say(f"jobs of an earlier workflow may still run: {error}")
+    return bool(cancelled)
+
+
+def start_again() -> None:
+    """Replace this process by the same program with the same arguments."""
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def online_place(site: Site) -> Place | None:
@@ -84,7 +105,13 @@ def hide_token() -> None:
     if token:
         descriptor = os.memfd_create("hub-token")
         os.write(descriptor, token.encode())
-        os.environ["HF_TOKEN_PATH"] = f"/proc/{os.getpid()}/fd/{descriptor}"
+        os.environ[_TOKEN_PATH] = f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+def forget_hidden_token() -> None:
+    """In a job: the name of that memory means nothing on another machine."""
+    if os.environ.get(_TOKEN_PATH, "").startswith("/proc/"):
+        del os.environ[_TOKEN_PATH]
 
 
 def shell_prefix(site: Site) -> str:

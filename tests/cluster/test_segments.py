@@ -98,3 +98,21 @@ def test_more_crashes_than_the_budget_end_the_chain(untrained: Callable[..., Wor
     assert process.returncode == 1
     assert "1 crashes in a row" in talk
     assert not (workflow.run_folder / "train/segments/1.json").exists()
+
+
+def test_a_training_that_is_cancelled_saves_is_not_started_again_and_goes_on_when_a_person_says_so(
+    cluster: SlurmCluster, undisturbed: Workflow, untrained: Callable[..., Workflow]
+) -> None:
+    workflow = untrained()
+    process = workflow.start("finish_training")
+    wait_for(lambda: iterations(workflow) >= 60)
+    (job,) = alive(cluster, workflow)
+    cluster.run("scancel", job)
+    talk, _ = process.communicate(timeout=120)
+    assert process.returncode == 1, talk
+    assert not alive(cluster, workflow)
+    history = json.loads((workflow.run_folder / "train/segments/history/1-1.json").read_text())
+    assert history["status"] == "stopped"
+    assert history["iteration"] >= 60
+    workflow.run("finish_training")
+    assert workflow.losses() == undisturbed.losses()

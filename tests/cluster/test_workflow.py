@@ -66,6 +66,21 @@ def test_a_failing_rule_says_what_is_wrong_and_where(on_cluster: Callable[..., W
     assert "the same command goes on from here" in talk
 
 
+def test_a_workflow_that_is_killed_during_data_jobs_leaves_nothing_that_harms_the_next_one(
+    cluster: SlurmCluster, undisturbed: Workflow, on_cluster: Callable[..., Workflow]
+) -> None:
+    workflow = on_cluster()
+    process = workflow.start("corpus")
+    # One shard is through, others are not.
+    wait_for(lambda: any((workflow.run_folder / "corpus/verdicts").rglob("*.json")), 60)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert alive(cluster, workflow)
+    assert "cancelling what an earlier workflow left in the queue" in workflow.run("corpus")
+    assert not alive(cluster, workflow)
+    assert workflow.digests("corpus") == undisturbed.digests("corpus")
+
+
 def test_ctrl_c_leaves_no_job_behind_and_the_next_start_goes_on(
     cluster: SlurmCluster, untrained: Callable[..., Workflow]
 ) -> None:

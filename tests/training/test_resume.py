@@ -149,3 +149,28 @@ def test_wrong_index_is_named_and_not_retried(launcher):
         assert process.returncode == 1
         assert "blend-sample.npy" in talk.splitlines()[-1]
         assert reason in talk.splitlines()[-1]
+
+
+def test_a_stop_that_comes_before_the_segment_is_heeded_once(launcher):
+    run = launcher("stopped-before", **SHAPE)
+    stop = run.run / "train" / "control" / "stop"
+    stop.parent.mkdir(parents=True)
+    stop.touch()
+    process = run.start()
+    talk, _ = process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert "asked to stop before the segment began" in talk
+    assert not stop.exists()
+    assert not (run.run / "train" / "logs").exists()
+
+
+def test_a_stop_file_stops_a_running_segment(launcher, undisturbed):
+    run = launcher("stop-file", **SHAPE)
+    process = run.start()
+    run.wait_for_iteration(5, process)
+    (run.run / "train" / "control" / "stop").touch()
+    process.communicate(timeout=60)
+    assert process.returncode == 75
+    assert not (run.run / "train" / "control" / "stop").exists()
+    assert run.segment()["status"] == "finished"
+    assert run.losses() == undisturbed

@@ -41,6 +41,7 @@ def shards_of_run():
         return read_parts(RUN)
     parts = plan_run(CONFIG, plan_parts)
     write_sections(CONFIG, parts)
+    RUN.control.mkdir(parents=True, exist_ok=True)
     return parts
 
 
@@ -67,7 +68,7 @@ def end_watch():
 def say_what_to_do(snakemake_logs):
     """After a failure: where to read, and how to go on."""
     logger.error(
-        f"The failed rule's log is named above under `log:` (all logs: {RUN.run}/logs); Snakemake's own: {', '.join(snakemake_logs)}.\n"
+        f"If a rule failed, its log is named above under `log:` (all logs: {RUN.run}/logs); Snakemake's own: {', '.join(snakemake_logs)}.\n"
         "When the cause is mended, the same command goes on from here: finished work is kept."
     )
 
@@ -87,6 +88,7 @@ except BloomeryError as error:
 # In a cluster's job the Snakefile is read again, by a process that is not the main one: jobs outlive their workflow there.
 prepare_environment(follow_workflow=workflow.is_main_process)
 if workflow.remote_exec:
+    cluster.forget_hidden_token()
     shell.prefix(cluster.shell_prefix(SITE))
 
 
@@ -148,22 +150,20 @@ def training_extra(wildcards):
     return TRAINING_JOB.resources(dependency)["slurm_extra"]
 
 
-def attempt_of_job(wildcards, attempt):
-    """Resource function: above 1 when a failed job is started again."""
-    return attempt
-
-
-def launch_options(wildcards, resources):
+def launch_options(wildcards):
     """Params function: inside a cluster's job, how the training's processes are spread over its nodes."""
-    if not workflow.remote_exec:
-        return []
-    return [*TRAINING_JOB.launch_options(), "--attempt", str(resources.attempt)]
+    return TRAINING_JOB.launch_options() if workflow.remote_exec else []
+
+
+def clear_cluster():
+    """Before anything else: end what an earlier workflow left in the queue, and begin anew if there was something."""
+    if not workflow.local_exec and cluster.end_data_jobs(RUN):
+        cluster.start_again()
 
 
 def join_cluster(snakemake_logs):
-    """On a cluster, before the first job: see what earlier workflows left there; keep the Hub token out of jobs."""
+    """On a cluster, before the first job: note the name of its jobs; keep the Hub token out of them."""
     if not workflow.local_exec:
-        cluster.end_data_jobs(RUN)
         cluster.remember_workflow(RUN, map(Path, snakemake_logs))
         cluster.hide_token()
 

@@ -15,12 +15,13 @@ checkpoint train_segment:
         "<logs>/train_segment/{n}.log",
     benchmark:
         "<benchmarks>/train_segment/{n}.tsv"
+    # Never by Snakemake: the chain has its own budget of crashes, and a stop by a person is no fault.
+    retries: 0
     conda:
         "../envs/bloomery.yaml"
     threads: RANKS
     resources:
         **TRAINING_JOB.resources() | {"slurm_extra": training_extra},
-        attempt=attempt_of_job,
     params:
         run=run_folder(),
         launch=launch_options,

@@ -54,7 +54,7 @@ def test_a_job_with_gpus_has_one_task_a_node_and_its_gpus_on_each(layout, nodes)
     site = Site.model_validate({"training": {"gpus_per_node": 8, "cpus_per_node": 64, "memory_mb_per_node": 480000}})
     assert flags(training_job(config(*layout), site)) == [
         *("-t", "1200", "--mem", "480000", f"--nodes={nodes}", "--cpus-per-task=64"),
-        *("--ntasks-per-node=1", "--open-mode=append", "--gres=gpu:8"),
+        *("--ntasks-per-node=1", "--open-mode=append", "--requeue", "--gres=gpu:8"),
     ]
 
 
@@ -63,7 +63,7 @@ def test_a_job_without_gpus_has_as_many_tasks_as_nodes(layout, nodes):
     site = Site.model_validate({"training": {"ranks_per_node": 2, "max_minutes": 6000, "memory_mb_per_node": 9000}})
     assert flags(training_job(config(*layout), site)) == [
         *("-t", "6000", "--mem", "9000", f"--nodes={nodes}", f"--ntasks={nodes}", "--cpus-per-task=2"),
-        *("--ntasks-per-node=1", "--open-mode=append"),
+        *("--ntasks-per-node=1", "--open-mode=append", "--requeue"),
     ]
 
 
@@ -87,3 +87,8 @@ def test_a_dependency_and_whole_nodes_are_asked_for():
 def test_processes_that_do_not_fill_nodes_are_refused():
     with pytest.raises(ConfigError, match="= 6 processes do not fill nodes of 4; expected: a multiple of 4"):
         training_job(config(2, 3, 1), Site.model_validate({"training": {"ranks_per_node": 4}}))
+
+
+def test_a_job_that_is_shorter_than_the_margin_is_refused():
+    with pytest.raises(ConfigError, match="a job of 5 minutes leaves no time to train before the margin of 5 minutes"):
+        training_job(config(2, 1, 1), Site.model_validate({"training": {"max_minutes": 5}}))
