@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from importlib import import_module
 from typing import Any
@@ -69,6 +70,8 @@ for _verb, (_, _summary) in VERBS.items():
 
 def main() -> int:
     """Run the command line; an error of ours is one readable message and its exit code."""
+    # The rule of a training ignores it for its shell's sake, and programs inherit that.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     follow_parent()
     try:
         app(prog_name="bloomery")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,9 @@ _LINE_EVERY_SECONDS = 10.0
 
 def say(message: str) -> None:
     """One line of talk for a person, on stderr."""
-    print(message, file=sys.stderr, flush=True)
+    # Where nobody listens any more (a pipe whose reader was ended), talk is not worth failing for.
+    with contextlib.suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
 
 
 class Progress:

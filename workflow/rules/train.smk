@@ -27,9 +27,10 @@ checkpoint train_segment:
         launch=launch_options,
     message:
         "train segment {wildcards.n}"
+    # A scheduler that ends the job tells every process of it; shell and tee wait for the launcher, which saves first.
     # `command`: where programs run in a container, this one stays outside of it, beside srun.
     shell:
-        "command bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q}"
+        "trap '' TERM; command bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q}"
         " --output {output:q} {params.launch:q} 2>&1 | tee {log:q} >&2"
 
 
