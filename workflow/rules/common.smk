@@ -68,7 +68,7 @@ def end_watch():
 def say_what_to_do(snakemake_logs):
     """After a failure: where to read, and how to go on."""
     logger.error(
-        f"If a rule failed, its log is named above under `log:` (all logs: {RUN.run}/logs); Snakemake's own: {', '.join(snakemake_logs)}.\n"
+        f"Where a job failed, its log is named above under `log:` (all logs: {RUN.run}/logs); Snakemake's own: {', '.join(snakemake_logs)}.\n"
         "When the cause is mended, the same command goes on from here: finished work is kept."
     )
 
