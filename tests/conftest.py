@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -12,6 +13,10 @@ from hypothesis import HealthCheck, settings
 # run stays green and a failure is found again by running again.
 settings.register_profile("bloomery", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bloomery")
+
+# A test run in the background of a shell inherits that Ctrl-C is ignored, and so would the programs that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
