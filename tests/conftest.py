@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("bloomery", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("bloomery")
 
-# A test run in the background of a shell inherits that Ctrl-C is ignored, and so would the programs that tests interrupt.
+# Tests that a shell runs in the background inherit that Ctrl-C is ignored, and so would programs that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
