@@ -66,7 +66,7 @@ def test_a_workflow_that_is_killed_leaves_its_training_running_and_the_next_one_
     (waiting,) = set(alive(cluster, workflow)) - {orphan}
     assert f"afterany:{orphan}" in cluster.run("scontrol", "show", "job", waiting).stdout
     assert len(ranks(workflow.folder)) == 4
-    talk, _ = second.communicate(timeout=300)
+    talk, _ = second.communicate(timeout=900)
     assert second.returncode == 0, talk
     # The job of the killed workflow trained to the end: nothing was trained twice, nothing was lost.
     assert workflow.losses() == undisturbed.losses()
@@ -83,7 +83,7 @@ def test_a_rank_that_dies_costs_a_segment_and_no_iteration(
     process = workflow.start("finish_training")
     wait_for(lambda: iterations(workflow) >= 60)
     os.kill(ranks(workflow.folder)[-1].pid, signal.SIGKILL)
-    talk, _ = process.communicate(timeout=300)
+    talk, _ = process.communicate(timeout=900)
     assert process.returncode == 0, talk
     assert [segment["status"] for segment in segments(workflow)] == ["crashed", "finished"]
     assert workflow.losses() == undisturbed.losses()
@@ -94,7 +94,7 @@ def test_more_crashes_than_the_budget_end_the_chain(untrained: Callable[..., Wor
     process = workflow.start("finish_training", "--retries", "0")
     wait_for(lambda: iterations(workflow) >= 5)
     os.kill(ranks(workflow.folder)[0].pid, signal.SIGKILL)
-    talk, _ = process.communicate(timeout=200)
+    talk, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "1 crashes in a row" in talk
     assert not (workflow.run_folder / "train/segments/1.json").exists()
@@ -108,7 +108,7 @@ def test_a_training_that_is_cancelled_saves_is_not_started_again_and_goes_on_whe
     wait_for(lambda: iterations(workflow) >= 60)
     (job,) = alive(cluster, workflow)
     cluster.run("scancel", job)
-    talk, _ = process.communicate(timeout=120)
+    talk, _ = process.communicate(timeout=300)
     assert process.returncode == 1, talk
     assert not alive(cluster, workflow)
     history = json.loads((workflow.run_folder / "train/segments/history/1-1.json").read_text())
