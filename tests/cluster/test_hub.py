@@ -23,6 +23,8 @@ def test_the_sample_trains_on_two_nodes_and_is_on_the_hub_when_it_ends(cluster: 
     folder.mkdir()
     (folder / "config").symlink_to(ROOT / "config")
     config = yaml.safe_load((ROOT / "config/sample.yaml").read_text()) | {"publish": {"sync_minutes": 0.1}}
+    # Half of its training is enough to see the whole way.
+    config["training"]["train_samples"] //= 2
     with running_hub(tmp_path) as hub:
         variables = {key: value for key, value in hub.environment.items() if key.startswith("HF_")}
         workflow = slurm_workflow(cluster, folder, config, **variables)
