@@ -31,10 +31,9 @@ def test_a_site_is_detected_and_a_rehearsal_of_the_sample_runs_there(cluster: Sl
     config = yaml.safe_load((tmp_path / "sample.rehearsal.yaml").read_text())
     workflow = slurm_workflow(cluster, tmp_path, config)
     try:
-        talk = workflow.run("export", "--set-resources", "train_segment:runtime=20")
+        workflow.run("finish_training", "--set-resources", "train_segment:runtime=20")
     finally:
         end_workflows(tmp_path)
-    assert "it writes" in talk
     segments = [
         json.loads(path.read_text()) for path in sorted((workflow.run_folder / "train/segments").glob("*.json"))
     ]
