@@ -17,12 +17,13 @@ from bloomery.base.errors import BloomeryError, ConfigError
 from bloomery.base.hub import Hub
 from bloomery.base.hub_access import find_token, why_local
 from bloomery.base.progress import say
+from bloomery.base.times import utc_now
 from bloomery.config.stages import PublishStage, read_stage
 from bloomery.contracts.paths import RunPaths
 from monitoring.bundle import logs_bundle
 from monitoring.card import last_records
 from monitoring.snapshot import training_ended
-from monitoring.sync_state import SyncState, read_state, sync_lock, utc_now, write_state
+from monitoring.sync_state import SyncState, read_state, sync_lock, write_state
 
 _ATTRIBUTES = ".gitattributes"
 _LARGE_FILES = ("logs/**", "archive/**")

@@ -7,12 +7,12 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bloomery.base.atomic import explained, read_json, write_json
 from bloomery.base.errors import InputError, TryAgainError
+from bloomery.base.times import utc_now
 from bloomery.contracts.paths import RunPaths
 
 STATE_NAME = "sync.json"
@@ -46,11 +46,6 @@ class SyncState(BaseModel):
     def failing(self, error: str) -> SyncState:
         """This state after one more failure."""
         return self.model_copy(update={"failures": self.failures + 1, "failed": utc_now(), "error": error})
-
-
-def utc_now() -> str:
-    """UTC, ISO 8601, seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_state(paths: RunPaths) -> SyncState:

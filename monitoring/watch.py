@@ -18,9 +18,10 @@ from bloomery.base.atomic import explained
 from bloomery.base.errors import BloomeryError, TryAgainError
 from bloomery.base.parent import PARENT_VARIABLE
 from bloomery.base.progress import say
+from bloomery.base.times import utc_now
 from bloomery.contracts.paths import RunPaths
 from monitoring.sync import read_publish_stage
-from monitoring.sync_state import read_state, utc_now, write_state
+from monitoring.sync_state import read_state, write_state
 
 _LONGEST_END_SECONDS = 110.0
 """From being asked to stop to the end: below what the workflow waits for (`bloomery.workflow.log_watch`)."""

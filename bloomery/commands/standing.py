@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
 from bloomery.base import slurm
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import BloomeryError
+from bloomery.base.times import utc_text
 from bloomery.commands.standing_training import (
     ChainFacts,
     CheckpointFacts,
@@ -29,7 +30,7 @@ from bloomery.commands.standing_training import (
 )
 from bloomery.contracts.parity import PARITY_NAME
 from bloomery.contracts.paths import RunPaths
-from bloomery.workflow.cluster import workflow_names
+from bloomery.workflow.cluster import jobs_alive, workflow_names
 from bloomery.workflow.lock import LOCK_NAME, holder
 from bloomery.workflow.prepare import PARTS_NAME
 
@@ -211,13 +212,12 @@ def _workflow(run: Path) -> Workflow | None:
 
 
 def _queue(paths: RunPaths) -> Queue:
-    names = workflow_names(paths)
-    if not names:
+    if not workflow_names(paths):
         return Queue("no job of this run was sent to SLURM", [])
     if not slurm.has_slurm():
         return Queue("no SLURM on this machine", [])
     try:
-        alive = [job for job in slurm.queue(names=names) if job.is_alive]
+        alive = jobs_alive(paths)
     except BloomeryError as error:
         return Queue(f"the scheduler does not answer ({error.what.splitlines()[0]})", [])
     alive.sort(key=lambda job: (job.state == "PENDING", job.job))
@@ -227,7 +227,7 @@ def _queue(paths: RunPaths) -> Queue:
 def _job(job: slurm.QueuedJob) -> Job:
     try:
         # squeue prints local time, without a zone.
-        start = datetime.fromisoformat(job.start).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        start = utc_text(datetime.fromisoformat(job.start))
     except ValueError:
         start = ""
     return Job(job.job, rule_of(job.comment), job.state, job.time_left, job.nodes, job.reason.strip("()"), start)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import time
@@ -16,6 +15,7 @@ from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
 from bloomery.config.stages import TokenizerStage, TrainStage, read_stage
 from bloomery.contracts.checkpoint import read_checkpoint, step_folders
+from bloomery.contracts.lease import LEASE_NAME, parse_holder
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.record import MetricsRecord, Record, ValidationRecord, parse_record
 from bloomery.contracts.segment import Segment, read_segment
@@ -207,13 +207,14 @@ def planned_checkpoint_bytes(paths: RunPaths, stage: TrainStage) -> int:
 
 def trainer(paths: RunPaths) -> Trainer | None:
     """Who holds the training's lease; None when it was given back."""
+    path = paths.train / LEASE_NAME
     try:
-        value: Any = json.loads((paths.train / "lease").read_text(encoding="utf-8"))
-        pid, host, job = int(value["pid"]), str(value["host"]), value.get("job")
-        since = (paths.train / "lease").stat().st_mtime
-    except (OSError, ValueError, TypeError, KeyError):
+        holder, since = parse_holder(path.read_text(encoding="utf-8")), path.stat().st_mtime
+    except OSError:
         return None
-    return Trainer(pid, host, None if job is None else str(job), alive_since(pid, host, since))
+    if holder is None:
+        return None
+    return Trainer(holder.pid, holder.host, holder.job, alive_since(holder.pid, holder.host, since))
 
 
 def alive_since(pid: int, host: str, written: float) -> bool | None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
@@ -21,29 +19,11 @@ from bloomery.base import slurm
 from bloomery.base.atomic import explained
 from bloomery.base.errors import BloomeryError
 from bloomery.base.progress import say
+from bloomery.contracts.lease import LEASE_NAME, Holder, parse_holder, render_holder
 
-LEASE_NAME = "lease"
 _SAY_EVERY_SECONDS = 30.0
 _LOCK_SECONDS = 0.5
 _JOB_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class Holder:
-    """Who trains."""
-
-    pid: int
-    host: str
-    job: str | None
-    """SLURM job, if in one."""
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}" + (f", SLURM job {self.job}" if self.job else "")
-
-    @property
-    def how_to_end(self) -> str:
-        """The command that lets it save and end."""
-        return f"scancel {self.job}" if self.job else f"kill -TERM {self.pid}"
 
 
 @contextlib.contextmanager
@@ -61,7 +41,7 @@ def lease(folder: Path) -> Iterator[None]:
                 end = f" (to end it now: {holder.how_to_end}; it saves first)" if holder else ""
                 say(f"{folder}: {holder or 'another process'} is training this run; waiting for it to end{end}")
             time.sleep(pause)
-        _write(handle, json.dumps(asdict(Holder(os.getpid(), socket.gethostname(), slurm.own_job()))))
+        _write(handle, render_holder(Holder(os.getpid(), socket.gethostname(), slurm.own_job())))
         yield
         _write(handle, "")
     finally:
@@ -88,12 +68,8 @@ def _pause(handle: IO[str]) -> float:
 
 
 def _holder(handle: IO[str]) -> Holder | None:
-    """Who wrote the lease; None when it was given back or says nothing."""
     handle.seek(0)
-    try:
-        return Holder(**json.loads(handle.read()))
-    except (ValueError, TypeError):
-        return None
+    return parse_holder(handle.read())
 
 
 def _write(handle: IO[str], text: str) -> None:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
 from bloomery.base.atomic import explained
 from bloomery.base.progress import say
+from bloomery.base.times import utc_now
 from bloomery.contracts.logline import render, render_validation
 from bloomery.contracts.record import MetricsRecord, Record, ValidationRecord
 
 _SHOW_EVERY_SECONDS = 5.0
-
-
-def utc_now() -> str:
-    """UTC, ISO 8601, seconds."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _append(path: Path) -> IO[str]:

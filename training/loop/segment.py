@@ -11,6 +11,7 @@ from typing import Any
 import torch.distributed as dist
 
 from bloomery.base.errors import CheckFailedError
+from bloomery.base.times import utc_now
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.index import IndexManifest, array_entries, read_index_manifest, verify_array
 from bloomery.contracts.paths import RunPaths
@@ -27,7 +28,7 @@ from training.loop.clock import SegmentClock
 from training.loop.control import ControlPlane, Order
 from training.loop.engine import Trainer, build_trainer
 from training.loop.identity import identity
-from training.loop.metrics import MetricsWriter, utc_now
+from training.loop.metrics import MetricsWriter
 from training.loop.reference import reference_tokens
 from training.loop.validate import validate
 from training.parallel.mesh import Mesh
