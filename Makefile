@@ -71,7 +71,7 @@ check: style
 # Each program prints one JSON; those that need real text read the *.jsonl.zst of the folder BLOOMERY_CORPUS.
 bench: install
 	@mkdir -p bench/results
-	@for name in startup workflow index training_overhead; do \
+	@for name in startup status sync workflow index training_overhead; do \
 	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	done
 	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench text_kernel, bpe_train, corpus: left out, set BLOOMERY_CORPUS"; else \

@@ -17,6 +17,8 @@ from bloomery.base.parent import follow_parent
 VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("bloomery.commands.doctor", "What this machine can do."),
     "config": ("bloomery.commands.config", "Check, show and document configurations."),
+    "plan": ("bloomery.commands.plan", "What a training will do, cost and risk, before it starts."),
+    "logline": ("bloomery.commands.logline", "Read training logs; compare one with its plan."),
     "cluster": ("bloomery.commands.cluster", "Describe a SLURM cluster; rehearse a run there."),
     "status": ("bloomery.commands.status", "How a run stands: progress, loss, queue, checkpoint, disk."),
     "summary": ("bloomery.commands.summary", "What a run made: sizes, losses, parity, next command."),

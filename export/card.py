@@ -10,6 +10,7 @@ from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
 from bloomery.base.units import format_bytes, format_count
 from bloomery.contracts.record import last_of_each, validations
+from bloomery.plan.flops import iteration_flops
 
 if TYPE_CHECKING:
     from bloomery.config.stages import ExportStage
@@ -144,10 +145,12 @@ def _network(facts: CardFacts) -> str:
 def _training(facts: CardFacts) -> str:
     training, manifest = facts.stage.training, facts.manifest
     optimizer = training.optimizer
+    flops = iteration_flops(facts.stage.model, facts.vocabulary_rows, manifest.consumed_samples, recomputed=False)
     rows = [
         ["iterations", f"{manifest.iteration:,}"],
         ["samples", f"{manifest.consumed_samples:,}"],
         ["tokens", f"{manifest.consumed_tokens:,}"],
+        ["operations", f"{flops:.3g} FLOPs that the model needs, without recomputation"],
         ["global batch", f"{training.batch.global_batch_size} samples"],
         ["learning rate", f"{optimizer.learning_rate:g}, {optimizer.schedule} to {optimizer.min_learning_rate:g}"],
         ["weight decay", f"{optimizer.weight_decay:g}"],

@@ -9,41 +9,31 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.record import MetricsRecord, Record, ValidationRecord, parse_record
+from bloomery.contracts.record import MetricsRecord, ValidationRecord
 from bloomery.contracts.segment import Segment, read_segment
 
 _SEGMENTS_SHOWN = 20
 
 
-def last_records(metrics: Path | None) -> tuple[MetricsRecord | None, ValidationRecord | None]:
-    """The newest step and the newest validation of a metrics file; lines that are no records are passed over."""
-    if metrics is None:
-        return None, None
-    step = validation = b""
-    # Months of training are some 100,000 lines: only two of them are worth parsing.
-    with metrics.open("rb") as handle:
-        for line in handle:
-            if b'"validation":' in line:
-                validation = line
-            elif line.endswith(b"\n"):
-                step = line
-    first, second = _parse(step), _parse(validation)
-    return (
-        first if isinstance(first, MetricsRecord) else None,
-        second if isinstance(second, ValidationRecord) else None,
-    )
+def logs_card(
+    run: str,
+    model: str,
+    files: Mapping[str, Path],
+    step: MetricsRecord | None,
+    validation: ValidationRecord | None,
+    *,
+    finished: bool,
+) -> str:
+    """README.md with front matter.
 
-
-def _parse(line: bytes) -> Record | None:
-    try:
-        return parse_record(line.decode("utf-8"))
-    except ValueError:
-        return None
-
-
-def logs_card(run: str, model: str, files: Mapping[str, Path], *, finished: bool) -> str:
-    """README.md with front matter. `files` are those of the repository (path there -> file)."""
-    step, validation = last_records(files.get("logs/metrics.jsonl"))
+    Args:
+        run: its name.
+        model: name of the model that it trains.
+        files: those of the repository (path there -> file).
+        step: the newest one.
+        validation: the newest one.
+        finished: whether the training has ended.
+    """
     rows = [("state", "finished" if finished else "training" if step else "before training")]
     if step:
         share = 100 * step.iteration / max(1, step.total_iterations)

@@ -1,45 +1,25 @@
-"""The figures of a training as SVG text. Equal records give equal bytes: no dates, no random ids."""
+"""The figures of a training as SVG text. Equal records give equal bytes."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bloomery.base.figure import COLOUR, svg
 from bloomery.contracts.record import MetricsRecord, ValidationRecord
 from monitoring.series import reduce
-
-_SIZE_INCHES = (6.4, 3.0)
-_COLOUR = "#b3541e"
-_STYLE = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "bloomery",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#e6e2dd",
-    "axes.edgecolor": "#8a8178",
-    "lines.linewidth": 1.2,
-}
 
 
 def _svg(draw: Callable[[Any], None], y_label: str) -> str:
     """Run `draw` on empty axes over the iterations and return the figure as an `<svg>` element."""
-    import matplotlib
-    from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
+    def on_axes(figure: Any) -> None:
         axes = figure.add_subplot()
         axes.set_xlabel("iteration")
         axes.set_ylabel(y_label)
         draw(axes)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]
+
+    return svg(on_axes)
 
 
 def metric(records: Sequence[MetricsRecord], name: str, y_label: str, *, logarithmic: bool = False) -> str:
@@ -48,8 +28,8 @@ def metric(records: Sequence[MetricsRecord], name: str, y_label: str, *, logarit
 
     def draw(axes: Any) -> None:
         if curve.merged:
-            axes.fill_between(curve.x, curve.low, curve.high, color=_COLOUR, alpha=0.2, linewidth=0)
-        axes.plot(curve.x, curve.mean, color=_COLOUR)
+            axes.fill_between(curve.x, curve.low, curve.high, color=COLOUR, alpha=0.2, linewidth=0)
+        axes.plot(curve.x, curve.mean, color=COLOUR)
         if logarithmic and (curve.low > 0).all():
             axes.set_yscale("log")
 

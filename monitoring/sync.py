@@ -20,10 +20,10 @@ from bloomery.base.progress import say
 from bloomery.base.times import utc_now
 from bloomery.config.stages import PublishStage, read_stage
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.sync import SyncState, write_sync
 from monitoring.bundle import logs_bundle
-from monitoring.card import last_records
 from monitoring.snapshot import training_ended
-from monitoring.sync_state import SyncState, read_state, sync_lock, write_state
+from monitoring.sync_state import failing, read_state, sync_lock
 
 _ATTRIBUTES = ".gitattributes"
 _LARGE_FILES = ("logs/**", "archive/**")
@@ -62,7 +62,7 @@ def sync_run(
         snapshot = paths.monitoring / _SNAPSHOT_NAME
         finished = training_ended(paths)
         try:
-            bundle = logs_bundle(stage, paths, snapshot, finished=finished)
+            bundle, title = logs_bundle(stage, paths, snapshot, finished=finished)
             if reason is not None:
                 assert output is not None
                 copy_bundle(bundle, output.parent / bundle.name)
@@ -74,13 +74,13 @@ def sync_run(
                 }
                 say(f"logs copied to {output.parent / bundle.name} and not to a Hub: {reason}")
             else:
-                state = _send(stage, bundle, state, last=output is not None, retry_seconds=retry_seconds)
+                state = _send(stage, bundle, title, state, last=output is not None, retry_seconds=retry_seconds)
                 state = state.model_copy(update={"finished": finished})
-                write_state(paths, state)
+                write_sync(paths.sync_state, state)
                 report = {"target": "hub", "files": bundle.listing()}
                 report |= {key: getattr(state, key) for key in ("endpoint", "repository", "commit")}
         except BloomeryError as error:
-            write_state(paths, state.failing(str(error)))
+            write_sync(paths.sync_state, failing(state, str(error)))
             raise
         finally:
             shutil.rmtree(snapshot, ignore_errors=True)
@@ -89,7 +89,9 @@ def sync_run(
         return state
 
 
-def _send(stage: PublishStage, bundle: Bundle, before: SyncState, *, last: bool, retry_seconds: float) -> SyncState:
+def _send(
+    stage: PublishStage, bundle: Bundle, title: str, before: SyncState, *, last: bool, retry_seconds: float
+) -> SyncState:
     """Bring the repository to where the bundle is; the state after it."""
     token = find_token()
     assert token is not None
@@ -103,7 +105,7 @@ def _send(stage: PublishStage, bundle: Bundle, before: SyncState, *, last: bool,
     # Gone: what an earlier sync brought and the run no longer has. What others put there is none of our business.
     gone = before.files.keys() - bundle.files.keys() if known else ()
     # The commit is one whose listing shows every file with our digest, so nothing is left to verify.
-    commit = hub.synchronise(repository, bundle.files, _title(bundle), gone=gone)
+    commit = hub.synchronise(repository, bundle.files, title, gone=gone)
     if commit != before.commit:
         say(f"{utc_now()} synced {len(bundle.files)} files to {hub.endpoint}/{repository}")
     return SyncState(
@@ -138,10 +140,3 @@ def _keep_large_files(hub: Hub, repository: str) -> None:
         text += "".join(f"{pattern} filter=lfs diff=lfs merge=lfs -text\n" for pattern in missing)
         # In a commit of its own: the Hub decides by what it has already.
         hub.synchronise(repository, {_ATTRIBUTES: LocalFile.of(text.encode())}, "Keep logs as large files")
-
-
-def _title(bundle: Bundle) -> str:
-    """Title of a commit."""
-    metrics = bundle.files.get("logs/metrics.jsonl")
-    step, _ = last_records(metrics.content if metrics and isinstance(metrics.content, Path) else None)
-    return f"Sync at iteration {step.iteration}" if step else "Sync"

@@ -1,4 +1,4 @@
-"""monitoring/sync.json: how far the logs are on the Hub. Beside it a lock: one process syncs a run at a time."""
+"""How the state of a run's syncs goes on, and the lock beside it: one process syncs a run at a time."""
 
 from __future__ import annotations
 
@@ -8,57 +8,27 @@ import os
 import time
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from bloomery.base.atomic import explained, read_json, write_json
+from bloomery.base.atomic import explained
 from bloomery.base.errors import InputError, TryAgainError
 from bloomery.base.times import utc_now
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.sync import SyncState, read_sync
 
-STATE_NAME = "sync.json"
 _LOCK_NAME = ".lock"
 _POLL_SECONDS = 0.5
 
 
-class SyncState(BaseModel):
-    """What the last successful sync left on the Hub, and what went wrong since."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    endpoint: str | None = None
-    repository: str | None = None
-    """`owner/name`; None: nothing was ever synced."""
-    commit: str | None = None
-    """Holds exactly `files`, besides what others put there."""
-    synced: str | None = None
-    """When the last successful sync ended: UTC, ISO 8601."""
-    finished: bool = False
-    """Whether the training had ended before that sync began."""
-    files: dict[str, int] = {}
-    """Path in the repository -> bytes."""
-    failures: int = 0
-    """Failures in a row since."""
-    failed: str | None = None
-    """When the last of them was: UTC, ISO 8601."""
-    error: str | None = None
-    """What it said, without the token."""
-
-    def failing(self, error: str) -> SyncState:
-        """This state after one more failure."""
-        return self.model_copy(update={"failures": self.failures + 1, "failed": utc_now(), "error": error})
+def failing(state: SyncState, error: str) -> SyncState:
+    """A state after one more failure; `error` says why, without the token."""
+    return state.model_copy(update={"failures": state.failures + 1, "failed": utc_now(), "error": error})
 
 
 def read_state(paths: RunPaths) -> SyncState:
     """The state; an empty one before the first sync. A damaged one is as good as none: the Hub is asked anew."""
     try:
-        return SyncState.model_validate(read_json(paths.monitoring / STATE_NAME))
-    except (InputError, ValidationError):
+        return read_sync(paths.sync_state)
+    except InputError:
         return SyncState()
-
-
-def write_state(paths: RunPaths, state: SyncState) -> None:
-    """Write the state atomically. Raises ResourceError."""
-    write_json(paths.monitoring / STATE_NAME, state.model_dump(mode="json"))
 
 
 @contextlib.contextmanager

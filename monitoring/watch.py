@@ -20,8 +20,9 @@ from bloomery.base.parent import PARENT_VARIABLE
 from bloomery.base.progress import say
 from bloomery.base.times import utc_now
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.sync import write_sync
 from monitoring.sync import read_publish_stage
-from monitoring.sync_state import read_state, write_state
+from monitoring.sync_state import failing, read_state
 
 _LONGEST_END_SECONDS = 110.0
 """From being asked to stop to the end: below what the workflow waits for (`bloomery.workflow.log_watch`)."""
@@ -121,7 +122,7 @@ class Watch:
             say(f"{utc_now()} {error}")
             try:
                 with explained(self._paths.run):
-                    write_state(self._paths, read_state(self._paths).failing(error))
+                    write_sync(self._paths.sync_state, failing(read_state(self._paths), error))
             except BloomeryError as problem:
                 say(f"error: {problem}")
 

@@ -23,6 +23,7 @@ from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, read_segment, write_segment
 from bloomery.plan.batch import total_iterations
+from bloomery.plan.engine import refuse_untrainable
 from training.loop.death import die_with_parent
 from training.loop.identity import differences, identity, identity_facts
 from training.loop.lease import lease
@@ -50,6 +51,7 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         ConfigError, InputError: the configuration or the index is wrong.
     """
     stage = read_stage(config, TrainStage)
+    refuse_untrainable(stage.model, stage.training)
     paths = RunPaths(run)
     with lease(paths.train):
         _settle_identity(stage, paths)

@@ -5,6 +5,9 @@ Exit codes (`design/style.md`): 0 done, 1 a check failed, 2 usage, 75 try again 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class BloomeryError(Exception):
     """A failure that a person can act on. The command line prints it without a traceback."""
@@ -25,6 +28,13 @@ class ConfigError(BloomeryError):
     """The run's configuration is wrong; nothing was started."""
 
     exit_code = 2
+
+    def __init__(
+        self, what: str, *, where: str | None = None, expected: str | None = None, problems: Sequence[Any] = ()
+    ) -> None:
+        super().__init__(what, where=where, expected=expected)
+        self.problems = tuple(problems)
+        """Each thing that is wrong (`bloomery.config.section.Problem`), where values are and not the file."""
 
 
 class InputError(BloomeryError):

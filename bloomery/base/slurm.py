@@ -32,7 +32,7 @@ class QueuedJob:
     name: str
     """Job name: Snakemake's SLURM executor writes its run's id there."""
     comment: str
-    """`rule_<name>_wildcards_<values>` for such jobs."""
+    """`rule_<name>_wildcards_<values>` or `group_<name>_...` for such jobs."""
     state: str
     time_left: float | None
     """Seconds; None when there is no limit or it is not known."""
@@ -41,6 +41,12 @@ class QueuedJob:
     """Why it waits, or the nodes where it runs."""
     start: str
     """When it started or is expected to: local time, ISO 8601; `N/A` when the scheduler does not know."""
+
+    @property
+    def rule(self) -> str:
+        """Snakemake's rule or group that it runs; the whole comment of a job that is none of Snakemake's."""
+        found = re.fullmatch(r"(?:rule|group)_(.+?)(?:_wildcards_.*)?", self.comment, re.DOTALL)
+        return found.group(1) if found else self.comment
 
     @property
     def is_alive(self) -> bool:

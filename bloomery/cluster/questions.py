@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bloomery.base.errors import ResourceError
+from bloomery.cluster.comparison import contradictions
 from bloomery.cluster.detect import Cluster, Partition
 from bloomery.config.site import TrainingPlace
 
@@ -162,27 +163,13 @@ def nested(answers: Answers) -> dict[str, Any]:
 
 def doubts(cluster: Cluster, answers: Mapping[str, Any]) -> list[str]:
     """What a person should look at in the answers, a line each."""
-    found = []
-    for key in ("jobs.partition", "training.partition", "internet.partition"):
-        wanted = answers.get(key)
-        partition = cluster.partition(wanted or "")
-        if wanted and cluster.partitions and partition is None:
-            names = ", ".join(each.name for each in cluster.partitions)
-            found.append(f"{key}: sinfo shows no partition {wanted!r}, only {names}")
-        elif partition is not None and not partition.is_up:
-            found.append(f"{key}: partition {wanted!r} is down")
+    found = contradictions(cluster, answers)
     training = cluster.partition(answers.get("training.partition") or "")
     if training is None:
         return found
     if len({kind.gpus for kind in training.kinds}) > 1 and not answers.get("training.constraint"):
         kinds = ", ".join(f"{kind.nodes} nodes with {kind.gpus} GPUs" for kind in training.kinds)
         found.append(f"training.constraint: the nodes of {training.name!r} differ ({kinds}); name a feature of yours")
-    gpus, limit = answers.get("training.gpus_per_node") or 0, training.max_minutes
-    if gpus > training.gpus_per_node:
-        found.append(f"training.gpus_per_node: {gpus}, but a node of {training.name!r} has {training.gpus_per_node}")
-    if limit is not None and (answers.get("training.max_minutes") or 0) > limit:
-        minutes = answers["training.max_minutes"]
-        found.append(f"training.max_minutes: {minutes}, but {training.name!r} allows {limit}")
     if len(cluster.accounts) > 1 and answers.get("account") == cluster.accounts[0]:
         found.append(f"account: you may charge {', '.join(cluster.accounts)}; the first was taken")
     return found

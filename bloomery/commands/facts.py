@@ -14,6 +14,7 @@ from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.record import last_of_each, validations
+from bloomery.workflow.cluster import workflow_names
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class Facts:
     published: dict[str, Any] | None
     seconds: dict[str, float]
     """Seconds of each rule's jobs, summed, as Snakemake measured them last."""
+    on_cluster: bool = False
+    """Whether a workflow of this run sent its jobs to SLURM."""
 
 
 def gather(run: Path) -> Facts:
@@ -96,6 +99,7 @@ def gather(run: Path) -> Facts:
         models=[_model(parity.parent) for parity in sorted(paths.export.glob(f"*/{PARITY_NAME}"))],
         published=_published(paths.published),
         seconds=_seconds(run / "benchmarks"),
+        on_cluster=bool(workflow_names(paths)),
     )
 
 

@@ -15,9 +15,12 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bloomery.base.units import format_bytes
+
+if TYPE_CHECKING:
+    from bloomery.config.site import Site
 
 _GIB = 1 << 30
 _PROBE_SECONDS = 120
@@ -165,16 +168,17 @@ def kernels() -> list[Finding]:
 
 def slurm() -> Finding:
     """A SLURM cluster, as `sinfo` shows it."""
-    program = shutil.which("sinfo")
-    if program is None:
+    from bloomery.base.errors import BloomeryError
+    from bloomery.base.slurm import call
+
+    if shutil.which("sinfo") is None:
         return Finding("SLURM", State.OK, "not here (needed only for `snakemake --profile slurm`)")
     try:
-        done = subprocess.run([program, "-h", "-o", "%P %a %D %T"], capture_output=True, text=True, timeout=30)
-    except subprocess.TimeoutExpired:
-        return Finding("SLURM", State.WARN, "sinfo gives no answer", "is slurmctld running? ask your site")
-    if done.returncode:
-        return Finding("SLURM", State.WARN, done.stderr.strip().splitlines()[-1:][0], "check SLURM_CONF and slurmctld")
-    partitions = sorted({line.split()[0].rstrip("*") for line in done.stdout.splitlines() if line.strip()})
+        listed = call("sinfo", "--noheader", "--format=%P")
+    except BloomeryError as error:
+        said = error.what.splitlines()[-1]
+        return Finding("SLURM", State.WARN, f"sinfo: {said}", "check SLURM_CONF; is slurmctld running? ask your site")
+    partitions = sorted({line.split()[0].rstrip("*") for line in listed.splitlines() if line.strip()})
     plugin = _version("snakemake-executor-plugin-slurm")
     text = f"partitions {', '.join(partitions)}; plugin {plugin or 'not installed'}"
     if plugin is None:
@@ -201,14 +205,26 @@ def site() -> Finding:
     from bloomery.config.site import load_site, site_path
 
     try:
-        path = site_path()
-        load_site()
+        path, known = site_path(), load_site()
     except BloomeryError as error:
         return Finding("site", State.WARN, str(error), "`bloomery cluster init --force`, or mend the file")
     if path is not None:
-        return Finding("site", State.OK, str(path))
+        problems = _not_on_the_cluster(known)
+        return Finding("site", State.WARN if problems else State.OK, str(path), "; ".join(problems))
     here = shutil.which("sinfo") is not None
     return Finding("site", State.OK, "no site's file", "`bloomery cluster init` writes one" if here else "")
+
+
+def _not_on_the_cluster(site: Site) -> list[str]:
+    """What the site's file names and the cluster does not have; nothing where there is no cluster, or no answer."""
+    from bloomery.base.errors import BloomeryError
+    from bloomery.cluster.comparison import contradictions, dotted
+    from bloomery.cluster.detect import detect
+
+    try:
+        return contradictions(detect(), dotted(site.model_dump()))
+    except BloomeryError:
+        return []  # why, the line SLURM says
 
 
 def hub(*, online: bool) -> Finding:

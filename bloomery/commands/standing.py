@@ -24,17 +24,16 @@ from bloomery.commands.standing_training import (
     newest_checkpoint,
     planned_checkpoint_bytes,
     progress,
-    read_or_none,
     read_train_stage,
     trainer,
 )
 from bloomery.contracts.parity import PARITY_NAME
 from bloomery.contracts.paths import RunPaths
-from bloomery.workflow.cluster import jobs_alive, workflow_names
+from bloomery.contracts.segment import SegmentStatus
+from bloomery.contracts.sync import read_sync
+from bloomery.workflow.cluster import TRAINING_RULE, jobs_alive, workflow_names
 from bloomery.workflow.lock import LOCK_NAME, holder
 from bloomery.workflow.prepare import PARTS_NAME
-
-_TRAINING_RULE = "train_segment"
 
 
 class State(StrEnum):
@@ -161,7 +160,7 @@ def gather(run: Path, now: float) -> Standing:
     begun = where is not None or segments.last_attempt is not None
     return Standing(
         run=run.as_posix(),
-        state=_state(paths, queue, held, workflow, begun=begun, published=published),
+        state=_state(paths, queue, held, workflow, segments, begun=begun, published=published),
         workflow=workflow,
         data=[] if begun else _data(paths),
         progress=where,
@@ -177,18 +176,26 @@ def gather(run: Path, now: float) -> Standing:
 
 
 def _state(
-    paths: RunPaths, queue: Queue, held: Trainer | None, workflow: Workflow | None, *, begun: bool, published: bool
+    paths: RunPaths,
+    queue: Queue,
+    held: Trainer | None,
+    workflow: Workflow | None,
+    segments: ChainFacts,
+    *,
+    begun: bool,
+    published: bool,
 ) -> State:
-    working = bool(queue.jobs) or (workflow is not None and workflow.alive is True)
-    if is_finished(paths):
-        return State.DELIVERING if working and not published else State.FINISHED
-    training = {job.state for job in queue.jobs if job.rule == _TRAINING_RULE}
+    # Jobs and lease first: finished.json stays there while a changed configuration trains again.
+    training = {job.state for job in queue.jobs if job.rule == TRAINING_RULE}
     if training - {"PENDING"} or _trains(held, queue):
         return State.TRAINING
     if training:
         return State.QUEUED
-    if not working:
-        return State.STOPPED
+    if not (queue.jobs or (workflow is not None and workflow.alive is True)):
+        return State.FINISHED if is_finished(paths) else State.STOPPED
+    # finished.json comes a moment after the last segment.
+    if segments.last_attempt is not None and segments.last_attempt.status == SegmentStatus.FINISHED:
+        return State.FINISHED if published else State.DELIVERING
     return State.BETWEEN if begun else State.PREPARING
 
 
@@ -230,15 +237,7 @@ def _job(job: slurm.QueuedJob) -> Job:
         start = utc_text(datetime.fromisoformat(job.start))
     except ValueError:
         start = ""
-    return Job(job.job, rule_of(job.comment), job.state, job.time_left, job.nodes, job.reason.strip("()"), start)
-
-
-def rule_of(comment: str) -> str:
-    """Rule or group in the comment of Snakemake's executor: `rule_<name>_wildcards_<values>`."""
-    name = comment.split("_wildcards_", 1)[0]
-    for prefix in ("rule_", "group_"):
-        name = name.removeprefix(prefix)
-    return name
+    return Job(job.job, job.rule, job.state, job.time_left, job.nodes, job.reason.strip("()"), start)
 
 
 def _data(paths: RunPaths) -> list[StageCount]:
@@ -270,34 +269,23 @@ def _shards(folder: Path, source: str, suffix: str) -> set[str]:
 
 
 def _sync(paths: RunPaths, now: float) -> Sync | None:
-    """The state of the sync, as far as it can be read: another room writes it."""
-    value = read_or_none(paths.monitoring / "sync.json")
-    if not isinstance(value, dict):
+    """The state of the sync; None before the first one."""
+    if not paths.sync_state.exists():
         return None
-    synced = value.get("synced")
-    try:
-        age = max(0.0, now - datetime.fromisoformat(str(synced)).timestamp()) if synced else None
-    except ValueError:
-        age = None
-    failures = value.get("failures")
-    return Sync(
-        repository=value.get("repository"),
-        synced=synced,
-        age_seconds=age,
-        failures=failures if isinstance(failures, int) else 0,
-        error=value.get("error"),
-    )
+    state = read_sync(paths.sync_state)
+    age = max(0.0, now - datetime.fromisoformat(state.synced).timestamp()) if state.synced else None
+    return Sync(state.repository, state.synced, age, state.failures, state.error)
 
 
 def jobs_by_rule(jobs: list[Job]) -> dict[str, Counter[str]]:
     """States of the data jobs, counted by rule; training jobs are worth a line each."""
     counted: dict[str, Counter[str]] = {}
     for job in jobs:
-        if job.rule != _TRAINING_RULE:
+        if job.rule != TRAINING_RULE:
             counted.setdefault(job.rule, Counter())[job.state] += 1
     return counted
 
 
 def training_jobs(jobs: list[Job]) -> list[Job]:
     """Jobs that train."""
-    return [job for job in jobs if job.rule == _TRAINING_RULE]
+    return [job for job in jobs if job.rule == TRAINING_RULE]

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
 from bloomery.config.stages import TokenizerStage, TrainStage, read_stage
 from bloomery.contracts.checkpoint import read_checkpoint, step_folders
 from bloomery.contracts.lease import LEASE_NAME, parse_holder
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import MetricsRecord, Record, ValidationRecord, parse_record
+from bloomery.contracts.record import MetricsRecord, ValidationRecord, read_tail
 from bloomery.contracts.segment import Segment, read_segment
 from bloomery.plan.batch import samples_to_read, total_iterations
-from bloomery.plan.overview import CHECKPOINT_BYTES_PER_PARAMETER
+from bloomery.plan.memory import checkpoint_bytes_per_parameter
 from bloomery.plan.parameters import padded_vocabulary, parameter_count
 
 if TYPE_CHECKING:
     from bloomery.config.training import TrainingConfig
 
-_TAIL_BYTES = 256 << 10
-"""Some hundreds of records: enough for a speed, and a millisecond to read of a file of any size."""
 _RECENT = 50
 _SEGMENTS_SHOWN = 3
 
@@ -102,27 +97,6 @@ class Trainer:
     job: str | None
     alive: bool | None
     """None: it is on another machine."""
-
-
-def read_tail(path: Path, limit: int = _TAIL_BYTES) -> list[Record]:
-    """The last records of a metrics file, oldest first; lines that are cut off or damaged are passed over."""
-    try:
-        with path.open("rb") as handle:
-            size = handle.seek(0, os.SEEK_END)
-            handle.seek(max(0, size - limit))
-            data = handle.read(limit)
-    except FileNotFoundError:
-        return []
-    lines = data.split(b"\n")[:-1]  # what follows the last newline is being written
-    if size > limit:
-        lines = lines[1:]
-    records = []
-    for line in lines:
-        try:
-            records.append(parse_record(line.decode("utf-8")))
-        except ValueError:
-            continue
-    return records
 
 
 def progress(paths: RunPaths, stage: TrainStage, now: float) -> Progress | None:
@@ -202,7 +176,7 @@ def planned_checkpoint_bytes(paths: RunPaths, stage: TrainStage) -> int:
     """Size of a checkpoint by arithmetic, before there is one."""
     entries = read_stage(paths.config / "tokenizer.json", TokenizerStage).tokenizer.vocabulary_size
     rows = padded_vocabulary(entries, stage.model, stage.training.parallel.tensor)
-    return parameter_count(stage.model, rows) * CHECKPOINT_BYTES_PER_PARAMETER[stage.training.precision]
+    return parameter_count(stage.model, rows) * checkpoint_bytes_per_parameter(stage.training.precision)
 
 
 def trainer(paths: RunPaths) -> Trainer | None:
@@ -244,11 +218,3 @@ def read_train_stage(paths: RunPaths) -> TrainStage:
 def epoch_now() -> float:
     """Seconds of the Unix epoch."""
     return time.time()
-
-
-def read_or_none(path: Path) -> Any:
-    """A JSON file, None when it is missing or damaged."""
-    try:
-        return read_json(path)
-    except InputError:
-        return None

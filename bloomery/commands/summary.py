@@ -95,8 +95,10 @@ def _one_line(text: str) -> str:
 def next_command(facts: Facts) -> str:
     """What to type next."""
     if not facts.models:
-        return "make run (the same command goes on where the run stands)"
+        again = "snakemake --profile slurm --configfile CONFIG" if facts.on_cluster else "make run"
+        return f"{again} (the same command goes on where the run stands)"
     if Path(facts.run).name == "sample":
-        return "make run CONFIG=config/udhr.yaml"
+        config = "config/udhr.yaml"
+        return f"snakemake --profile slurm --configfile {config}" if facts.on_cluster else f"make run CONFIG={config}"
     page = shlex.quote(f"{facts.run}/report.zip")
     return f"snakemake --profile workflow/profiles/local --configfile CONFIG --report {page}"

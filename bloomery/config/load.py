@@ -7,16 +7,17 @@ import os
 import re
 from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bloomery.base.errors import ConfigError
+from bloomery.config.keys import all_keys, models_in
 from bloomery.config.mend import mend, path_text, touches
 from bloomery.config.run import RunConfig
-from bloomery.config.section import Contradiction
+from bloomery.config.section import Contradiction, Problem
 
 S = TypeVar("S", bound=BaseModel)
 _MAX_DEPTH = 50
@@ -102,23 +103,24 @@ def validate(raw: Any, model: type[S], *, where: str, example: str) -> S:
     if not isinstance(raw, dict):
         raise ConfigError("is not a mapping of keys", where=where, expected=example)
     _refuse_endless(raw, where)
-    missing: dict[str, str] = {}
+    missing: dict[str, Problem] = {}
     expanded = _expand(raw, "", missing)
-    config, problems = _validate(expanded, model, set(missing))
-    problems = list(dict.fromkeys([*missing.values(), *problems]))
+    config, found = _validate(expanded, model, set(missing))
+    problems = list({str(problem): problem for problem in [*missing.values(), *found]}.values())
     if config is None or problems:
         listed = "\n".join(f"  {problem}" for problem in problems)
-        raise ConfigError(f"{len(problems)} problem{'s' if len(problems) > 1 else ''}\n{listed}", where=where)
+        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+        raise ConfigError(f"{count}\n{listed}", where=where, problems=problems)
     return config
 
 
-def _validate(raw: dict[str, Any], model: type[S], wrong: set[str]) -> tuple[S | None, list[str]]:
+def _validate(raw: dict[str, Any], model: type[S], wrong: set[str]) -> tuple[S | None, list[Problem]]:
     """The configuration (None when a single value is wrong) and all problems; `wrong` are paths already known as such.
 
     pydantic compares keys with each other only where each is right by itself. So wrong values are mended, in `raw`, and
     the rest is checked again, until only contradictions are left; those in which a mended value has a part are void.
     """
-    problems: list[str] = []
+    problems: list[Problem] = []
     while True:
         contradictions: list[Contradiction] = []
         try:
@@ -136,11 +138,11 @@ def _validate(raw: dict[str, Any], model: type[S], wrong: set[str]) -> tuple[S |
             if wrong == known:  # nothing that can be mended
                 return None, problems
             continue
-        found = [each.message for each in contradictions if not any(touches(wrong, key) for key in each.keys)]
+        found = [each.problem for each in contradictions if not any(touches(wrong, key) for key in each.keys)]
         return (None if problems else config), problems + found
 
 
-def _expand(value: Any, path: str, missing: dict[str, str]) -> Any:
+def _expand(value: Any, path: str, missing: dict[str, Problem]) -> Any:
     """Replace `${NAME}` in strings by the environment variable; collect the ones that are not set."""
     if isinstance(value, dict):
         return {key: _expand(item, f"{path}.{key}" if path else str(key), missing) for key, item in value.items()}
@@ -152,25 +154,26 @@ def _expand(value: Any, path: str, missing: dict[str, str]) -> Any:
     def replace(match: re.Match[str]) -> str:
         name = match.group(1)
         if name not in os.environ:
-            missing[path] = f"{path}: environment variable {name} is not set; expected: export {name}=..."
+            reason = f"{path}: environment variable {name} is not set"
+            missing[path] = Problem(path, value, reason, f"export {name}=...")
             return match.group(0)
         return os.environ[name]
 
     return _VARIABLE.sub(replace, value)
 
 
-def _explain(detail: ErrorDetails, model: type[BaseModel]) -> str:
+def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Problem:
     location = _without_tags(detail["loc"])
     path = path_text(location)
     kind, value = detail["type"], detail.get("input")
     if kind == "extra_forbidden":
         near = _nearest(location, model)
         hint = f"; did you mean {near!r}?" if near else ""
-        return f"{path}: unknown key (value {_short(value)}){hint}"
+        return Problem(path, value, f"{path}: unknown key (value {_short(value)}){hint}")
     if kind == "missing":
-        return f"{path}: missing; expected: a value for this key"
+        return Problem(path, None, f"{path}: missing", "a value for this key")
     message = detail["msg"].removeprefix("Value error, ")
-    return f"{path}: {_short(value)} is not right; expected: {message[:1].lower()}{message[1:]}"
+    return Problem(path, value, f"{path}: {_short(value)} is not right", f"{message[:1].lower()}{message[1:]}")
 
 
 def _without_tags(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -198,26 +201,9 @@ def _nearest(location: tuple[int | str, ...], model: type[BaseModel]) -> str | N
     return everywhere[found[0]] if found else None
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for argument in get_args(annotation) for model in _models_in(argument)]
-
-
 def _known_keys(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     models = [model]
     for part in location:
         inner = [m.model_fields[part].annotation for m in models if isinstance(part, str) and part in m.model_fields]
-        models = [found for annotation in inner for found in _models_in(annotation)] or models
+        models = [found for annotation in inner for found in models_in(annotation)] or models
     return sorted({name for m in models for name in m.model_fields})
-
-
-def all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
-    """Every key path below `model`, dotted."""
-    paths = []
-    for name, field in model.model_fields.items():
-        path = f"{prefix}{name}"
-        paths.append(path)
-        for inner in _models_in(field.annotation):
-            paths += all_keys(inner, f"{path}.")
-    return list(dict.fromkeys(paths))

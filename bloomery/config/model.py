@@ -9,41 +9,82 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from bloomery.config.section import Contradiction, NotTruth, Positive, Section, report
 
+Length = Annotated[int, Field(ge=8), NotTruth]
+"""Tokens in a sample."""
+
 
 class ModelConfig(Section):
-    """A BLOOM-shaped GPT: ALiBi, embedding LayerNorm, tanh GELU, biases, tied embeddings."""
+    """The network. The default is a GPT like BLOOM: ALiBi, embedding LayerNorm, tanh GELU, biases, tied embeddings."""
 
-    family: Literal["bloom"] = "bloom"
-    """Model family."""
+    family: Literal["gpt", "bert", "t5"] = "gpt"
+    """`gpt`: decoder; `bert`: encoder with a masked-token and a sentence head; `t5`: encoder and decoder.
+    BERT and T5 are planned, not yet trained."""
     layers: Positive
-    """Transformer blocks."""
+    """Transformer blocks (T5: of the encoder)."""
+    decoder_layers: Positive | None = None
+    """T5: transformer blocks of the decoder."""
     hidden_size: Positive
     """Width of the residual stream."""
     heads: Positive
     """Attention heads."""
-    sequence_length: Annotated[int, Field(ge=8), NotTruth]
-    """Tokens in a training sample."""
+    feed_forward_size: Positive | None = None
+    """Width of the feed-forward layer; null: 4 x hidden_size."""
+    sequence_length: Length
+    """Tokens in a training sample (T5: of the encoder)."""
+    decoder_sequence_length: Length | None = None
+    """T5: tokens in a sample of the decoder."""
+    positions: Literal["alibi", "learned"] = "alibi"
+    """How the network sees where a token stands: by a bias on attention (ALiBi) or by learned embeddings.
+    Learned ones are planned, not yet trained."""
+    embedding_layernorm: bool = True
+    """LayerNorm after the embedding; a network without it is planned, not yet trained."""
     layer_norm_epsilon: Annotated[float, Field(gt=0), NotTruth] = 1e-5
     """Epsilon of every LayerNorm."""
     init_std: Annotated[float, Field(gt=0), NotTruth] | None = None
     """Standard deviation of the initial weights; null: sqrt(1 / (3 * hidden_size)), as BLOOM-176B."""
     vocabulary_multiple: Positive = 128
     """The embedding has rows for a multiple of this times the tensor-parallel size (the tokenizer is never padded)."""
+    padded_vocabulary_size: Positive | None = None
+    """Rows of the embedding; null: the smallest right number."""
 
     @model_validator(mode="after")
-    def _heads_divide(self, info: ValidationInfo) -> ModelConfig:
-        if self.hidden_size % self.heads:
-            message = (
-                f"model: hidden_size {self.hidden_size} must be divisible by heads {self.heads}; "
-                f"{self.heads * math.ceil(self.hidden_size / self.heads)} would be"
-            )
-            report([Contradiction(message, ("model.hidden_size", "model.heads"))], info)
+    def _consistent(self, info: ValidationInfo) -> ModelConfig:
+        report([*self._head_problems(), *self._family_problems()], info)
         return self
+
+    def _head_problems(self) -> list[Contradiction]:
+        if self.hidden_size % self.heads == 0:
+            return []
+        right = self.heads * math.ceil(self.hidden_size / self.heads)
+        message = f"model: hidden_size {self.hidden_size} must be divisible by heads {self.heads}; {right} would be"
+        keys = ("model.hidden_size", "model.heads")
+        return [Contradiction(message, keys, self.hidden_size, f"a multiple of {self.heads}, such as {right}")]
+
+    def _family_problems(self) -> list[Contradiction]:
+        problems = []
+        if self.family != "gpt" and self.positions != "learned":
+            message = f"model: family {self.family} has learned positions, not {self.positions}"
+            problems.append(Contradiction(message, ("model.positions", "model.family"), self.positions, "learned"))
+        if self.family != "gpt" and self.embedding_layernorm:
+            message = f"model: family {self.family} has no embedding_layernorm"
+            problems.append(Contradiction(message, ("model.embedding_layernorm", "model.family"), True, "false"))
+        for name in ("decoder_layers", "decoder_sequence_length"):
+            value = getattr(self, name)
+            if (value is None) == (self.family == "t5"):
+                message = f"model: family {self.family} {'needs' if value is None else 'has no'} {name}"
+                right = "a number" if value is None else "no such key"
+                problems.append(Contradiction(message, (f"model.{name}", "model.family"), value, right))
+        return problems
 
     @property
     def ffn_size(self) -> int:
         """Width of the feed-forward layer."""
-        return 4 * self.hidden_size
+        return self.feed_forward_size or 4 * self.hidden_size
+
+    @property
+    def head_size(self) -> int:
+        """Width of an attention head."""
+        return self.hidden_size // self.heads
 
     @property
     def standard_deviation(self) -> float:

@@ -56,12 +56,38 @@ class Section(BaseModel):
 
 
 @dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a configuration."""
+
+    key: str
+    """Path of the key, such as `training.batch.global_batch_size`."""
+    value: Any
+    """What stands there; None when nothing does."""
+    reason: str
+    """What is wrong, as a sentence that names key and value."""
+    suggestion: str = ""
+    """What would be right."""
+
+    def __str__(self) -> str:
+        return self.reason + (f"; expected: {self.suggestion}" if self.suggestion else "")
+
+
+@dataclass(frozen=True)
 class Contradiction:
     """Keys whose values are right one by one but not together."""
 
     message: str
     keys: tuple[str, ...]
-    """Paths of all keys that have a part in it."""
+    """Paths of all keys that have a part in it, first the one that a reader would change."""
+    value: Any = None
+    """Value of the first key."""
+    suggestion: str = ""
+    """What would be right."""
+
+    @property
+    def problem(self) -> Problem:
+        """As a problem of its first key."""
+        return Problem(self.keys[0], self.value, self.message, self.suggestion)
 
 
 def report(found: list[Contradiction], info: ValidationInfo) -> None:
@@ -72,4 +98,4 @@ def report(found: list[Contradiction], info: ValidationInfo) -> None:
     if isinstance(info.context, list):
         info.context.extend(found)
     elif found:
-        raise ValueError("; ".join(contradiction.message for contradiction in found))
+        raise ValueError("; ".join(str(contradiction.problem) for contradiction in found))

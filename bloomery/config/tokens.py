@@ -8,6 +8,9 @@ from pydantic import Field
 
 from bloomery.config.section import Count, NotTruth, Positive, Section, Share
 
+UINT16_BELOW = 65_500
+"""Vocabularies below this are stored as uint16 (Megatron's rule, on the unpadded size)."""
+
 
 def smallest_vocabulary(reserved_tokens: int) -> int:
     """Entries of a tokenizer without a merge: special tokens, reserved ones, bytes."""

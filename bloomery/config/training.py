@@ -50,9 +50,25 @@ class BatchConfig(Section):
     """Batch ramp-up; null: the global batch from the start."""
 
 
+class CurriculumConfig(Section):
+    """Sequence-length curriculum: samples are cut to a length that grows to `model.sequence_length`.
+
+    Planned, not yet trained.
+    """
+
+    start_length: Positive
+    """First length, tokens."""
+    length_step: Positive = 8
+    """The length grows in multiples of this (8: what tensor cores want)."""
+    samples: Positive
+    """Samples over which it grows."""
+
+
 class OptimizerConfig(Section):
     """Adam with decoupled weight decay and a sample-based schedule."""
 
+    kind: Literal["adam", "lamb"] = "adam"
+    """Optimizer. LAMB is planned, not yet trained."""
     learning_rate: Annotated[float, Field(gt=0), NotTruth]
     """Peak learning rate."""
     min_learning_rate: Annotated[float, Field(ge=0), NotTruth] = 0.0
@@ -61,6 +77,8 @@ class OptimizerConfig(Section):
     """Samples of linear warm-up."""
     decay_samples: Positive | None = None
     """Samples at which the decay ends; null: the end of training."""
+    decay_tokens: Positive | None = None
+    """Tokens at which the decay ends, instead of samples (for a curriculum)."""
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     """Shape of the decay."""
     beta1: Beta = 0.9
@@ -116,14 +134,25 @@ class TrainingConfig(Section):
 
     train_samples: Positive
     """Samples to train on in all; a last batch that they cannot fill is not run."""
+    train_tokens: Positive | None = None
+    """Training also ends with the first iteration that reaches this many tokens (for a curriculum); null: no such end.
+    """
     parallel: ParallelConfig = ParallelConfig()
     """Layout."""
     batch: BatchConfig
     """Batches."""
+    curriculum: CurriculumConfig | None = None
+    """Sequence-length curriculum; null: whole samples."""
     optimizer: OptimizerConfig
     """Optimizer and schedule."""
-    precision: Literal["bf16", "fp32"] = "bf16"
-    """`bf16`: bfloat16 weights, fp32 master weights and fp32 gradient accumulation; `fp32`: all in float32."""
+    precision: Literal["bf16", "fp16", "fp32"] = "bf16"
+    """`bf16`, `fp16`: 16-bit weights, fp32 master weights; `fp32`: all in float32. fp16 (with dynamic loss scaling) is
+    planned, not yet trained."""
+    gradient_accumulation: Literal["fp32", "same"] = "fp32"
+    """Type in which gradients of micro-batches are summed: `fp32`, or the `same` as the weights' (refused for bf16)."""
+    zero_stage: Literal[0, 1, 2, 3] = 1
+    """ZeRO stage: 1 splits the optimizer's state over the replicas. 0 runs as 1, the same numbers in less memory;
+    2 and 3 are refused: the pipeline engine cannot split gradients."""
     activation_checkpointing: bool = True
     """Recompute the activations of each block in the backward pass."""
     partition: Literal["parameters", "uniform"] = "parameters"
@@ -144,58 +173,97 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
-        report([*self._batch_problems(), *self._schedule_problems()], info)
+        report([*self._batch_problems(), *self._schedule_problems(), *self._engine_problems()], info)
         return self
 
     def _batch_problems(self) -> list[Contradiction]:
         from bloomery.plan.batch import global_batch_size, ladder_rungs
 
         batch, ramp, unit = self.batch, self.batch.rampup, self.batch.micro_batch_size * self.parallel.data
-        full, first = "training.batch.global_batch_size", "training.batch.rampup.start"
-        problems = []
+        full, first, size = "training.batch.global_batch_size", "training.batch.rampup.start", batch.global_batch_size
+        problems: list[Contradiction] = []
+        keys: tuple[str, ...]
         if ramp is not None and ramp.samples > self.train_samples:
             message = f"training: batch.rampup.samples {ramp.samples} exceeds train_samples {self.train_samples}"
-            problems.append(Contradiction(message, ("training.batch.rampup.samples", "training.train_samples")))
-        if ramp is not None and ramp.start > batch.global_batch_size:
-            message = f"training: batch.rampup.start {ramp.start} exceeds global_batch_size {batch.global_batch_size}"
-            return [*problems, Contradiction(message, (full, first))]
-        if ramp is not None and (batch.global_batch_size - ramp.start) % ramp.increment:
+            keys = ("training.batch.rampup.samples", "training.train_samples")
+            problems.append(Contradiction(message, keys, ramp.samples, f"at most {self.train_samples}"))
+        if ramp is not None and ramp.start > size:
+            message = f"training: batch.rampup.start {ramp.start} exceeds global_batch_size {size}"
+            return [*problems, Contradiction(message, (first, full), ramp.start, f"at most {size}")]
+        if ramp is not None and (size - ramp.start) % ramp.increment:
             message = (
-                f"training: batch.rampup: global_batch_size - start = {batch.global_batch_size - ramp.start} "
+                f"training: batch.rampup: global_batch_size - start = {size - ramp.start} "
                 f"must be a multiple of increment {ramp.increment}"
             )
-            return [*problems, Contradiction(message, (full, first, "training.batch.rampup.increment"))]
+            keys = ("training.batch.rampup.increment", full, first)
+            return [*problems, Contradiction(message, keys, ramp.increment, f"a divisor of {size - ramp.start}")]
         rungs = (first, "training.batch.rampup.increment") if ramp is not None else ()
         if bad := [rung for rung in ladder_rungs(batch) if rung % unit]:
             message = (
                 f"training: batch: {', '.join(map(str, bad[:5]))} not divisible by micro_batch_size x parallel.data = "
                 f"{batch.micro_batch_size} x {self.parallel.data} = {unit}"
             )
-            parts = ("training.batch.micro_batch_size", "training.parallel.data")
-            return [*problems, Contradiction(message, (full, *rungs, *parts))]
+            keys = (full, *rungs, "training.batch.micro_batch_size", "training.parallel.data")
+            of = "batch sizes" if ramp is None else "a start, an increment and a global_batch_size"
+            return [*problems, Contradiction(message, keys, size, f"{of} that {unit} divides")]
         if self.train_samples < (needed := global_batch_size(batch, 0)):
             message = f"training: train_samples {self.train_samples} does not fill the first batch of {needed}"
-            problems.append(Contradiction(message, ("training.train_samples", full, first)))
+            keys = ("training.train_samples", full, first)
+            problems.append(Contradiction(message, keys, self.train_samples, f"at least {needed}"))
         return problems
 
     def _schedule_problems(self) -> list[Contradiction]:
         optimizer, section = self.optimizer, "training.optimizer"
         decay = optimizer.decay_samples or self.train_samples
-        lengths = ("training.train_samples", f"{section}.decay_samples")
-        problems = []
-        if optimizer.warmup_samples > min(decay, self.train_samples):
+        warmup, samples, rate = f"{section}.warmup_samples", f"{section}.decay_samples", f"{section}.learning_rate"
+        problems: list[Contradiction] = []
+        keys: tuple[str, ...]
+        least = min(decay, self.train_samples)
+        if optimizer.warmup_samples > least:
             message = (
                 f"training: optimizer.warmup_samples {optimizer.warmup_samples} exceeds "
-                f"min(decay_samples, train_samples) = {min(decay, self.train_samples)}: the peak is never reached"
+                f"min(decay_samples, train_samples) = {least}: the peak is never reached"
             )
-            problems.append(Contradiction(message, (*lengths, f"{section}.warmup_samples")))
+            keys = (warmup, "training.train_samples", samples)
+            problems.append(Contradiction(message, keys, optimizer.warmup_samples, f"at most {least}"))
         if decay > self.train_samples:
             message = f"training: optimizer.decay_samples {decay} exceeds train_samples {self.train_samples}"
-            problems.append(Contradiction(message, lengths))
+            keys = (samples, "training.train_samples")
+            problems.append(Contradiction(message, keys, decay, f"at most {self.train_samples}"))
+        if optimizer.decay_tokens and self.train_tokens and optimizer.decay_tokens > self.train_tokens:
+            message = (
+                f"training: optimizer.decay_tokens {optimizer.decay_tokens} exceeds train_tokens {self.train_tokens}"
+            )
+            keys = (f"{section}.decay_tokens", "training.train_tokens")
+            problems.append(Contradiction(message, keys, optimizer.decay_tokens, f"at most {self.train_tokens}"))
+        if optimizer.decay_tokens and optimizer.decay_samples:
+            message = "training: optimizer.decay_tokens and decay_samples both end the decay"
+            keys = (f"{section}.decay_tokens", samples)
+            problems.append(Contradiction(message, keys, optimizer.decay_tokens, "one of them"))
         if optimizer.min_learning_rate > optimizer.learning_rate:
             message = (
                 f"training: optimizer.min_learning_rate {optimizer.min_learning_rate} exceeds "
                 f"learning_rate {optimizer.learning_rate}"
             )
-            problems.append(Contradiction(message, (f"{section}.min_learning_rate", f"{section}.learning_rate")))
+            keys = (f"{section}.min_learning_rate", rate)
+            right = f"at most {optimizer.learning_rate}"
+            problems.append(Contradiction(message, keys, optimizer.min_learning_rate, right))
+        return problems
+
+    def _engine_problems(self) -> list[Contradiction]:
+        problems: list[Contradiction] = []
+        keys: tuple[str, ...]
+        if self.zero_stage > 1:
+            message = (
+                f"training: zero_stage {self.zero_stage} cannot be used with a pipeline (of 1 stage or more): "
+                "its engine sums whole gradients"
+            )
+            keys = ("training.zero_stage",)
+            problems.append(Contradiction(message, keys, self.zero_stage, "1"))
+        if self.precision == "bf16" and self.gradient_accumulation != "fp32":
+            message = (
+                "training: precision bf16 without fp32 gradient_accumulation: the sum of many small gradients is lost"
+            )
+            keys = ("training.gradient_accumulation", "training.precision")
+            problems.append(Contradiction(message, keys, self.gradient_accumulation, "fp32"))
         return problems

@@ -18,13 +18,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bloomery.base.atomic import atomic_path, read_json
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.config.tokens import UINT16_BELOW
 
 MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")
 DTYPE_CODES: dict[int, np.dtype[Any]] = {4: np.dtype("<i4"), 8: np.dtype("<u2")}
 """Token types that this project writes: int32 and uint16."""
-UINT16_BELOW = 65_500
-"""Vocabularies below this are stored as uint16 (Megatron's rule, on the unpadded size)."""
 
 
 def token_dtype(vocabulary_size: int) -> np.dtype[Any]:

@@ -1,25 +1,147 @@
-"""Megatron's log line: what people grep. Rendered from a record; columns that nobody measures are not printed."""
+"""Megatron's log line: what people grep. Rendered from a record; columns that nobody measures are not printed.
+
+Parsed are our own lines, BigScience's (with a rank before the line, loss scale, zeros, skipped and nan iterations) and
+those of today's Megatron-LM (milliseconds, throughput per GPU). Columns that nobody here knows are kept as text.
+"""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from bloomery.base.errors import InputError
 from bloomery.contracts.record import MetricsRecord, ValidationRecord
+
+_HEAD = re.compile(r"(?:^|[\s:\]])iteration\s+(\d+)\s*/\s*(\d+)\s*\|(.*)$")
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """What a log line says of one iteration; None where it says nothing."""
+
+    iteration: int
+    total_iterations: int
+    consumed_samples: int | None = None
+    consumed_tokens: int | None = None
+    seconds: float | None = None
+    """Elapsed time of the iteration."""
+    learning_rate: float | None = None
+    global_batch_size: int | None = None
+    loss: float | None = None
+    loss_scale: float | None = None
+    grad_norm: float | None = None
+    num_zeros: float | None = None
+    skipped_iterations: int | None = None
+    nan_iterations: int | None = None
+    samples_per_second: float | None = None
+    tflops: float | None = None
+    """TFLOP/s of one GPU; BigScience's count the recomputation."""
+    other: dict[str, str] = field(default_factory=dict)
+    """Columns of another name, as they stand."""
+
+
+def _milliseconds(text: str) -> float:
+    return float(text) / 1000
+
+
+_COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "consumed samples": ("consumed_samples", int),
+    "consumed tokens": ("consumed_tokens", int),
+    "elapsed time per iteration (s)": ("seconds", float),
+    "elapsed time per iteration (ms)": ("seconds", _milliseconds),
+    "learning rate": ("learning_rate", float),
+    "global batch size": ("global_batch_size", int),
+    "lm loss": ("loss", float),
+    "loss scale": ("loss_scale", float),
+    "grad norm": ("grad_norm", float),
+    "num zeros": ("num_zeros", float),
+    "number of skipped iterations": ("skipped_iterations", int),
+    "number of nan iterations": ("nan_iterations", int),
+    "samples per second": ("samples_per_second", float),
+    "TFLOPs": ("tflops", float),
+    "throughput per GPU (TFLOP/s/GPU)": ("tflops", float),
+}
+
+
+def parse_line(line: str) -> LogLine | None:
+    """What a line says; None for a line that is not an iteration's. Raises ValueError where a number is none."""
+    head = _HEAD.search(line.rstrip("\n"))
+    if head is None:
+        return None
+    values: dict[str, Any] = {"iteration": int(head.group(1)), "total_iterations": int(head.group(2))}
+    other = {}
+    for cell in head.group(3).split("|"):
+        name, colon, text = (part.strip() for part in cell.partition(":"))
+        if not colon:
+            continue
+        if name in _COLUMNS:
+            key, kind = _COLUMNS[name]
+            values[key] = kind(text)
+        else:
+            other[name] = text
+    return LogLine(**values, other=other)
+
+
+def read_log(path: Path) -> Iterator[tuple[int, LogLine]]:
+    """(number of the line, what it says) for every iteration of a log; other lines are passed over.
+
+    Raises:
+        InputError: no such file, or a number of an iteration's line cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8", errors="replace") as handle:
+            for number, line in enumerate(handle, start=1):
+                try:
+                    found = parse_line(line)
+                except ValueError as error:
+                    raise InputError(f"not an iteration's line: {error}", where=f"{path}:{number}") from error
+                if found is not None:
+                    yield number, found
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=str(path)) from error
+
+
+def render_line(line: LogLine) -> str:
+    """The line in the format of BigScience's published logs, with the columns that `line` has."""
+    cells = [
+        ("consumed samples", "12d", line.consumed_samples),
+        ("consumed tokens", "12d", line.consumed_tokens),
+        ("elapsed time per iteration (s)", ".2f", line.seconds),
+        ("learning rate", ".3E", line.learning_rate),
+        ("global batch size", "5d", line.global_batch_size),
+        ("lm loss", ".6E", line.loss),
+        ("loss scale", ".1f", line.loss_scale),
+        ("grad norm", ".3f", line.grad_norm),
+        ("num zeros", ".1f", line.num_zeros),
+        ("number of skipped iterations", "3d", line.skipped_iterations),
+        ("number of nan iterations", "3d", line.nan_iterations),
+        ("samples per second", ".3f", line.samples_per_second),
+        ("TFLOPs", ".2f", line.tflops),
+    ]
+    texts = [f"{name}: {value:{form}}" for name, form, value in cells if value is not None]
+    return f" iteration {line.iteration:8d}/{line.total_iterations:8d} | {' | '.join(texts)} |"
 
 
 def render(record: MetricsRecord) -> str:
-    """The line of one iteration, in the format of BigScience's published logs."""
-    return (
-        f" iteration {record.iteration:8d}/{record.total_iterations:8d}"
-        f" | consumed samples: {record.consumed_samples:12d}"
-        f" | consumed tokens: {record.consumed_tokens:12d}"
-        f" | elapsed time per iteration (s): {record.seconds:.2f}"
-        f" | learning rate: {record.learning_rate:.3E}"
-        f" | global batch size: {record.global_batch_size:5d}"
-        f" | lm loss: {record.loss:.6E}"
-        f" | grad norm: {record.grad_norm:.3f}"
-        f" | samples per second: {record.samples_per_second:.3f}"
-        f" | TFLOPs: {record.tflops_hardware:.2f} |"
+    """The line of one iteration."""
+    return render_line(
+        LogLine(
+            iteration=record.iteration,
+            total_iterations=record.total_iterations,
+            consumed_samples=record.consumed_samples,
+            consumed_tokens=record.consumed_tokens,
+            seconds=record.seconds,
+            learning_rate=record.learning_rate,
+            global_batch_size=record.global_batch_size,
+            loss=record.loss,
+            grad_norm=record.grad_norm,
+            samples_per_second=record.samples_per_second,
+            tflops=record.tflops_hardware,
+        )
     )
 
 

@@ -83,6 +83,11 @@ class RunPaths:
         return self.monitoring / "slurm_runs.txt"
 
     @property
+    def sync_state(self) -> Path:
+        """How far the logs are on the Hub."""
+        return self.monitoring / "sync.json"
+
+    @property
     def report(self) -> Path:
         """corpus.json and pages."""
         return self.run / "report"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from bloomery.base.errors import InputError
+
+_BLOCK_BYTES = 256 << 10
+"""Some hundreds of records: enough for a speed, and a millisecond to read of a file of any size."""
 
 
 class MetricsRecord(BaseModel):
@@ -79,6 +83,75 @@ def read_records(path: Path) -> Iterator[Record]:
             yield parse_record(line.decode("utf-8"))
         except ValueError as error:
             raise InputError(f"not a metrics record: {error}", where=f"{path}:{number}") from error
+
+
+def read_tail(path: Path, limit: int = _BLOCK_BYTES) -> list[Record]:
+    """The last records of a metrics file, oldest first; lines that are cut off or damaged are passed over.
+
+    `limit`: bytes of the file to read.
+    """
+    records = [_record_or_none(line) for line in _newest_lines(path, limit)]
+    return [record for record in reversed(records) if record is not None]
+
+
+def last_records(path: Path) -> tuple[MetricsRecord | None, ValidationRecord | None]:
+    """The newest step and the newest validation of a metrics file; lines that are no records are passed over.
+
+    Reads from the end until both are found: of a file without any validation, all of it, a block at a time.
+    """
+    step: MetricsRecord | None = None
+    validation: ValidationRecord | None = None
+    for line in _newest_lines(path):
+        # Between two validations of a large training lie thousands of steps, of which one is worth parsing.
+        if (validation if b'"validation":' in line else step) is not None:
+            continue
+        record = _record_or_none(line)
+        if isinstance(record, MetricsRecord):
+            step = record
+        elif record is not None:
+            validation = record
+        if step is not None and validation is not None:
+            break
+    return step, validation
+
+
+def _record_or_none(line: bytes) -> Record | None:
+    try:
+        return parse_record(line.decode("utf-8"))
+    except ValueError:
+        return None
+
+
+def _newest_lines(path: Path, limit: int | None = None) -> Iterator[bytes]:
+    """Whole lines of a file, the newest first; none when there is no file.
+
+    What follows the last newline is being written and left out, and so is a line that begins before the last `limit`
+    bytes.
+    """
+    try:
+        handle = path.open("rb")
+    except FileNotFoundError:
+        return
+    with handle:
+        end = handle.seek(0, os.SEEK_END)
+        stop = 0 if limit is None else max(0, end - limit)
+        pieces: list[bytes] = []  # of the line that goes on at `end`, the last piece first
+        ended = False  # whether a newline follows them
+        while end > stop:
+            start = max(stop, end - _BLOCK_BYTES)
+            handle.seek(start)
+            first, *others = handle.read(end - start).split(b"\n")
+            if others:
+                pieces.append(others.pop())
+                if ended:
+                    yield b"".join(reversed(pieces))
+                ended = True
+                yield from reversed(others)
+                pieces = []
+            pieces.append(first)
+            end = start
+        if ended and stop == 0:
+            yield b"".join(reversed(pieces))
 
 
 def last_of_each(path: Path) -> list[MetricsRecord]:

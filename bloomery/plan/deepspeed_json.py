@@ -16,7 +16,8 @@ def deepspeed_json(training: TrainingConfig) -> dict[str, Any]:
     """DeepSpeed's configuration for a training run.
 
     bf16 needs ZeRO stage 1 and `grad_accum_dtype: fp32` to get the optimizer that accumulates in fp32; stage 0 would
-    silently accumulate in bf16 (DeepSpeed runtime/engine.py, 0.19).
+    silently accumulate in bf16 (DeepSpeed runtime/engine.py, 0.19). So a configured stage 0 is run as 1: the numbers
+    are the same, the state is split.
     """
     batch = training.batch
     return {

@@ -1,7 +1,8 @@
 """Floating-point operations of an iteration, both ways: labelled, because a bare "TFLOPs" is ambiguous.
 
 Formula (BigScience, Narayanan et al. 2021, arXiv:2104.04473): 24 k B s l h^2 (1 + s / 6h + V / 16 l h), with k = 4 when
-every block is recomputed in the backward pass (what the hardware does) and 3 without (what the model needs).
+every block is recomputed in the backward pass (what the hardware does) and 3 without (what the model needs). T5 adds
+the decoder's attention to the encoder; BERT's small heads are left out.
 """
 
 from __future__ import annotations
@@ -18,13 +19,33 @@ def iteration_flops(
     batch_samples: int,
     *,
     recomputed: bool,
+    sequence_length: int | None = None,
 ) -> float:
-    """Operations of one iteration over the whole machine; `recomputed` counts the second forward pass too."""
-    hidden, layers = model.hidden_size, model.layers
-    length = model.sequence_length
+    """Operations of one iteration over the whole machine; `recomputed` counts the second forward pass too.
+
+    `sequence_length`: tokens of a sample where a curriculum cuts it; None: the model's.
+    """
+    hidden, length = model.hidden_size, sequence_length or model.sequence_length
     passes = 4 if recomputed else 3
-    scale = 1 + length / (6 * hidden) + vocabulary_rows / (16 * layers * hidden)
-    return 24.0 * passes * batch_samples * length * layers * hidden**2 * scale
+    if model.family == "t5":
+        return float(batch_samples) * _t5_sample(model, vocabulary_rows, passes)
+    # 2 (4 h^2 + 2 h f) + 4 s h a token and block; with f = 4 h this is the published 24 h^2 (1 + s / 6 h).
+    block = _dense(model) + 4 * length * hidden
+    tokens = float(batch_samples) * length
+    return passes * tokens * (model.layers * block + 1.5 * hidden * vocabulary_rows)
+
+
+def _dense(model: ModelConfig) -> int:
+    """Operations of a block's matrices on one token, forward."""
+    return 2 * (4 * model.hidden_size**2 + 2 * model.hidden_size * model.ffn_size)
+
+
+def _t5_sample(model: ModelConfig, rows: int, passes: int) -> float:
+    hidden, source, target = model.hidden_size, model.sequence_length, model.decoder_sequence_length or 0
+    encoder = model.layers * source * (_dense(model) + 4 * source * hidden)
+    across = 4 * hidden**2 * (source + target) + 4 * source * target * hidden
+    decoder = (model.decoder_layers or 0) * (target * (_dense(model) + 4 * target * hidden) + across)
+    return float(passes * (encoder + decoder) + passes * 1.5 * target * hidden * rows)
 
 
 def tflops_per_device(flops: float, seconds: float, world_size: int) -> float:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from bloomery.plan.batch import ladder_rungs, samples_to_read, total_iterations
+from bloomery.plan.batch import ladder_rungs
+from bloomery.plan.disk import checkpoint_bytes
 from bloomery.plan.flops import iteration_flops
-from bloomery.plan.parameters import (
-    FIRST_BLOCK_LAYER,
-    final_norm_layer,
-    padded_vocabulary,
-    parameter_count,
-    stage_bounds,
-)
+from bloomery.plan.parameters import parameter_count, planned_rows
+from bloomery.plan.partition import stages
+from bloomery.plan.trajectory import trajectory
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
-
-CHECKPOINT_BYTES_PER_PARAMETER = {"bf16": 14, "fp32": 16}
-"""bf16: 2 for the weight, 4 for the master weight, 8 for Adam's moments (BLOOM-176B: 2.3 TB); fp32: DeepSpeed keeps its
-own flat copy of the weights beside them."""
 
 
 @dataclass(frozen=True)
@@ -45,31 +37,28 @@ class Overview:
 
 def overview(config: RunConfig) -> Overview:
     """Figures of `config`."""
-    model, training = config.model, config.training
-    rows = padded_vocabulary(config.tokenizer.vocabulary_size, model, training.parallel.tensor)
-    samples = samples_to_read(training.batch, training.train_samples)
-    parameters = parameter_count(model, rows)
+    model, training, rows = config.model, config.training, planned_rows(config)
+    run = trajectory(model, training)
+    extra = model.decoder_sequence_length or 0
     return Overview(
-        parameters=parameters,
+        parameters=parameter_count(model, rows),
         vocabulary_rows=rows,
         world_size=training.parallel.world_size,
-        stages=describe_stages(config, rows),
-        iterations=total_iterations(training.batch, training.train_samples),
-        samples=samples,
-        tokens=samples * model.sequence_length,
+        stages=[str(stage) for stage in stages(model, training, rows)],
+        iterations=run.iterations,
+        samples=run.end.consumed_samples,
+        tokens=run.end.consumed_tokens,
         batches=ladder_rungs(training.batch),
-        model_flops=iteration_flops(model, rows, samples, recomputed=False),
-        checkpoint_bytes=parameters * CHECKPOINT_BYTES_PER_PARAMETER[training.precision],
+        model_flops=sum(
+            each.steps
+            * iteration_flops(
+                model,
+                rows,
+                each.global_batch_size,
+                recomputed=False,
+                sequence_length=each.sequence_length - extra,
+            )
+            for each in run.stretches
+        ),
+        checkpoint_bytes=checkpoint_bytes(config),
     )
-
-
-def describe_stages(config: RunConfig, rows: int) -> list[str]:
-    """Blocks of each pipeline stage, with the embedding and the head where they lie."""
-    training = config.training
-    bounds = stage_bounds(config.model, rows, training.parallel.pipeline, training.partition)
-    described = []
-    for first, end in pairwise(bounds):
-        blocks = min(end, final_norm_layer(config.model)) - max(first, FIRST_BLOCK_LAYER)
-        ends = (["embed"] if first == 0 else [], ["head"] if end == bounds[-1] else [])
-        described.append("|".join([*ends[0], str(blocks), *ends[1]]))
-    return described

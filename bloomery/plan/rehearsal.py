@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bloomery.base.errors import ConfigError
+from bloomery.plan.engine import refuse_untrainable
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
@@ -35,8 +36,10 @@ def rehearsal(config: RunConfig, site: Site, nodes: int) -> dict[str, Any]:
     """The rehearsal of `config` on `nodes` nodes of `site`, as a run's YAML holds it: only what is not a default.
 
     Raises:
-        ConfigError: several nodes, and the site's file does not say how many processes a node takes.
+        ConfigError: several nodes, and the site's file does not say how many processes a node takes; or the run is one
+            that can be planned but not trained.
     """
+    refuse_untrainable(config.model, config.training)
     training = config.training
     tensor, pipeline, data = layout(training.parallel, processes(training.parallel, site, nodes), _ranks_of(site))
     values: dict[str, Any] = config.model_dump(mode="json", exclude_unset=True)
@@ -54,6 +57,7 @@ def rehearsal(config: RunConfig, site: Site, nodes: int) -> dict[str, Any]:
     values["training"] |= _training(training, tensor, pipeline, data)
     values.get("export", {}).pop("model_name", None)
     values["publish"] = {"hub": False}
+    values.pop("plan", None)
     stated, full = config.model_dump(mode="json", exclude_unset=True), config.model_dump(mode="json")
     small = _without_defaults(values, stated, full)
     return {key: small[key] for key in type(config).model_fields if key in small}
@@ -137,7 +141,8 @@ def _model(model: ModelConfig, tensor: int, pipeline: int) -> dict[str, Any]:
         "heads": heads,
         "sequence_length": min(model.sequence_length, _SEQUENCE),
     }
-    return changed | ({"init_std": None} if model.init_std is not None else {})
+    own = ("init_std", "padded_vocabulary_size", "feed_forward_size")
+    return changed | {name: None for name in own if getattr(model, name) is not None}
 
 
 def _training(training: TrainingConfig, tensor: int, pipeline: int, data: int) -> dict[str, Any]:

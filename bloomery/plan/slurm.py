@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bloomery.base.errors import ConfigError
-from bloomery.plan.parameters import padded_vocabulary, parameter_count
+from bloomery.plan.parameters import parameter_count, planned_rows
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -89,7 +89,7 @@ def training_job(config: RunConfig, site: Site) -> TrainingJob:
             where="training.segment.margin_minutes",
             expected="a longer training.max_minutes in the site's file, or a smaller margin",
         )
-    rows = padded_vocabulary(config.tokenizer.vocabulary_size, config.model, parallel.tensor)
+    rows = planned_rows(config)
     own_bytes = parameter_count(config.model, rows) / (parallel.tensor * parallel.pipeline) * _HOST_BYTES_PER_PARAMETER
     gpus = min(ranks, place.gpus_per_node)
     return TrainingJob(

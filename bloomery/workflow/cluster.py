@@ -23,8 +23,8 @@ _REMEMBERED = 20
 _TOKEN_PATH = "HF_TOKEN_PATH"
 _LONGEST_CANCEL_SECONDS = 180.0
 _CANCEL_POLL_SECONDS = 1.0
-_TRAINING = "rule_train_segment"
-"""How the executor's comment on a job of that rule begins."""
+TRAINING_RULE = "train_segment"
+"""The rule whose jobs train."""
 
 
 def remember_workflow(paths: RunPaths, snakemake_logs: Iterable[Path]) -> None:
@@ -53,7 +53,7 @@ def jobs_alive(paths: RunPaths) -> list[slurm.QueuedJob]:
 def training_dependency(paths: RunPaths) -> str | None:
     """Condition of sbatch under which the next segment starts: after every training job of this run that is alive."""
     try:
-        alive = [job.job for job in jobs_alive(paths) if job.comment.startswith(_TRAINING)]
+        alive = [job.job for job in jobs_alive(paths) if job.rule == TRAINING_RULE]
     except BloomeryError as error:
         say(f"the scheduler does not say which jobs of this run are alive ({error}); the lease alone keeps them apart")
         return None
@@ -68,7 +68,7 @@ def end_data_jobs(paths: RunPaths) -> bool:
     cancelled: list[str] = []
     deadline = time.monotonic() + _LONGEST_CANCEL_SECONDS
     try:
-        while left := [job.job for job in jobs_alive(paths) if not job.comment.startswith(_TRAINING)]:
+        while left := [job.job for job in jobs_alive(paths) if job.rule != TRAINING_RULE]:
             if not cancelled:
                 cancelled = left
                 say(f"cancelling what an earlier workflow left in the queue: {' '.join(left)}")

@@ -1,4 +1,4 @@
-"""`bloomery cluster init`, `rehearse` and `status` against a real scheduler."""
+"""`bloomery cluster init`, `rehearse`, `status` and `doctor` against a real scheduler."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import yaml
 from slurm_cluster import SlurmCluster
 from slurm_workflow import bloomery, end_workflows, slurm_workflow
 from workflow_support import ROOT
+
+from bloomery.commands.machine import State, site
 
 pytestmark = pytest.mark.cluster
 
@@ -47,3 +49,21 @@ def test_a_site_is_detected_and_a_rehearsal_of_the_sample_runs_there(cluster: Sl
     assert standing["state"] == "finished"
     assert standing["progress"]["iteration"] == standing["progress"]["total_iterations"]
     assert standing["queue"] == {"note": "", "jobs": []}
+
+
+def test_doctor_compares_the_site_with_the_cluster(
+    cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PATH", "SLURM_CONF"):
+        monkeypatch.setenv(name, cluster.environment[name])
+    path = tmp_path / "site.yaml"
+    monkeypatch.setenv("BLOOMERY_SITE", str(path))
+    path.write_text("jobs: {partition: main}\ntraining: {partition: 'long,gpu', gpus_per_node: 4}\n")
+    found = site()
+    assert found.state is State.WARN
+    assert found.advice.split("; ") == [
+        "training.partition: sinfo shows no partition 'gpu', only main, long",
+        "training.gpus_per_node: 4, but a node of 'long' has 2",
+    ]
+    path.write_text("jobs: {partition: main}\ntraining: {partition: long, gpus_per_node: 2}\n")
+    assert (site().state, site().advice) == (State.OK, "")

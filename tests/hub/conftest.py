@@ -236,3 +236,18 @@ def run(tmp_path: Path, exported: Path, hub: HubServer) -> Publishable:
     stage = PublishStage(name="tiny", model_name="tiny-bloom", publish=PublishConfig())
     write_stage(paths.config / "publish.json", stage)
     return ready
+
+
+@pytest.fixture
+def start(run: Publishable) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a verb that goes on by itself; whatever a test leaves running is ended."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*command: str, **variables: str | None) -> subprocess.Popen[str]:
+        started.append(run.start(*command, **variables))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -165,14 +165,14 @@ def test_a_hub_that_is_away_for_the_whole_run_is_caught_up_with(hub, run):
     assert run.logs_report.read_bytes() == before
 
 
-def test_of_two_syncs_at_once_the_second_says_so_or_waits(hub, run):
+def test_of_two_syncs_at_once_the_second_says_so_or_waits(hub, run, start):
     run.paths.monitoring.mkdir()
     with (run.paths.monitoring / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done = run.sync()
         assert done.returncode == 75
         assert "another process syncs this run" in done.stderr
-        waiting = run.start("sync", "--run", str(run.paths.run), "--wait-seconds", "60")
+        waiting = start("sync", "--run", str(run.paths.run), "--wait-seconds", "60")
         assert hub.read("/_test/log") == []
     waiting.communicate(timeout=60)
     assert waiting.returncode == 0

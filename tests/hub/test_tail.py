@@ -107,27 +107,12 @@ def test_the_last_lines_of_a_run_on_disk(run):
         assert run.call("tail", *wrong).returncode == 2
 
 
-@pytest.fixture
-def following(run):
-    started = []
-
-    def start(*options, **variables):
-        process = run.start("tail", *options, "--follow", **variables)
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
 def read_lines(process, count):
     return [process.stdout.readline() for _ in range(count)]
 
 
-def test_following_on_disk_ends_with_ctrl_c_as_a_success(run, following):
-    process = following("--run", str(run.paths.run), "--every", "0.05", "--lines", "2")
+def test_following_on_disk_ends_with_ctrl_c_as_a_success(run, start):
+    process = start("tail", "--follow", "--run", str(run.paths.run), "--every", "0.05", "--lines", "2")
     lines = (run.paths.logs / "main_log.txt").read_text().splitlines(True)
     assert read_lines(process, 2) == lines[-2:]
     run.append(4, 6)
@@ -138,11 +123,11 @@ def test_following_on_disk_ends_with_ctrl_c_as_a_success(run, following):
     assert "Traceback" not in talk
 
 
-def test_following_on_the_hub_through_faults_shows_every_byte_once(hub, run, following):
+def test_following_on_the_hub_through_faults_shows_every_byte_once(hub, run, start):
     variables = {"BLOOMERY_HUB_TIMEOUT": "1"}
     log = run.paths.logs / "main_log.txt"
     assert run.sync(**variables).returncode == 0
-    process = following("--hub", LOGS, "--every", "0.1", **variables)
+    process = start("tail", "--follow", "--hub", LOGS, "--every", "0.1", **variables)
     assert read_lines(process, 3) == log.read_text().splitlines(True)
     done = 3
     for fault in (

@@ -35,24 +35,8 @@ def arrived(hub, run):
     return all(hub.file(LOGS, path) == data for path, data in run.local_logs().items())
 
 
-@pytest.fixture
-def watch(run):
-    """Start `bloomery watch`; whatever a test leaves running is ended."""
-    started = []
-
-    def start(*options, **variables):
-        process = run.start("watch", "--run", str(run.paths.run), *options, **variables)
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-def test_logs_are_pushed_while_the_training_runs_and_the_watch_ends_after_it(hub, run, watch):
-    process = watch("--every", "0.02")
+def test_logs_are_pushed_while_the_training_runs_and_the_watch_ends_after_it(hub, run, start):
+    process = start("watch", "--run", str(run.paths.run), "--every", "0.02")
     until(lambda: synced(run))
     first = run.state["commit"]
     run.append(4, 9)
@@ -67,8 +51,8 @@ def test_logs_are_pushed_while_the_training_runs_and_the_watch_ends_after_it(hub
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_stop_it_syncs_a_last_time(hub, run, watch, number):
-    process = watch("--every", "60")
+def test_asked_to_stop_it_syncs_a_last_time(hub, run, start, number):
+    process = start("watch", "--run", str(run.paths.run), "--every", "60")
     until(lambda: synced(run))
     run.append(4, 9)
     process.send_signal(number)
@@ -77,9 +61,9 @@ def test_asked_to_stop_it_syncs_a_last_time(hub, run, watch, number):
     assert arrived(hub, run)
 
 
-def test_a_hub_that_comes_back_gets_everything(hub, run, watch):
+def test_a_hub_that_comes_back_gets_everything(hub, run, start):
     hub.faults({"path": "/api/", "status": 503, "times": 10_000})
-    process = watch("--every", "0.01", "--retry-seconds", "0.1")
+    process = start("watch", "--run", str(run.paths.run), "--every", "0.01", "--retry-seconds", "0.1")
     until(lambda: (run.paths.monitoring / "sync.json").exists() and run.state["failures"] >= 2)
     assert "503" in run.state["error"]
     run.append(4, 9)
@@ -106,12 +90,12 @@ def test_a_sync_that_hangs_is_ended_and_the_next_one_does_the_work(hub, run):
     assert arrived(hub, run)
 
 
-def test_a_watch_without_a_hub_or_without_a_run_is_an_error_at_once(hub, run, watch):
-    process = watch(HF_ENDPOINT=None)
+def test_a_watch_without_a_hub_or_without_a_run_is_an_error_at_once(hub, run, start):
+    process = start("watch", "--run", str(run.paths.run), HF_ENDPOINT=None)
     assert "HF_ENDPOINT is not set" in process.communicate(timeout=30)[1]
     assert process.returncode == 2
     (run.paths.config / "publish.json").unlink()
-    process = watch()
+    process = start("watch", "--run", str(run.paths.run))
     assert "no such file" in process.communicate(timeout=30)[1]
     assert process.returncode == 1
 

@@ -9,7 +9,7 @@ import pytest
 from bloomery.base.atomic import write_json
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
-from monitoring.card import last_records, logs_card
+from monitoring.card import logs_card
 from monitoring.snapshot import take_snapshot, training_ended
 
 
@@ -99,8 +99,7 @@ def test_the_page_bears_damaged_files_and_depends_on_nothing_but_the_files(paths
     write_json(paths.segments / "1.json", {"number": 1})
     write_segment(paths.segments / "2.json", segment(2, SegmentStatus.CRASHED))
     files = take_snapshot(paths, tmp_path / "copy", finished=False)
-    page = logs_card("tiny", "tiny-bloom", files, finished=False)
+    page = logs_card("tiny", "tiny-bloom", files, None, None, finished=False)
     assert "| state | before training |" in page
     assert "| 2 | crashed after iteration 20 |" in page
-    assert page == logs_card("tiny", "tiny-bloom", files, finished=False)
-    assert last_records(None) == (None, None)
+    assert page == logs_card("tiny", "tiny-bloom", files, None, None, finished=False)

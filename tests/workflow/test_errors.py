@@ -59,9 +59,12 @@ def test_a_failing_rule_shows_its_message_and_its_log(fresh: Callable[..., Workf
     assert "Traceback" not in log.read_text()
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.stem)
+SHIPPED = sorted([*(ROOT / "config").glob("*.yaml"), *(ROOT / "config/models").glob("*.yaml")])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_every_shipped_configuration_dry_runs_without_network(path: Path, tmp_path: Path) -> None:
-    texts = tmp_path / "texts"
+    texts = tmp_path / "corpus"
     texts.mkdir()
     (texts / "fr.jsonl.zst").write_bytes(b"")
     # Paths in the shipped files are relative to the repository.
@@ -73,6 +76,21 @@ def test_every_shipped_configuration_dry_runs_without_network(path: Path, tmp_pa
     name = yaml.safe_load(path.read_text())["name"]
     assert re.search(r"^train_segment +1$", done.stdout + done.stderr, flags=re.MULTILINE)
     assert (tmp_path / "runs" / name / "config/parts.json").exists()
+
+
+def test_what_cannot_be_trained_ends_before_the_first_job(tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/fr.jsonl").write_text('{"text": "une phrase", "lang": "fr"}\n')
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    raw = yaml.safe_load((ROOT / "config/models/bert-4l.yaml").read_text())
+    raw["sources"][0]["paths"] = ["corpus/*.jsonl"]
+    path = tmp_path / "bert.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    command = [*SNAKEMAKE, *LOCAL, "--directory", str(tmp_path), "--configfile", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "can be planned, but not trained yet: model.family bert" in done.stderr
+    assert not (tmp_path / "runs/bert-4l/corpus").exists()
 
 
 def test_the_sample_is_the_default_and_is_never_merged(tmp_path: Path) -> None:

@@ -24,20 +24,14 @@ class SelfAttention(nn.Module):
         self.head_dim = hidden // model.heads
         self.query_key_value = ColumnParallelLinear(mesh, hidden, 3 * hidden)
         self.dense = RowParallelLinear(mesh, hidden, hidden)
-        self._bias: torch.Tensor | None = None
-
-    def _attention_bias(self, x: torch.Tensor) -> torch.Tensor:
-        length = x.size(1)
-        if self._bias is None or self._bias.size(-1) != length or self._bias.dtype != x.dtype:
-            self._bias = attention_bias(self.heads, self.first_head, self.local_heads, length, x.dtype, x.device)
-        return self._bias
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[batch, length, hidden] -> [batch, length, hidden]."""
         batch, length, _ = x.shape
         fused = self.query_key_value(x).view(batch, length, self.local_heads, 3, self.head_dim)
         query, key, value = (part.transpose(1, 2) for part in fused.unbind(dim=3))
-        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=self._attention_bias(x))
+        bias = attention_bias(self.heads, self.first_head, self.local_heads, length, x.dtype, x.device)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
         return self.dense(mixed.transpose(1, 2).reshape(batch, length, -1))  # type: ignore[no-any-return]
 
 

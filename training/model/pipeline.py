@@ -13,7 +13,8 @@ from torch import nn
 
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import TrainingConfig
-from bloomery.plan.parameters import layer_count, stage_bounds
+from bloomery.plan.parameters import layer_count
+from bloomery.plan.partition import stage_bounds
 from training.model.block import TransformerBlock
 from training.parallel.cross_entropy import vocabulary_parallel_cross_entropy
 from training.parallel.layers import VocabularyParallelEmbedding

@@ -6,6 +6,7 @@ from bloomery.config import load, validate_config
 from bloomery.config.site import load_site
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus, read_segment
+from bloomery.plan.engine import refuse_untrainable
 from bloomery.plan.slurm import training_job
 from bloomery.workflow import cluster
 from bloomery.workflow.environment import prepare_environment
@@ -52,6 +53,16 @@ def refuse_second_workflow():
         raise SystemExit(LOCK.exit_code)
 
 
+def refuse_what_cannot_be_trained():
+    """End before the first job when training is wanted and this version cannot do it (a dry-run only plans)."""
+    if TRAINING_WANTED:
+        try:
+            refuse_untrainable(CONFIG.model, CONFIG.training)
+        except BloomeryError as error:
+            logger.error(f"error: {error}")
+            raise SystemExit(error.exit_code)
+
+
 def watch_logs():
     """Where a Hub is configured, start what pushes the run's logs there. Before the token leaves the environment."""
     global WATCH
@@ -75,6 +86,7 @@ def say_what_to_do(snakemake_logs):
 
 LOCK = None
 WATCH = None
+TRAINING_WANTED = False
 try:
     CONFIG = checked_config()
     RUN = RunPaths.of(CONFIG.root, CONFIG.name)
@@ -176,6 +188,8 @@ def previous_segment(wildcards):
 
 def segments_to_the_end(wildcards):
     """The chain of training segments, as far as it goes: asks for one more until one has finished the training."""
+    global TRAINING_WANTED
+    TRAINING_WANTED = True
     chain = []
     for number in range(1, CONFIG.training.segment.max_segments + 1):
         chain += checkpoints.train_segment.get(n=number).output

@@ -42,3 +42,18 @@ def test_a_program_that_hangs_is_given_up(monkeypatch):
 
 def test_nothing_is_asked_for_when_no_job_is_named():
     assert slurm.queue() == []
+
+
+@pytest.mark.parametrize(
+    ("comment", "rule"),
+    [
+        ("rule_train_segment_wildcards_12", "train_segment"),
+        ("rule_all", "all"),
+        ("group_read_wildcards_x", "read"),
+        ("rule_group_texts", "group_texts"),
+        ("(null)", "(null)"),
+        ("", ""),
+    ],
+)
+def test_the_comment_of_a_job_says_its_rule_or_group(comment, rule):
+    assert slurm.QueuedJob("1", "u", comment, "RUNNING", None, 1, "node1", "N/A").rule == rule

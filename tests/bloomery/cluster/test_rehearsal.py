@@ -19,7 +19,7 @@ from bloomery.plan.rehearsal import DOCUMENTS, layout, rehearsal
 from bloomery.plan.slurm import training_job
 
 ROOT = Path(__file__).parents[3]
-SHIPPED = ("sample", "udhr", "folder", "wikipedia")
+SHIPPED = ("sample", "udhr", "folder", "wikipedia", "models/tr11-176b")
 EIGHT = Site.model_validate({"training": {"gpus_per_node": 8}})
 TWO = Site.model_validate({"training": {"gpus_per_node": 2}})
 
@@ -77,7 +77,7 @@ def test_the_written_file_is_a_valid_run_that_fills_the_nodes(
     job = training_job(small, site)
     ranks = site.training.gpus_per_node or small.training.parallel.world_size
     assert (job.nodes, small.training.parallel.world_size) == (nodes, nodes * ranks)
-    assert (small.name, small.publish.hub) == (f"{name}-rehearsal", False)
+    assert (small.name, small.publish.hub) == (f"{config.name}-rehearsal", False)
     figures = overview(small)
     assert figures.parameters < 3_000_000
     assert 40 <= figures.iterations < 60
@@ -107,6 +107,12 @@ def test_a_large_run_keeps_what_is_rehearsed_and_shrinks_what_costs() -> None:
     assert training.segment.minutes is None
     assert training.segment.iterations is not None
     assert training.segment.iterations < overview(small).iterations
+
+
+def test_what_cannot_be_trained_is_not_rehearsed() -> None:
+    config = load_config(ROOT / "config/models/bert-large.yaml")
+    with pytest.raises(ConfigError, match=r"not trained yet: model.family bert, model.positions learned"):
+        rehearsal(config, EIGHT, 1)
 
 
 def test_comments_say_what_the_run_itself_has() -> None:

@@ -139,6 +139,27 @@ def test_summary_of_a_run_that_has_not_begun(tmp_path: Path) -> None:
     assert "no such folder" in missing.stderr
 
 
+@pytest.mark.parametrize("run", ["sample", "mine"])
+def test_summary_says_the_command_of_the_cluster_where_the_run_was_on_one(tmp_path: Path, run: str) -> None:
+    from bloomery.commands.facts import ModelFacts, gather
+    from bloomery.commands.summary import next_command
+    from bloomery.contracts.paths import RunPaths
+
+    paths = RunPaths(tmp_path / run)
+    paths.config.mkdir(parents=True)
+    assert next_command(gather(paths.run)).startswith("make run (")
+    paths.monitoring.mkdir()
+    paths.slurm_runs.write_text("0a1b\n")
+    facts = gather(paths.run)
+    assert next_command(facts).startswith("snakemake --profile slurm --configfile CONFIG (")
+    facts.models.append(ModelFacts("m", "f", 1, 1, 0.0, 1e-4, True, "", ""))
+    assert next_command(facts).startswith(
+        "snakemake --profile slurm --configfile config/udhr.yaml"
+        if run == "sample"
+        else "snakemake --profile workflow/"
+    )
+
+
 def test_summary_of_a_corpus_from_which_nothing_was_removed() -> None:
     from bloomery.commands.facts import CorpusFacts, Facts
     from bloomery.commands.summary import lines

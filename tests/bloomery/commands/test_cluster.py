@@ -138,6 +138,13 @@ def test_doctor_knows_the_site_and_a_scheduler_that_forgets(
     assert (site().state, site().found) == (State.OK, str(tmp_path / "site.yaml"))
     (tmp_path / "site.yaml").write_text("gpus: 8\n")
     assert site().state is State.WARN
+    (tmp_path / "site.yaml").write_text("jobs: {partition: cpu}\ntraining: {partition: 'gpu_20h,gpu_40h'}\n")
+    assert site().state is State.WARN
+    only = "only gpu_20h, gpu_100h, visu, cpu, old, archive"
+    assert site().advice == f"training.partition: sinfo shows no partition 'gpu_40h', {only}"
+    (Path(slurm) / "sinfo").write_text("#!/bin/sh\necho 'cannot reach the controller' >&2\nexit 1\n")
+    assert (site().state, site().advice) == (State.OK, ""), "nothing is known against it"
+    assert (scheduler().state, scheduler().found) == (State.WARN, "sinfo: cannot reach the controller")
     (Path(slurm) / "sinfo").write_text("#!/bin/sh\necho 'main* up 4 idle'\n")
     found = scheduler()
     assert found.state is State.WARN

@@ -23,12 +23,11 @@ from fabricated_run import (
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
-from bloomery.commands.standing import State, find_runs, gather, rule_of
-from bloomery.commands.standing_training import read_tail
+from bloomery.commands.standing import State, find_runs, gather
 from bloomery.commands.status import lines
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import MetricsRecord
 from bloomery.contracts.segment import SegmentStatus
+from bloomery.contracts.sync import SyncState, write_sync
 from bloomery.plan.batch import steps
 from bloomery.workflow.lock import RunLock
 
@@ -181,17 +180,25 @@ def test_a_finished_run(tmp_path: Path) -> None:
     assert row["next"] == f"bloomery summary --run {paths.run.as_posix()}"
 
 
-def test_the_sync_is_read_whatever_it_says(tmp_path: Path) -> None:
+def test_the_sync_says_how_old_it_is_and_what_went_wrong_since(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     assert said(paths)["sync"] == "never"
-    state = {"synced": "2026-11-21T11:20:00Z", "repository": "me/logs", "failures": 2, "error": "[Errno 2] no\nroute"}
-    write_json(paths.monitoring / "sync.json", state)
+    state = SyncState(synced="2026-11-21T11:20:00Z", repository="me/logs", failures=2, error="[Errno 2] no\nroute")
+    write_sync(paths.sync_state, state)
     assert said(paths)["sync"] == "40 min 0 s ago to me/logs; 2 failures since: (Errno 2) no route"
-    for odd in ({}, {"synced": "soon", "failures": "many"}, {"failures": 1}, [1]):
-        write_json(paths.monitoring / "sync.json", odd)
-        assert said(paths)["sync"].startswith("never")
-    (paths.monitoring / "sync.json").write_text("{")
-    assert said(paths)["sync"] == "never"
+    write_sync(paths.sync_state, SyncState(failures=1))
+    assert said(paths)["sync"] == "never succeeded; 1 failure since: no reason given"
+
+
+def test_a_damaged_state_of_the_sync_is_one_clear_message(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    for damage in ("{", '{"synced": "soon"}', "[1]"):
+        paths.monitoring.mkdir(exist_ok=True)
+        paths.sync_state.write_text(damage)
+        done = status("--run", str(paths.run), cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"error: {paths.sync_state}: not ")
+        assert "Traceback" not in done.stderr
 
 
 def test_without_slurm_the_queue_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,11 +264,37 @@ def test_waiting_for_nodes_is_not_training(tmp_path: Path, monkeypatch: pytest.M
     assert said(paths)["job 8"] == "train_segment: pending for 4 nodes (Priority)"
 
 
-def test_names_of_rules_and_groups() -> None:
-    assert rule_of("rule_train_segment_wildcards_12") == "train_segment"
-    assert rule_of("rule_all") == "all"
-    assert rule_of("group_read_wildcards_x") == "read"
-    assert rule_of("(null)") == "(null)"
+def test_after_the_last_segment_it_is_not_between_two(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, 1108)
+    lock = RunLock.acquire(paths.run)
+    try:
+        write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 600)
+        assert gather(paths.run, NOW).state is State.BETWEEN
+        time.sleep(0.02)  # the newer of the two by the file system's clock
+        write_ended(paths, 2, SegmentStatus.FINISHED, 1108)
+        assert gather(paths.run, NOW).state is State.DELIVERING, "finished.json is still to come"
+        write_json(paths.finished, {})
+        assert gather(paths.run, NOW).state is State.DELIVERING
+        write_json(paths.published / "publish.json", {})
+        assert gather(paths.run, NOW).state is State.FINISHED
+    finally:
+        lock.release()
+
+
+def test_a_finished_run_that_trains_again_is_training(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_json(paths.finished, {})  # of the training before, until the new one ends
+    write_metrics(paths, CONFIG, 10)
+    write_json(paths.train / "lease", {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
+    lock = RunLock.acquire(paths.run)
+    try:
+        assert gather(paths.run, NOW).state is State.TRAINING
+        (paths.train / "lease").unlink()
+        write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 10)
+        assert gather(paths.run, NOW).state is State.BETWEEN
+    finally:
+        lock.release()
 
 
 def test_the_newest_run_is_shown_and_the_others_are_named(tmp_path: Path) -> None:
@@ -293,17 +326,6 @@ def test_a_long_run_is_read_from_its_end(tmp_path: Path) -> None:
     assert time.perf_counter() - before < 2
     assert progress is not None
     assert progress.iteration == 640
-
-
-def test_damaged_lines_are_passed_over(tmp_path: Path) -> None:
-    paths = make_run(tmp_path, CONFIG)
-    write_metrics(paths, CONFIG, 3)
-    metrics = paths.logs / "metrics.jsonl"
-    metrics.write_bytes(metrics.read_bytes() + b"\xff\n{}\n\n")
-    found = read_tail(metrics)
-    assert [record.iteration for record in found if isinstance(record, MetricsRecord)] == [1, 2, 3]
-    assert len(read_tail(metrics, limit=len(metrics.read_bytes()) // 2)) < 3
-    assert read_tail(tmp_path / "absent") == []
 
 
 def test_a_run_without_its_configuration_is_an_error(tmp_path: Path) -> None:

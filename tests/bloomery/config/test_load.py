@@ -77,7 +77,7 @@ def test_contradictions_say_what_would_be_right() -> None:
     assert "model.heads 3 must be divisible by training.parallel.tensor 2" in message(
         changed(model__heads=3, model__hidden_size=96)
     )
-    assert "cannot fill training.parallel.pipeline 8 stages; at most 4 stages" in message(
+    assert "cannot fill training.parallel.pipeline 8 stages; expected: at most 4 stages" in message(
         changed(training__parallel__pipeline=8)
     )
     assert "8 not divisible by micro_batch_size x parallel.data = 16 x 1" in message(

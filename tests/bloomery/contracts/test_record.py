@@ -10,7 +10,7 @@ import pytest
 
 from bloomery.base.errors import InputError
 from bloomery.contracts.logline import render_validation
-from bloomery.contracts.record import last_of_each, read_records, validations
+from bloomery.contracts.record import last_of_each, last_records, read_records, read_tail, validations
 from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
 
 
@@ -64,6 +64,49 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         list(read_records(write(tmp_path / "m", record(1), {"iteration": 2})))
     with pytest.raises(InputError, match="no such file"):
         list(read_records(tmp_path / "absent"))
+
+
+def test_the_tail_holds_the_last_records_and_passes_over_what_is_none(tmp_path: Path) -> None:
+    path = write(tmp_path / "m", record(1), validation(1, 2.0), record(2), record(3))
+    path.write_bytes(b"\xff\n{}\n\n" + path.read_bytes() + b'\xff\n{}\n\n{"iteration": 4, "unfin')
+    assert [found.iteration for found in read_tail(path)] == [1, 1, 2, 3]
+    assert [found.iteration for found in read_tail(path, limit=path.stat().st_size - 8)] == [1, 2, 3], "one is cut"
+    assert read_tail(path, limit=20) == []
+    assert read_tail(tmp_path / "absent") == []
+
+
+@pytest.mark.parametrize("between", [0, 1, 700, 5000])
+def test_the_newest_step_and_validation_are_found_however_far_back(tmp_path: Path, between: int) -> None:
+    steps = [record(n) for n in range(8, 8 + between)]
+    path = write(tmp_path / "m", validation(3, 9.0), record(7), validation(7, 2.0), *steps, tail='{"iteration": 9')
+    step, found = last_records(path)
+    assert step is not None
+    assert step.iteration == 7 + between
+    assert found is not None
+    assert (found.iteration, found.validation_mean) == (7, 2.5)
+
+
+def test_newest_records_of_files_that_lack_some(tmp_path: Path) -> None:
+    assert last_records(tmp_path / "absent") == (None, None)
+    assert last_records(write(tmp_path / "m")) == (None, None)
+    assert last_records(write(tmp_path / "m", tail="no record\n")) == (None, None)
+    assert last_records(write(tmp_path / "m", tail=json.dumps(record(1)))) == (None, None), "being written"
+    step, found = last_records(write(tmp_path / "m", *map(record, range(1, 3000)), tail="{}\nno record\n"))
+    assert step is not None
+    assert (step.iteration, found) == (2999, None)
+
+
+def test_lines_longer_than_what_is_read_at_once_are_read_whole(tmp_path: Path) -> None:
+    many = validation(2, 2.0)
+    many["validation"] = {f"set {n}": 1.0 for n in range(40_000)}
+    path = write(tmp_path / "m", record(1), many, record(2), many, tail="\n")
+    assert path.stat().st_size > 1_000_000
+    step, found = last_records(path)
+    assert step is not None
+    assert step.iteration == 2
+    assert found is not None
+    assert len(found.validation) == 40_000
+    assert [each.iteration for each in read_tail(path, limit=path.stat().st_size)] == [1, 2, 2, 2]
 
 
 def test_validation_is_printed_a_set_a_line(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The plan reproduces BLOOM-176B's published figures: tr11's script, and lines of its published main_log.txt.
+"""The plan of config/models/tr11-176b.yaml reproduces BLOOM-176B's published figures and log lines.
 
 Formulas and lines: BigScience, train/tr11-176B-ml (tr11-176B-ml.slurm, chronicles.md) and the repository of its logs.
 """
@@ -7,42 +7,17 @@ from __future__ import annotations
 
 import pytest
 
-from bloomery.config import RunConfig, validate_config
+from bloomery.config import RunConfig
 from bloomery.contracts.logline import render
 from bloomery.contracts.record import MetricsRecord
 from bloomery.plan.batch import global_batch_size, ladder_rungs, samples_to_read, steps, total_iterations
 from bloomery.plan.flops import iteration_flops, tflops_per_device
 from bloomery.plan.overview import overview
-from bloomery.plan.parameters import declare, padded_vocabulary, parameter_count, stage_bounds
+from bloomery.plan.parameters import declare, padded_vocabulary, parameter_count
+from bloomery.plan.partition import stage_bounds
 from bloomery.plan.schedule import learning_rate
 
 WORLD, ROWS = 384, 250_880
-
-
-@pytest.fixture(scope="module")
-def bloom() -> RunConfig:
-    return validate_config(
-        {
-            "name": "tr11-176B-ml",
-            "sources": [{"name": "roots", "kind": "jsonl", "paths": ["roots/*.jsonl"]}],
-            "model": {"layers": 70, "hidden_size": 14336, "heads": 112, "sequence_length": 2048},
-            "training": {
-                "train_samples": 220_000_000,
-                "parallel": {"tensor": 4, "pipeline": 12, "data": 8},
-                "batch": {
-                    "micro_batch_size": 2,
-                    "global_batch_size": 2048,
-                    "rampup": {"start": 192, "increment": 16, "samples": 9_765_625},
-                },
-                "optimizer": {
-                    "learning_rate": 6e-5,
-                    "min_learning_rate": 6e-6,
-                    "warmup_samples": 183_105,
-                    "decay_samples": 200_000_000,
-                },
-            },
-        }
-    )
 
 
 def consumed_after(config: RunConfig, iteration: int) -> int:
@@ -95,7 +70,9 @@ def test_parameters_by_formula_and_one_by_one(bloom: RunConfig) -> None:
     assert padded_vocabulary(250_680, bloom.model, 4) == ROWS
     assert parameter_count(bloom.model, ROWS) == 176_247_271_424
     assert sum(parameter.count for parameter in declare(bloom.model, ROWS)) == 176_247_271_424
-    assert bloom.model.standard_deviation == pytest.approx(0.00482198, abs=5e-9)
+    by_rule = bloom.model.model_copy(update={"init_std": None})
+    assert by_rule.standard_deviation == pytest.approx(0.00482198, abs=5e-9)
+    assert bloom.model.standard_deviation == 0.0048  # as in the script
 
 
 def test_twelve_pipeline_stages(bloom: RunConfig) -> None:

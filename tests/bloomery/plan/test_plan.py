@@ -12,7 +12,8 @@ from bloomery.config.model import ModelConfig
 from bloomery.config.training import BatchConfig, OptimizerConfig, RampupConfig, TrainingConfig
 from bloomery.plan.batch import global_batch_size, ladder_rungs, samples_to_read, steps, total_iterations
 from bloomery.plan.deepspeed_json import deepspeed_json
-from bloomery.plan.parameters import declare, padded_vocabulary, parameter_count, stage_bounds
+from bloomery.plan.parameters import declare, padded_vocabulary, parameter_count
+from bloomery.plan.partition import stage_bounds
 from bloomery.plan.schedule import learning_rate
 
 

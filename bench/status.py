@@ -1,0 +1,85 @@
+"""Claim: `bloomery status` answers in under 0.6 s, however long a training has run.
+
+python bench/status.py > bench/results/status.json
+
+Peers, in turn with it: the same run a thousandth as long, and `bloomery --help`. tests/support/fabricated_run.py makes
+the runs: configuration, segments, a checkpoint's manifest, and metrics.jsonl (110,000 iterations: 40 MB). Each repeat
+starts all three, a cold first one left out. Prints JSON: seconds, median and spread (least, greatest).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+from fabricated_run import configuration, make_run, write_checkpoint, write_ended, write_metrics
+
+from bloomery.contracts.segment import SegmentStatus
+
+ITERATIONS = 110_000
+LIMITS = {"seconds": 0.6, "long_over_short": 1.2}
+BLOOMERY = [sys.executable, "-m", "bloomery.cli"]
+
+
+def fabricate(root: Path, iterations: int) -> tuple[list[str], int]:
+    """A run after so many iterations: (the command that says how it stands, bytes of its metrics)."""
+    config = configuration(train_samples=48 * (ITERATIONS + 1000))
+    paths = make_run(root, config)
+    write_metrics(paths, config, iterations)
+    for number in (1, 2, 3):
+        write_ended(paths, number, SegmentStatus.TIME_LIMIT, number * iterations // 4)
+    write_checkpoint(paths, 3 * iterations // 4, 10**9)
+    return [*BLOOMERY, "status", "--run", str(paths.run)], (paths.logs / "metrics.jsonl").stat().st_size
+
+
+def seconds(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=15)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        long, long_bytes = fabricate(Path(name) / "long", ITERATIONS)
+        short, short_bytes = fabricate(Path(name) / "short", ITERATIONS // 1000)
+        commands = {"status, long": long, "status, short": short, "bloomery --help": [*BLOOMERY, "--help"]}
+        taken: dict[str, list[float]] = {each: [] for each in commands}
+        for repeat in range(options.repeats + 1):
+            for each, command in commands.items():
+                value = seconds(command)
+                if repeat:
+                    taken[each].append(value)
+    figures = {
+        each: {"median": round(median(values), 3), "least": round(min(values), 3), "greatest": round(max(values), 3)}
+        for each, values in taken.items()
+    }
+    middle = figures["status, long"]["median"]
+    over_short = round(middle / figures["status, short"]["median"], 2)
+    passed = middle < LIMITS["seconds"] and over_short < LIMITS["long_over_short"]
+    result = {
+        "benchmark": "status",
+        "repeats": options.repeats,
+        "metrics_bytes": {"long": long_bytes, "short": short_bytes},
+        "seconds": figures,
+        "long_over_short": over_short,
+        "long_over_help": round(middle / figures["bloomery --help"]["median"], 2),
+        "limits": LIMITS,
+        "passed": passed,
+    }
+    print(json.dumps(result, indent=2))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

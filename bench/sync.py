@@ -1,0 +1,135 @@
+"""Claim: with Xet a sync sends what is new: 100 iterations after 33,000 cost under 1 % of the logs, none 3 requests.
+
+python bench/sync.py > bench/results/sync.json
+
+Peer: the same syncs without Xet, where a file that has grown goes whole. Each run has a Hub of its own, that of
+tests/hub on a loopback port, and goes there three times: metrics.jsonl and main_log.txt after 33,000 iterations, then
+unchanged, then with 100 more. What records measure is noise that does not repeat. Prints JSON, medians over the
+repeats: bytes of the requests' bodies, requests, and seconds of the whole program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median_low
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+
+from hub_support import HubServer, running_hub
+
+from bloomery.config.delivery import PublishConfig
+from bloomery.config.stages import PublishStage, write_stage
+from bloomery.contracts.logline import render
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.record import MetricsRecord
+
+ITERATIONS, MORE = 33_000, 100
+SAMPLES, SEQUENCE = 2048, 2048
+LIMITS = {"appended_share": 0.01, "unchanged_requests": 3}
+
+
+def record(iteration: int) -> MetricsRecord:
+    """A step of a large training; what is measured in it has as many digits as in a real one."""
+    noise = random.Random(iteration)
+    seconds = noise.gauss(105.0, 0.5)
+    return MetricsRecord(
+        iteration=iteration,
+        consumed_samples=SAMPLES * iteration,
+        consumed_tokens=SAMPLES * SEQUENCE * iteration,
+        global_batch_size=SAMPLES,
+        learning_rate=6e-5 * (1 - iteration / 200_000),
+        loss=2.0 + 8.0 / iteration**0.3 + noise.gauss(0, 0.02),
+        grad_norm=abs(noise.gauss(0.25, 0.05)),
+        seconds=seconds,
+        tokens_per_second=SAMPLES * SEQUENCE / seconds,
+        tflops_hardware=16_000 / seconds,
+        tflops_model=12_000 / seconds,
+        samples_per_second=SAMPLES / seconds,
+        total_iterations=115_311,
+        segment=1 + iteration // 700,
+        time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_646_000_000 + 105 * iteration)),
+    )
+
+
+def train(paths: RunPaths, first: int, last: int) -> None:
+    """Append iterations as the training logs them."""
+    paths.logs.mkdir(parents=True, exist_ok=True)
+    with (paths.logs / "metrics.jsonl").open("a") as metrics, (paths.logs / "main_log.txt").open("a") as log:
+        for iteration in range(first, last + 1):
+            entry = record(iteration)
+            metrics.write(entry.model_dump_json(exclude_none=True) + "\n")
+            log.write(render(entry) + "\n")
+
+
+def sync(hub: HubServer, paths: RunPaths, **variables: str) -> dict[str, float]:
+    """One sync: what the Hub saw of it, and how long it took."""
+    hub.call("/_test/reset", {})
+    start = time.perf_counter()
+    command = [sys.executable, "-m", "bloomery.cli", "sync", "--run", str(paths.run)]
+    subprocess.run(command, env=hub.environment | variables, stdout=subprocess.DEVNULL, check=True)
+    seconds = time.perf_counter() - start
+    requests = hub.read("/_test/log")
+    return {"bytes": sum(each["in"] for each in requests), "requests": len(requests), "seconds": round(seconds, 2)}
+
+
+def measure(folder: Path, **variables: str) -> dict[str, Any]:
+    """The three syncs of a run of its own, to a Hub of its own."""
+    paths = RunPaths(folder / "runs" / "bench")
+    stage = PublishStage(name="bench", model_name="bench", publish=PublishConfig())
+    write_stage(paths.config / "publish.json", stage)
+    train(paths, 1, ITERATIONS)
+    size = sum(path.stat().st_size for path in paths.logs.iterdir())
+    with running_hub(folder) as hub:
+        syncs = {"first": sync(hub, paths, **variables), "unchanged": sync(hub, paths, **variables)}
+        train(paths, ITERATIONS + 1, ITERATIONS + MORE)
+        syncs["appended"] = sync(hub, paths, **variables)
+    return {"logs_bytes": size, **syncs}
+
+
+def medians(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """The middle of several measurements, each figure by itself."""
+    first = results[0]
+    syncs = {
+        name: {figure: median_low([result[name][figure] for result in results]) for figure in first[name]}
+        for name in ("first", "unchanged", "appended")
+    }
+    return {"logs_bytes": first["logs_bytes"], **syncs}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    ways: dict[str, dict[str, str]] = {"xet": {}, "without_xet": {"HF_HUB_DISABLE_XET": "1"}}
+    taken: dict[str, list[dict[str, Any]]] = {way: [] for way in ways}
+    for _ in range(options.repeats):
+        for way, variables in ways.items():
+            with tempfile.TemporaryDirectory() as name:
+                taken[way].append(measure(Path(name), **variables))
+    figures = {way: medians(results) for way, results in taken.items()}
+    share = figures["xet"]["appended"]["bytes"] / figures["xet"]["logs_bytes"]
+    requests = max(figures[way]["unchanged"]["requests"] for way in ways)
+    passed = share < LIMITS["appended_share"] and requests <= LIMITS["unchanged_requests"]
+    result = {
+        "benchmark": "sync",
+        "repeats": options.repeats,
+        "iterations": {"first": ITERATIONS, "appended": MORE},
+        **figures,
+        "appended_share": round(share, 5),
+        "limits": LIMITS,
+        "passed": passed,
+    }
+    print(json.dumps(result, indent=2))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What the verbs of `bloomery plan` share: options that state a plan's assumptions, and how a refused plan is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
+
+Gpu = Annotated[str | None, typer.Option(help="Plan for this GPU (`bloomery plan gpus`) instead of plan.gpu.")]
+
+
+def load_planned(file: Path, *, as_json: bool, **stated: Any) -> RunConfig:
+    """The configuration with what the command line states of its `plan`; refused: print why and exit with 1."""
+    from dataclasses import asdict
+
+    from bloomery.base.atomic import dump_json
+    from bloomery.base.errors import ConfigError
+    from bloomery.config.load import read_yaml, validate_config
+
+    raw = read_yaml(file)
+    try:
+        return validate_config(_overridden(raw, stated), where=str(file))
+    except ConfigError as error:
+        if not error.problems:
+            raise
+        if as_json:
+            rows = [asdict(problem) for problem in error.problems]
+            print(dump_json([{**row, "value": _plain(row["value"])} for row in rows]), end="")
+        typer.echo(f"refused: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    import json
+
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return str(value)
+    return value
+
+
+def _overridden(raw: Any, stated: dict[str, Any]) -> Any:
+    stated = {key: value for key, value in stated.items() if value is not None}
+    if not stated or not isinstance(raw, dict) or not isinstance(raw.get("plan") or {}, dict):
+        return raw
+    plan = dict(raw.get("plan") or {})
+    if "days_between_failures" in stated:
+        faults = plan.get("faults") or {}
+        if not isinstance(faults, dict):
+            return raw
+        plan["faults"] = faults | {"days_between_failures": stated.pop("days_between_failures")}
+    return raw | {"plan": plan | stated}

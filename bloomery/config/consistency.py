@@ -1,0 +1,172 @@
+"""What must agree between the sections of a run."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from bloomery.base.units import format_bytes
+from bloomery.config.corpus import Thresholds
+from bloomery.config.keys import all_keys
+from bloomery.config.languages import language_profiles, resolved_thresholds
+from bloomery.config.section import Contradiction
+from bloomery.config.tokens import smallest_vocabulary
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
+
+
+def contradictions(config: RunConfig) -> list[Contradiction]:
+    """Every pair of sections of `config` that cannot both be meant."""
+    checks = (_of_sources, _of_layout, _of_padding, _of_lengths, _of_plan, _of_thresholds)
+    return [found for check in checks for found in check(config)]
+
+
+def _of_sources(config: RunConfig) -> list[Contradiction]:
+    places: dict[str, list[int]] = {}
+    for number, source in enumerate(config.sources):
+        places.setdefault(source.name, []).append(number)
+    return [
+        Contradiction(
+            f"sources: the name {name!r} is used twice; each source needs its own",
+            tuple(f"sources[{number}].name" for number in numbers[::-1]),
+            name,
+            "another name",
+        )
+        for name, numbers in places.items()
+        if len(numbers) > 1
+    ]
+
+
+def _of_layout(config: RunConfig) -> list[Contradiction]:
+    model, parallel, tokenizer = config.model, config.training.parallel, config.tokenizer
+    tensor, pipeline = "training.parallel.tensor", "training.parallel.pipeline"
+    problems: list[Contradiction] = []
+    keys: tuple[str, ...]
+    if model.heads % parallel.tensor:
+        message = f"model.heads {model.heads} must be divisible by {tensor} {parallel.tensor}"
+        right = f"a multiple of {parallel.tensor}"
+        problems.append(Contradiction(message, ("model.heads", tensor), model.heads, right))
+    if model.ffn_size % parallel.tensor:
+        message = f"model.feed_forward_size {model.ffn_size} must be divisible by {tensor} {parallel.tensor}"
+        keys = ("model.feed_forward_size", "model.hidden_size", tensor)
+        problems.append(Contradiction(message, keys, model.ffn_size, f"a multiple of {parallel.tensor}"))
+    if model.layers < parallel.pipeline:
+        message = f"model.layers {model.layers} cannot fill {pipeline} {parallel.pipeline} stages"
+        right = f"at most {model.layers} stages"
+        problems.append(Contradiction(message, (pipeline, "model.layers"), parallel.pipeline, right))
+    if model.family != "gpt" and parallel.pipeline > 1:
+        message = f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family} do not partition"
+        problems.append(Contradiction(message, (pipeline, "model.family"), parallel.pipeline, "1"))
+    if tokenizer.vocabulary_size < smallest_vocabulary(tokenizer.reserved_tokens):
+        message = (
+            f"tokenizer.vocabulary_size {tokenizer.vocabulary_size} is less than 4 special + "
+            f"{tokenizer.reserved_tokens} reserved + 256 byte tokens"
+        )
+        keys = ("tokenizer.vocabulary_size", "tokenizer.reserved_tokens")
+        right = f"at least {smallest_vocabulary(tokenizer.reserved_tokens)}"
+        problems.append(Contradiction(message, keys, tokenizer.vocabulary_size, right))
+    return problems
+
+
+def _of_padding(config: RunConfig) -> list[Contradiction]:
+    """A stated number of embedding rows must hold the tokenizer's entries and split over the tensor-parallel ranks."""
+    rows, entries = config.model.padded_vocabulary_size, config.tokenizer.vocabulary_size
+    if rows is None:
+        return []
+    multiple = config.model.vocabulary_multiple * config.training.parallel.tensor
+    key = "model.padded_vocabulary_size"
+    right = f"{-(-max(rows, entries) // multiple) * multiple}"
+    problems = []
+    if rows < entries:
+        message = f"{key} {rows} is smaller than tokenizer.vocabulary_size {entries}"
+        problems.append(Contradiction(message, (key, "tokenizer.vocabulary_size"), rows, right))
+    if rows % multiple:
+        message = (
+            f"{key} {rows} must be divisible by model.vocabulary_multiple x training.parallel.tensor = "
+            f"{config.model.vocabulary_multiple} x {config.training.parallel.tensor} = {multiple}"
+        )
+        keys = (key, "model.vocabulary_multiple", "training.parallel.tensor")
+        problems.append(Contradiction(message, keys, rows, right))
+    return problems
+
+
+def _of_lengths(config: RunConfig) -> list[Contradiction]:
+    curriculum, longest = config.training.curriculum, config.model.sequence_length
+    if curriculum is None:
+        return []
+    section = "training.curriculum"
+    problems = []
+    lengths = {
+        f"{section}.start_length": curriculum.start_length,
+        f"{section}.length_step": curriculum.length_step,
+        "model.sequence_length": longest,
+    }
+    for key, length in lengths.items():
+        if length % 8:
+            message = f"{key} {length} of a curriculum must be divisible by 8"
+            problems.append(Contradiction(message, (key, section), length, f"{-(-length // 8) * 8}"))
+    if curriculum.start_length > longest:
+        message = f"{section}.start_length {curriculum.start_length} exceeds model.sequence_length {longest}"
+        keys = (f"{section}.start_length", "model.sequence_length")
+        problems.append(Contradiction(message, keys, curriculum.start_length, f"at most {longest}"))
+    if curriculum.samples > config.training.train_samples:
+        most = config.training.train_samples
+        message = f"{section}.samples {curriculum.samples} exceeds training.train_samples {most}"
+        keys = (f"{section}.samples", "training.train_samples")
+        problems.append(Contradiction(message, keys, curriculum.samples, f"at most {most}"))
+    return problems
+
+
+def _of_plan(config: RunConfig) -> list[Contradiction]:
+    from bloomery.plan.disk import disk_bytes
+    from bloomery.plan.hardware import gpus, grids
+
+    plan = config.plan
+    problems = []
+    for key, name, table in (("plan.gpu", plan.gpu, gpus), ("plan.grid", plan.grid, grids)):
+        if name is not None and name not in table():
+            near = difflib.get_close_matches(name, table(), n=1, cutoff=0.4)
+            message = f"{key}: unknown name {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}"
+            problems.append(Contradiction(message, (key,), name, f"one of {', '.join(table())}"))
+    known = set(all_keys(type(config)))
+    for path in plan.assumed:
+        if path not in known:
+            message = f"plan.assumed: {path!r} is no key of a run"
+            problems.append(Contradiction(message, ("plan.assumed",), path, "the dotted path of a key"))
+    if plan.disk is not None and (needed := disk_bytes(config).total) > plan.disk:
+        message = (
+            f"plan.disk {format_bytes(plan.disk)} is too little: the run needs {format_bytes(needed)} at most, "
+            f"{format_bytes(disk_bytes(config).checkpoints)} of it for checkpoints"
+        )
+        right = f"{format_bytes(needed)}, or fewer checkpoints kept (training.checkpoint)"
+        keys = ("plan.disk", "training", "model", "tokenizer", "export")
+        problems.append(Contradiction(message, keys, plan.disk, right))
+    return problems
+
+
+def _of_thresholds(config: RunConfig) -> list[Contradiction]:
+    judge, section = config.corpus.judge, "corpus.judge.thresholds"
+    known = {"default", *language_profiles()}
+    declared = [f"sources[{number}]" for number in range(len(config.sources))]
+    for source in config.sources:
+        known |= {source.language or "default"} | set((source.languages or []) if source.kind == "udhr" else [])
+    problems = []
+    for language in judge.thresholds:
+        if language not in known:
+            near = difflib.get_close_matches(language, known, n=1, cutoff=0.4)
+            message = f"{section}.{language}: unknown language{f' (did you mean {near[0]!r}?)' if near else ''}"
+            right = "default, one of config/languages, or the `language` of a source"
+            problems.append(Contradiction(message, (f"{section}.{language}", *declared), language, right))
+    for language, limits in resolved_thresholds(judge).items():
+        for least in [name for name in Thresholds.model_fields if name.startswith("min_")]:
+            greatest = least.replace("min_", "max_")
+            low, high = getattr(limits, least), getattr(limits, greatest, None)
+            if low is not None and high is not None and low > high:
+                # One number may come from the preset or from `default`: all three places are named.
+                own = [f"{section}.{where}.{key}" for where in (language, "default") for key in (least, greatest)]
+                message = f"{section}.{language}: {least} {low:g} exceeds {greatest} {high:g}: nothing would be kept"
+                problems.append(
+                    Contradiction(message, (own[0], "corpus.judge.preset", *own[1:]), low, f"at most {high:g}")
+                )
+    return problems

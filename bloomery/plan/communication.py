@@ -1,0 +1,51 @@
+"""Bytes that one GPU sends in an iteration, by what they are for (ring algorithms; Narayanan et al. 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bloomery.plan.memory import GRADIENT_BYTES, WEIGHT_BYTES, block_input_bytes
+from bloomery.plan.parameters import planned_rows
+from bloomery.plan.partition import stages
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
+
+
+@dataclass(frozen=True)
+class Communication:
+    """Bytes sent by a GPU of the fullest stage."""
+
+    tensor: int
+    """All-reduces within blocks, over all micro-batches."""
+    pipeline: int
+    """Activations to the next stage and gradients to the one before."""
+    data: int
+    """Gradients' all-reduce and the all-gather of the updated weights (ZeRO-1)."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.tensor + self.pipeline + self.data
+
+
+def communication(config: RunConfig, batch_samples: int, sequence_length: int | None = None) -> Communication:
+    """Bytes of an iteration of `batch_samples` samples of `sequence_length` tokens (None: the model's)."""
+    training = config.training
+    parallel, tensor, data = training.parallel, training.parallel.tensor, training.parallel.data
+    parts = stages(config.model, training, planned_rows(config))
+    micro_batches = batch_samples // (training.batch.micro_batch_size * data)
+    crossing = block_input_bytes(config)
+    if sequence_length is not None:
+        crossing = crossing * sequence_length // config.model.sequence_length
+    # Two all-reduces a block in the forward pass, two in the backward pass, and two more where it is recomputed.
+    reductions = 6 if training.activation_checkpointing else 4
+    blocks = max(stage.blocks for stage in parts)
+    held = max(stage.shard_parameters for stage in parts)
+    weights = WEIGHT_BYTES[training.precision]
+    return Communication(
+        tensor=int(2 * (tensor - 1) / tensor * reductions * crossing * blocks * micro_batches),
+        pipeline=2 * crossing * micro_batches if parallel.pipeline > 1 else 0,
+        data=int((data - 1) / data * held * (2 * GRADIENT_BYTES + weights)),
+    )

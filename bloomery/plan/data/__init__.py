@@ -1,0 +1,1 @@
+"""Tables of the plan, as data: read with `importlib.resources`."""

@@ -1,0 +1,68 @@
+"""Disk that a run fills: checkpoints under the retention policy, exported weights, token index, logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bloomery.config.tokens import UINT16_BELOW
+from bloomery.plan.batch import samples_to_read, total_iterations
+from bloomery.plan.memory import checkpoint_bytes_per_parameter
+from bloomery.plan.parameters import parameter_count, planned_rows
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
+
+METRICS_BYTES = 1_000
+"""An iteration in all logs together: metrics.jsonl, main_log.txt, TensorBoard."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Bytes, at most."""
+
+    checkpoints: int
+    """All that are ever there at once: kept ones and the one that is being written."""
+    kept_checkpoints: int
+    """How many that is."""
+    export: int
+    """The exported model, and its published copy in a folder."""
+    index: int
+    """Token files, when every token is read once."""
+    logs: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.checkpoints + self.export + self.index + self.logs
+
+
+def checkpoint_bytes(config: RunConfig) -> int:
+    """Bytes of one checkpoint."""
+    parameters = parameter_count(config.model, planned_rows(config))
+    return parameters * checkpoint_bytes_per_parameter(config.training.precision)
+
+
+def kept_checkpoints(config: RunConfig, iterations: int) -> int:
+    """Most checkpoints that are there at once in `iterations` iterations, the one being written included."""
+    policy = config.training.checkpoint
+    saves = iterations // policy.every_iterations + 1
+    kept = min(saves, policy.keep_last)
+    if policy.keep_every_iterations is not None:
+        kept += iterations // policy.keep_every_iterations
+    return min(saves, kept) + 1
+
+
+def disk_bytes(config: RunConfig) -> Disk:
+    """The most that a run fills."""
+    training, rows = config.training, planned_rows(config)
+    iterations = total_iterations(training.batch, training.train_samples)
+    tokens = samples_to_read(training.batch, training.train_samples) * config.model.sequence_length
+    kept = kept_checkpoints(config, iterations)
+    return Disk(
+        checkpoints=kept * checkpoint_bytes(config),
+        kept_checkpoints=kept,
+        export=2 * parameter_count(config.model, rows) * (2 if config.export.dtype == "bfloat16" else 4),
+        index=tokens * (2 if config.tokenizer.vocabulary_size < UINT16_BELOW else 4),
+        logs=iterations * METRICS_BYTES,
+    )

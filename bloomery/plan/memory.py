@@ -1,0 +1,146 @@
+"""Memory of one GPU: weights, gradients, optimizer, activations, buffers; for every pipeline stage.
+
+Activations: what the layers save for the backward pass, counted as in Korthikanti et al. 2022 (arXiv:2205.05198), for
+this project's block (no dropout, fused attention that saves its output but no scores). A test compares the count with
+what the real block saves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bloomery.plan.parameters import planned_rows
+from bloomery.plan.partition import Stage, stages
+
+if TYPE_CHECKING:
+    from bloomery.config.model import ModelConfig
+    from bloomery.config.run import RunConfig
+    from bloomery.config.training import TrainingConfig
+
+WEIGHT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
+GRADIENT_BYTES = 4
+"""Gradients are summed in fp32, unsplit (DeepSpeed's BF16_Optimizer)."""
+MASTER_BYTES = 4
+"""fp32 master weights; in fp32 DeepSpeed keeps its own flat copy of the weights."""
+MOMENTS_BYTES = 8
+"""Two fp32 moments (Adam, LAMB)."""
+
+RUNTIME_BYTES = 2 * 2**30
+"""CUDA context, NCCL's channels, the allocator's rounding: an assumption, not arithmetic."""
+USABLE_SHARE = 0.95
+"""Of a GPU's memory; the rest is lost between the allocator's blocks: an assumption."""
+LOGIT_BYTES = 2 + 4 + 4 + 4
+"""Last stage, per logit on a rank: as computed, in fp32, probabilities, their gradient."""
+
+
+def bytes_per_parameter(precision: str) -> int:
+    """Training state of one parameter that is not split: 18 bytes in 16-bit precision (2 + 4 + 4 + 8)."""
+    return WEIGHT_BYTES[precision] + GRADIENT_BYTES + MASTER_BYTES + MOMENTS_BYTES
+
+
+def checkpoint_bytes_per_parameter(precision: str) -> int:
+    """What a checkpoint holds of one parameter: 14 bytes in 16-bit precision (BLOOM-176B: 2.24 TiB); no gradients."""
+    return bytes_per_parameter(precision) - GRADIENT_BYTES
+
+
+@dataclass(frozen=True)
+class StageMemory:
+    """Bytes on one GPU of a stage."""
+
+    stage: int
+    """Number of the stage, from 0."""
+    parameters: int
+    """Parameters that the GPU holds."""
+    weights: int
+    gradients: int
+    optimizer: int
+    """Master weights and moments, split over the replicas (ZeRO-1)."""
+    activations: int
+    """As configured, with or without recomputation."""
+    activations_recomputed: int
+    activations_kept: int
+    """Without recomputation."""
+    buffers: int
+    """Logits on the last stage, micro-batches on their way, the runtime."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.gradients + self.optimizer + self.activations + self.buffers
+
+
+def memory(config: RunConfig) -> list[StageMemory]:
+    """Every stage's memory at the full batch, on a GPU."""
+    rows = planned_rows(config)
+    parts = stages(config.model, config.training, rows)
+    return [_of_stage(config, number, stage, len(parts), rows) for number, stage in enumerate(parts)]
+
+
+def usable_bytes(memory_bytes: int) -> int:
+    """What of a GPU's memory a training may plan with."""
+    return int(memory_bytes * USABLE_SHARE)
+
+
+def ends_and_middle(found: list[StageMemory]) -> dict[str, StageMemory]:
+    """The first, a middle and the last stage; the same one where the pipeline is short."""
+    return {"first": found[0], "middle": found[len(found) // 2], "last": found[-1]}
+
+
+def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: int) -> StageMemory:
+    training = config.training
+    parallel, precision, held = training.parallel, training.precision, stage.shard_parameters
+    split = -(-held // parallel.data)
+    micro_batches = training.batch.global_batch_size // (training.batch.micro_batch_size * parallel.data)
+    # One forward, one backward (1F1B): a stage holds as many micro-batches as there are stages from it to the end.
+    in_flight = max(1, min(count - number, micro_batches))
+    recomputed = in_flight * stage.blocks * block_input_bytes(config) + activation_bytes(config.model, training)
+    kept = in_flight * stage.blocks * activation_bytes(config.model, training)
+    buffers = RUNTIME_BYTES + 2 * block_input_bytes(config) * (2 if count > 1 else 0)
+    if config.model.positions == "alibi":
+        # Mask and ALiBi in one additive bias, shared by the blocks of a rank.
+        squares = config.model.sequence_length**2 * config.model.heads // parallel.tensor
+        buffers += squares * WEIGHT_BYTES[precision]
+    if stage.last:
+        tokens = training.batch.micro_batch_size * output_length(config)
+        buffers += tokens * rows // parallel.tensor * LOGIT_BYTES
+    if stage.first:
+        ends = in_flight * block_input_bytes(config) * (2 if config.model.embedding_layernorm else 1)
+        recomputed, kept = recomputed + ends, kept + ends
+    return StageMemory(
+        stage=number,
+        parameters=held,
+        weights=held * WEIGHT_BYTES[precision],
+        gradients=held * GRADIENT_BYTES,
+        optimizer=split * (MASTER_BYTES + MOMENTS_BYTES),
+        activations=recomputed if training.activation_checkpointing else kept,
+        activations_recomputed=recomputed,
+        activations_kept=kept,
+        buffers=buffers,
+    )
+
+
+def output_length(config: RunConfig) -> int:
+    """Tokens of a sample for which logits are computed."""
+    return config.model.decoder_sequence_length or config.model.sequence_length
+
+
+def block_input_bytes(config: RunConfig) -> int:
+    """The residual stream of one micro-batch, [batch, length, hidden], on one rank."""
+    model, training = config.model, config.training
+    tokens = training.batch.micro_batch_size * model.sequence_length
+    return tokens * model.hidden_size * WEIGHT_BYTES[training.precision]
+
+
+def activation_bytes(model: ModelConfig, training: TrainingConfig) -> int:
+    """What one block saves of one micro-batch for its backward pass, on one rank.
+
+    Per token, in elements of the precision: 4 h whole (the inputs of both LayerNorms and what they put out) and, split
+    over tensor parallelism, 3 h (q, k, v), h (attention's output) and 2 f (before and after GELU); and fp32 numbers,
+    two for each LayerNorm and one for each head (the logarithm of attention's sum).
+    """
+    hidden, ffn, tensor = model.hidden_size, model.ffn_size, training.parallel.tensor
+    tokens = training.batch.micro_batch_size * model.sequence_length
+    elements = 4 * hidden + (4 * hidden + 2 * ffn) / tensor
+    statistics = 4 * (2 * 2 + model.heads / tensor)
+    return int(tokens * (elements * WEIGHT_BYTES[training.precision] + statistics))

@@ -1,0 +1,105 @@
+"""How the layers are dealt to pipeline stages (GPT; the other families have one stage)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from bloomery.plan.gpt import FIRST_BLOCK_LAYER, block_parameters, final_norm_layer
+from bloomery.plan.parameters import declare, layer_count
+
+if TYPE_CHECKING:
+    from bloomery.config.model import ModelConfig
+    from bloomery.config.training import TrainingConfig
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one pipeline stage holds."""
+
+    first: bool
+    last: bool
+    blocks: int
+    parameters: int
+    """Parameters of the stage, tied ones included wherever they live."""
+    shard_parameters: int
+    """Of these, on one tensor-parallel rank."""
+
+    def __str__(self) -> str:
+        """Such as `embed|5`, `6` or `5|head`."""
+        return "|".join([*(["embed"] if self.first else []), str(self.blocks), *(["head"] if self.last else [])])
+
+
+@lru_cache(maxsize=256)
+def stages(model: ModelConfig, training: TrainingConfig, vocabulary_rows: int) -> tuple[Stage, ...]:
+    """Every stage, in order. Sums of `parameters` over stages count a tied embedding twice where it lives twice."""
+    parallel = training.parallel
+    bounds = stage_bounds(model, vocabulary_rows, parallel.pipeline, training.partition)
+    parameters = declare(model, vocabulary_rows)
+    found = []
+    for first, end in pairwise(bounds):
+        held = [each for each in parameters if any(first <= layer < end for layer in (each.layer, *each.tied_layers))]
+        blocks = model.layers + (model.decoder_layers or 0)
+        if model.family == "gpt":
+            blocks = min(end, final_norm_layer(model)) - max(first, FIRST_BLOCK_LAYER)
+        found.append(
+            Stage(
+                first=first == 0,
+                last=end == bounds[-1],
+                blocks=blocks,
+                parameters=sum(each.count for each in held),
+                shard_parameters=sum(math.prod(each.shard_shape(parallel.tensor)) for each in held),
+            )
+        )
+    return tuple(found)
+
+
+def stage_bounds(model: ModelConfig, vocabulary_rows: int, stages: int, method: str) -> list[int]:
+    """First pipeline layer of each stage and the layer count at the end: stage s holds [bounds[s], bounds[s + 1]).
+
+    `parameters` balances real cost: the head costs a matrix product of the embedding's size. `uniform` deals the blocks
+    evenly. Every stage gets at least one block; the least greatest stage wins, earlier cuts later on ties.
+    """
+    block_cost = sum(parameter.count for parameter in block_parameters(model, 0))
+    embedding_cost = vocabulary_rows * model.hidden_size if method == "parameters" else 0
+    if model.family != "gpt":
+        return [0, layer_count(model)]
+    # Stage s takes blocks [cut[s], cut[s + 1]); the first also holds both embedding layers, the last norm and head.
+    best = _best_cuts(model.layers, stages, block_cost, embedding_cost)
+    return [0, *(FIRST_BLOCK_LAYER + cut for cut in best[1:-1]), layer_count(model)]
+
+
+def _best_cuts(blocks: int, stages: int, block_cost: int, embedding_cost: int) -> list[int]:
+    """Blocks per stage by the least greatest cost, found by bisection over the answer (it is a number of blocks)."""
+    if stages == 1:
+        return [0, blocks]
+
+    def capacity(limit: int) -> list[int]:
+        ends = max(1, (limit - embedding_cost) // block_cost)
+        middle = max(1, limit // block_cost)
+        return [ends, *([middle] * (stages - 2)), ends]
+
+    low, high = 0, blocks * block_cost + embedding_cost
+    while low < high:
+        limit = (low + high) // 2
+        if sum(capacity(limit)) >= blocks:
+            high = limit
+        else:
+            low = limit + 1
+    room = capacity(low)
+    counts = [1] * stages
+    for _ in range(blocks - stages):
+        # Fill the stage that stays cheapest; the middle of the pipeline first on ties.
+        costs = [
+            ((counts[s] + 1) * block_cost + (embedding_cost if s in (0, stages - 1) else 0), abs(2 * s - stages + 1), s)
+            for s in range(stages)
+            if counts[s] < room[s]
+        ]
+        counts[min(costs)[2]] += 1
+    cuts = [0]
+    for count in counts:
+        cuts.append(cuts[-1] + count)
+    return cuts

@@ -1,0 +1,18 @@
+"""The shipped presets, as paths and as configurations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bloomery.config import RunConfig, load_config
+
+ROOT = Path(__file__).parents[3]
+PRESETS = sorted((ROOT / "config/models").glob("*.yaml"))
+
+
+@pytest.fixture(scope="session")
+def bloom() -> RunConfig:
+    """BLOOM-176B."""
+    return load_config(ROOT / "config/models/tr11-176b.yaml")

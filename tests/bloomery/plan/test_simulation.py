@@ -1,0 +1,172 @@
+"""The simulation jumps from event to event; what it says must be what a clock that ticks every second says."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ticking_clock import FixedDraws, TickingClock
+
+from bloomery.base.errors import CheckFailedError, ConfigError
+from bloomery.plan.risk import wall_seconds
+from bloomery.plan.simulation.campaign import Campaign, Phase
+from bloomery.plan.simulation.play import Span, play
+from bloomery.plan.simulation.summary import quantiles, replicates, simulate, summarise
+from bloomery.plan.simulation.work import Work
+
+DAY = 86_400
+
+
+def campaign(**changes: Any) -> Campaign:
+    """A hundred hours in two phases, a save of a minute every ten iterations."""
+    base = Campaign(
+        phases=(Phase(60, 600.0), Phase(90, 3600.0)),
+        save_every_iterations=10,
+        save_seconds=60.0,
+        validation_every_iterations=25,
+        validation_seconds=300.0,
+        restart_minutes=10.0,
+        maintenance_hours=5.0,
+    )
+    return replace(base, **changes)
+
+
+def even(least: int, most: int) -> st.SearchStrategy[int]:
+    """Even numbers of seconds: an odd horizon meets no event, and which of two goes first is no matter of taste."""
+    return st.integers(least // 2, most // 2).map(lambda half: 2 * half)
+
+
+counts = st.integers(1, 12)
+campaigns = st.builds(
+    Campaign,
+    phases=st.lists(st.builds(Phase, st.integers(1, 15), even(2, 40)), min_size=1, max_size=4).map(tuple),
+    save_every_iterations=counts,
+    save_seconds=even(0, 60),
+    validation_every_iterations=counts,
+    validation_seconds=even(0, 60),
+    job_seconds=st.none() | even(0, 600),
+    job_iterations=st.none() | counts,
+    restart_minutes=st.sampled_from([0.0, 0.5, 2.0]),
+    keep_last=st.integers(1, 4),
+    keep_every_iterations=st.none() | counts,
+)
+times = st.lists(even(2, 500), max_size=6)
+odd = even(0, 3000).map(lambda second: second + 1)
+
+
+@settings(max_examples=400, deadline=None)
+@given(campaigns, st.tuples(times, times, times, times, times), odd | st.just(math.inf))
+def test_events_give_what_a_ticking_clock_gives(own: Campaign, events: Any, horizon: float) -> None:
+    slow = TickingClock(own, FixedDraws(*events), horizon).run()
+    assert play(Work(own), FixedDraws(*events), horizon_seconds=horizon) == slow
+
+
+def test_without_faults_the_time_is_the_arithmetic_one() -> None:
+    own = campaign()
+    replicate = simulate(own, 1)[0]
+    # 150 iterations: 6 validations, 15 saves, one start.
+    seconds = 60 * 600 + 90 * 3600 + 6 * 300 + 15 * 60 + 10 * 60
+    assert replicate.finish_days == seconds / DAY
+    assert replicate.iteration == 150
+    assert (replicate.jobs, replicate.failures, replicate.checkpoints_kept, replicate.checkpoints_at_most) == (
+        1,
+        0,
+        1,
+        2,
+    )
+
+
+def test_hours_by_cause_are_all_hours() -> None:
+    own = campaign(days_between_failures=0.5, days_between_maintenances=1.0, queue_hours=2.0, days_between_stops=1.0)
+    for replicate in simulate(own, 50, seed=3):
+        assert math.isclose(replicate.useful_hours + sum(replicate.lost_hours.values()), 24 * replicate.wall_days)
+        assert replicate.useful_hours == pytest.approx(100)
+        assert replicate.failures + replicate.maintenances > 0
+
+
+def test_the_same_seed_plays_the_same_trainings_however_many() -> None:
+    own = campaign(days_between_failures=0.5, queue_hours=1.0)
+    assert simulate(own, 20, seed=7) == simulate(own, 20, seed=7)
+    assert simulate(own, 20, seed=7)[:5] == simulate(own, 5, seed=7)
+    assert simulate(own, 5, seed=7) != simulate(own, 5, seed=8)
+
+
+def test_more_failures_finish_later() -> None:
+    finish = [
+        summarise(simulate(campaign(days_between_failures=days), 300)).finish_days[50]
+        for days in (8.0, 4.0, 2.0, 1.0, 0.5)
+    ]
+    assert finish == sorted(finish)
+    assert finish[-1] > finish[0] + 1
+
+
+def test_failures_cost_what_daly_expects() -> None:
+    # Daly's expectation is exact for such failures; the first start and the last save are not in it.
+    own = Campaign(
+        phases=(Phase(1000, 100.0),),
+        save_every_iterations=20,
+        save_seconds=120.0,
+        validation_every_iterations=1000,
+        restart_minutes=15.0,
+        days_between_failures=0.1,
+    )
+    between, start = 0.1 * DAY, 900.0
+    expected = wall_seconds(1000 * 100.0, 20 * 100.0, 120.0, start, between) + between * math.expm1(start / between)
+    found = [replicate.wall_days * DAY for replicate in simulate(own, 2000)]
+    assert abs(fmean(found) - expected) < 4 * stdev(found) / math.sqrt(len(found))
+
+
+def test_a_training_that_does_not_come_forward_is_an_error() -> None:
+    own = Campaign(
+        phases=(Phase(100, 600.0),),
+        save_every_iterations=100,
+        validation_every_iterations=100,
+        days_between_failures=0.005,
+    )
+    with pytest.raises(CheckFailedError, match="does not come forward: iteration 0 of 100"):
+        simulate(own, 1)
+
+
+def test_at_a_day_it_says_how_it_stands() -> None:
+    own = campaign(days_between_failures=2.0)
+    early, late = (simulate(own, 20, stop_at_days=days) for days in (1.0, 1000.0))
+    assert all(each.finish_days is None and each.wall_days == 1.0 and each.iteration < 150 for each in early)
+    assert late == simulate(own, 20)
+
+
+def test_spans_tell_where_each_job_began_and_ended() -> None:
+    own = campaign(days_between_failures=0.5)
+    replicate, spans = next(replicates(own, 1, seed=1, with_spans=True))
+    assert len(spans) > 1
+    assert spans[0] == Span(600.0, spans[0].seconds, 0, 150)
+    assert all(before.start + before.seconds + 600 <= after.start for before, after in pairwise(spans))
+    assert replicate.finish_days == pytest.approx((spans[-1].start + spans[-1].seconds) / DAY)
+
+
+def test_quantiles_lie_between_neighbours_and_reach_infinity_last() -> None:
+    assert quantiles([4.0, 1.0, 3.0, 2.0, 5.0]) == pytest.approx({5: 1.2, 25: 2.0, 50: 3.0, 75: 4.0, 95: 4.8})
+    found = quantiles([1.0, 2.0, 3.0, math.inf, math.inf])
+    assert found[50] == 3.0
+    assert found[75] == math.inf
+    assert quantiles([7.0]) == dict.fromkeys((5, 25, 50, 75, 95), 7.0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("save_every_iterations", 0),
+        ("days_between_failures", 0.0),
+        ("days_between_failures", math.nan),
+        ("queue_hours", -1.0),
+        ("phases", ()),
+    ],
+)
+def test_impossible_numbers_are_refused(key: str, value: Any) -> None:
+    with pytest.raises(ConfigError):
+        campaign(**{key: value})

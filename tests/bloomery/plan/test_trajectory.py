@@ -1,0 +1,138 @@
+"""The run as stretches of equal steps is the run that the loop walks step by step."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomery.config.model import ModelConfig
+from bloomery.config.training import (
+    BatchConfig,
+    CurriculumConfig,
+    OptimizerConfig,
+    RampupConfig,
+    TrainingConfig,
+)
+from bloomery.plan.batch import samples_to_read, steps, total_iterations
+from bloomery.plan.curriculum import sequence_length
+from bloomery.plan.schedule import learning_rate
+from bloomery.plan.trajectory import Trajectory, trajectory
+
+MODEL = ModelConfig(layers=2, hidden_size=16, heads=2, sequence_length=64)
+RATE = OptimizerConfig(learning_rate=1e-3)
+
+
+@st.composite
+def trainings(draw: st.DrawFn) -> TrainingConfig:
+    start, increment = draw(st.integers(1, 32)), draw(st.integers(1, 8))
+    full = start + draw(st.integers(0, 6)) * increment
+    samples = draw(st.integers(full, 6000))
+    ramp = RampupConfig(start=start, increment=increment, samples=draw(st.integers(1, samples)))
+    curriculum = CurriculumConfig(start_length=8, samples=draw(st.integers(1, samples)))
+    return TrainingConfig(
+        train_samples=samples,
+        train_tokens=draw(st.none() | st.integers(1, samples * MODEL.sequence_length)),
+        batch=BatchConfig(global_batch_size=full, rampup=draw(st.sampled_from([ramp, None]))),
+        curriculum=draw(st.sampled_from([curriculum, None])),
+        optimizer=RATE,
+    )
+
+
+def walked(training: TrainingConfig) -> list[tuple[int, int, int, int, int]]:
+    """(iteration, samples, tokens, batch, length) after every step, one at a time."""
+    found, tokens = [], 0
+    for step in steps(training.batch, training.train_samples):
+        if training.train_tokens is not None and tokens >= training.train_tokens:
+            break
+        length = sequence_length(training.curriculum, MODEL, step.consumed_samples, step.global_batch_size)
+        tokens += step.global_batch_size * length
+        samples = step.consumed_samples + step.global_batch_size
+        found.append((step.iteration, samples, tokens, step.global_batch_size, length))
+    return found
+
+
+@given(trainings())
+def test_every_iteration_is_where_walking_leads(training: TrainingConfig) -> None:
+    run, expected = trajectory(MODEL, training), walked(training)
+    assert run.iterations == len(expected)
+    for values in expected:
+        point = run.after_iteration(values[0])
+        assert values == (
+            point.iteration,
+            point.consumed_samples,
+            point.consumed_tokens,
+            point.global_batch_size,
+            point.sequence_length,
+        )
+        assert run.after_samples(point.consumed_samples) == point
+        assert run.after_tokens(point.consumed_tokens) == point
+        assert run.tokens_at(point.consumed_samples) == point.consumed_tokens
+    starts = [each.iteration for each in run.stretches]
+    assert starts == sorted(set(starts))
+
+
+@given(trainings())
+def test_the_ladder_is_short_by_less_than_one_batch(training: TrainingConfig) -> None:
+    whole = training.model_copy(update={"train_tokens": None})
+    run = trajectory(MODEL, whole)
+    assert run.iterations == total_iterations(whole.batch, whole.train_samples)
+    read = sum(each.steps * each.global_batch_size for each in run.stretches)
+    assert read == run.end.consumed_samples == samples_to_read(whole.batch, whole.train_samples)
+    assert 0 <= whole.train_samples - read < whole.batch.global_batch_size
+
+
+@given(trainings(), st.integers(0, 10**6))
+def test_between_two_steps_the_last_finished_one_counts(training: TrainingConfig, number: int) -> None:
+    run = trajectory(MODEL, training)
+    samples = number % (run.end.consumed_samples + 1)
+    point = run.after_samples(samples)
+    assert point.consumed_samples <= samples
+    if point.iteration < run.iterations:
+        assert run.after_iteration(point.iteration + 1).consumed_samples > samples
+
+
+def test_beyond_the_run_there_is_nothing() -> None:
+    run: Trajectory = trajectory(MODEL, TrainingConfig(train_samples=8, batch=_batch(4), optimizer=RATE))
+    for look in (run.after_iteration, run.after_samples, run.after_tokens):
+        with pytest.raises(ValueError, match="not in 0"):
+            look(10**9)
+        with pytest.raises(ValueError, match="not in 0"):
+            look(-1)
+
+
+def _batch(size: int) -> BatchConfig:
+    return BatchConfig(global_batch_size=size)
+
+
+@given(
+    st.sampled_from(["cosine", "linear"]),
+    st.integers(1, 500),
+    st.integers(501, 4000),
+    st.booleans(),
+    st.floats(0, 1),
+)
+def test_the_learning_rate_is_continuous(schedule: str, warmup: int, end: int, tokens: bool, least: float) -> None:
+    # Lipschitz: no step of one sample moves it by more than the steepest part of its shape, also at the seams.
+    length = 16
+    ends = {"decay_tokens": end * length} if tokens else {"decay_samples": end}
+    optimizer = OptimizerConfig.model_validate(
+        {"learning_rate": 1.0, "min_learning_rate": least, "warmup_samples": warmup, "schedule": schedule, **ends}
+    )
+    rates = [
+        learning_rate(optimizer, consumed, 5000, consumed_tokens=consumed * length, warmup_tokens=warmup * length)
+        for consumed in range(0, end + 50)
+    ]
+    steepest = max(1 / warmup, 1.6 * (1 - least) / (end - warmup))
+    assert max(abs(after - before) for before, after in itertools.pairwise(rates)) <= steepest + 1e-9
+    assert (max(rates), rates[0], rates[-1]) == (1.0, 0.0, least)
+
+
+def test_a_curriculum_grows_in_whole_steps_to_the_full_length() -> None:
+    curriculum = CurriculumConfig(start_length=8, length_step=8, samples=1000)
+    lengths = [sequence_length(curriculum, MODEL, consumed, 10) for consumed in range(0, 1200, 10)]
+    assert lengths == sorted(lengths)
+    assert (lengths[0], lengths[98], lengths[99], lengths[-1]) == (8, 56, 64, 64)
+    assert all(length % 8 == 0 for length in lengths)
