@@ -131,6 +131,8 @@ class CorpusConfig(Section):
     """Deduplication."""
     pii: PiiConfig = PiiConfig()
     """Redaction."""
+    keep_removed_text: bool = False
+    """Whether `corpus/removed/` holds the text of the removed documents too, personal data replaced."""
     mixture: MixtureConfig = MixtureConfig()
     """Mixture of languages."""
 

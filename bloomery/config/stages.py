@@ -85,6 +85,8 @@ class CleanStage(Section):
 
     pii: PiiConfig
     """Redaction."""
+    keep_removed_text: bool
+    """Whether the shards of removed documents hold their text."""
 
 
 class MixtureStage(Section):
@@ -195,7 +197,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             unspaced=unspaced,
             priorities={source.name: source.priority for source in config.sources},
         ),
-        "clean": CleanStage(pii=config.corpus.pii),
+        "clean": CleanStage(pii=config.corpus.pii, keep_removed_text=config.corpus.keep_removed_text),
         "mixture": MixtureStage(mixture=config.corpus.mixture),
         "count": CountStage(pre_tokenizer=config.tokenizer.pre_tokenizer),
         "tokenizer": TokenizerStage(tokenizer=config.tokenizer),

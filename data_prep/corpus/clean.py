@@ -1,8 +1,12 @@
-"""Clean: the documents that judge and dedup kept, with personal data replaced. The corpus that everything reads."""
+"""Clean: the documents that judge and dedup kept, with personal data replaced. The corpus that everything reads.
+
+Beside it, every removed document with its reasons and the twin that stayed for it: in = out + removed, always.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +30,20 @@ from bloomery.contracts.shard import (
 )
 from data_prep.corpus.pii import redact
 
+REMOVED_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("language", pa.string()),
+        ("rule", pa.string()),
+        ("rules", pa.list_(pa.string())),
+        ("twin", pa.string()),
+        ("text", pa.large_string()),
+    ]
+)
+"""Columns of a shard of removed documents. `rule` is the first that failed, `rules` are all; `twin` is the id of the
+document that stayed for a duplicate, else null; `text` is null unless the run keeps it."""
+
 DUPLICATE_KINDS = {"exact": "exact_duplicate", "near": "near_duplicate"}
 """Kind of a duplicate -> its name among the rules that removed a document."""
 
@@ -47,8 +65,12 @@ def part_of(shard: Path) -> str:
     return f"{shard.parent.name}/{shard.stem}"
 
 
-def clean(stage: CleanStage, raw: Path, verdicts: Path, duplicates: Path, output: Path) -> dict[str, Any]:
-    """Write the clean shard of `raw`; returns the manifest, which counts per language what came, went and was redacted.
+def clean(
+    stage: CleanStage, raw: Path, verdicts: Path, duplicates: Path, output: Path, removed: Path
+) -> dict[str, Any]:
+    """Write the clean shard of `raw` and the shard of what was removed from it.
+
+    Returns the clean shard's manifest, which counts per language what came, went and was redacted.
 
     Raises:
         InputError: an input is missing, damaged, or not of these documents.
@@ -58,38 +80,72 @@ def clean(stage: CleanStage, raw: Path, verdicts: Path, duplicates: Path, output
         raise InputError(
             f"{manifests['verdicts']['rows']} verdicts for {manifests['raw']['rows']} documents", where=str(verdicts)
         )
-    why = _reasons(read_table(verdicts, ["id", "rule"]), read_duplicates(duplicates, part_of(raw)))
+    judged = read_table(verdicts, ["id", "rule", "rules"])
+    why = _Reasons.of(judged, read_duplicates(duplicates, part_of(raw)))
     tally = _Tally()
-    batches: list[pa.RecordBatch] = []
+    kept: list[pa.RecordBatch] = []
+    gone: list[pa.RecordBatch] = []
     start = 0
-    with Progress(f"clean {part_of(raw)}", len(why)) as bar:
+    with Progress(f"clean {part_of(raw)}", judged.num_rows) as bar:
         for batch in iterate_batches(raw):
-            reasons = why[start : start + batch.num_rows]
+            reasons = why.rule[start : start + batch.num_rows]
             sizes = np.asarray(pc.binary_length(batch["text"]), dtype=np.int64)
             languages = np.asarray(batch["language"].to_pylist(), dtype=object)
             tally.count(languages, sizes, reasons)
             rows = np.flatnonzero(reasons == "")
-            batches.append(_redacted(batch.take(pa.array(rows)), stage, tally))
+            kept.append(_redacted(batch.take(pa.array(rows)), stage, tally))
+            gone.append(_removed(batch, why, start, stage))
             start += batch.num_rows
             bar.advance(batch.num_rows)
-    table = pa.Table.from_batches(batches, schema=DOCUMENT_SCHEMA)
     inputs = {name: manifest["file"]["digest"] for name, manifest in manifests.items()}
-    return write_table(
-        output,
-        table,
-        kind="documents",
-        inputs=inputs | {"duplicates": read_manifest(duplicates)["file"]["digest"]},
-        parameters=digest_json(stage.model_dump(mode="json")),
-        counts=tally.counts(),
-    )
+    facts: dict[str, Any] = {
+        "inputs": inputs | {"duplicates": read_manifest(duplicates)["file"]["digest"]},
+        "parameters": digest_json(stage.model_dump(mode="json")),
+    }
+    table = pa.Table.from_batches(gone, schema=REMOVED_SCHEMA)
+    write_table(removed, table, kind="removed", counts={"rules": tally.removed()}, **facts)
+    table = pa.Table.from_batches(kept, schema=DOCUMENT_SCHEMA)
+    return write_table(output, table, kind="documents", counts=tally.counts(), **facts)
 
 
-def _reasons(verdicts: pa.Table, duplicates: pa.Table) -> npt.NDArray[np.object_]:
-    """object [documents]: the rule that removed each document, or an empty string."""
-    reasons = np.asarray(verdicts["rule"].to_pylist(), dtype=object)
-    place = np.asarray(pc.index_in(verdicts["id"], value_set=duplicates["id"].combine_chunks()).fill_null(-1))
-    kinds = np.array([DUPLICATE_KINDS[kind] for kind in duplicates["kind"].to_pylist()] + [""], dtype=object)
-    return np.where((place >= 0) & (reasons == ""), kinds[place], reasons)
+@dataclass(frozen=True)
+class _Reasons:
+    """Why each document of a part went; object [documents] each."""
+
+    rule: npt.NDArray[np.object_]
+    """The rule that removed it, or an empty string."""
+    rules: pa.ChunkedArray
+    """list<string>: every rule of judge that failed."""
+    twin: npt.NDArray[np.object_]
+    """Id of the document that stayed for it, or None."""
+
+    @classmethod
+    def of(cls, judged: pa.Table, duplicates: pa.Table) -> _Reasons:
+        """From the verdicts of a part and its rows of the duplicates."""
+        rule = np.asarray(judged["rule"].to_pylist(), dtype=object)
+        place = np.asarray(pc.index_in(judged["id"], value_set=duplicates["id"].combine_chunks()).fill_null(-1))
+        kinds = np.array([*(DUPLICATE_KINDS[kind] for kind in duplicates["kind"].to_pylist()), ""], dtype=object)
+        twins = np.array([*duplicates["twin"].to_pylist(), None], dtype=object)
+        duplicate = (place >= 0) & (rule == "")
+        return cls(np.where(duplicate, kinds[place], rule), judged["rules"], twins[np.where(duplicate, place, -1)])
+
+
+def _removed(batch: pa.RecordBatch, why: _Reasons, start: int, stage: CleanStage) -> pa.RecordBatch:
+    """The rows of a batch that do not stay, as `REMOVED_SCHEMA`; the batch begins at document `start` of the part."""
+    rows = np.flatnonzero(why.rule[start : start + batch.num_rows] != "")
+    places = rows + start
+    rules = [
+        failing or [rule]
+        for failing, rule in zip(why.rules.take(pa.array(places)).to_pylist(), why.rule[places], strict=True)
+    ]
+    went = batch.take(pa.array(rows))
+    texts: list[str | None] = [None] * len(rows)
+    if stage.keep_removed_text:
+        texts = [redact(text, stage.pii.kinds)[0] for text in went["text"].to_pylist()]
+    columns = [went[name] for name in ("id", "source", "language")]
+    columns += [pa.array(why.rule[places], pa.string()), pa.array(rules, pa.list_(pa.string()))]
+    columns += [pa.array(why.twin[places], pa.string()), pa.array(texts, pa.large_string())]
+    return pa.record_batch(columns, schema=REMOVED_SCHEMA)
 
 
 def _redacted(batch: pa.RecordBatch, stage: CleanStage, tally: _Tally) -> pa.RecordBatch:
@@ -143,6 +199,13 @@ class _Tally:
             entry["redacted"].update(redactions)
             entry["redacted_documents"] += 1
             entry["out"].update(bytes=new_bytes - len(before.encode("utf-8")))
+
+    def removed(self) -> dict[str, int]:
+        """Documents removed by each rule, over all languages."""
+        rules: Counter[str] = Counter()
+        for entry in self._languages.values():
+            rules.update({rule: size["documents"] for rule, size in entry["removed"].items()})
+        return dict(sorted(rules.items()))
 
     def counts(self) -> dict[str, Any]:
         """For the manifest."""

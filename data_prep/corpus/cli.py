@@ -96,12 +96,13 @@ def clean_verb(
     verdicts: Annotated[Path, typer.Option("--verdicts", help="Its verdicts.")],
     duplicates: Annotated[Path, typer.Option("--duplicates", help="Duplicates of the corpus.")],
     output: Output,
+    removed: Annotated[Path, typer.Option("--removed", help="The table of removed documents to write.")],
 ) -> None:
-    """Write the documents that stay, personal data replaced."""
+    """Write the documents that stay, personal data replaced, and those that do not, each with its reasons."""
     from bloomery.config.stages import CleanStage, read_stage
     from data_prep.corpus.clean import clean
 
-    counts = clean(read_stage(config, CleanStage), raw, verdicts, duplicates, output)["counts"]
+    counts = clean(read_stage(config, CleanStage), raw, verdicts, duplicates, output, removed)["counts"]
     say(f"{counts['out']['documents']} of {counts['in']['documents']} documents stay")
 
 
@@ -113,3 +114,22 @@ def mixture_verb(config: Config, corpus: Corpus, parts: Parts, output: Output) -
 
     languages = mixture(read_stage(config, MixtureStage), corpus, parts, output)["languages"]
     say(f"{len(languages)} languages, {format_bytes(sum(entry['bytes'] for entry in languages.values()))}")
+
+
+@app.command("explain")
+def explain_verb(
+    run: Annotated[Path, typer.Argument(help="Folder of the run, such as runs/sample.")],
+    document: Annotated[str, typer.Argument(help="Id of a document.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Say where a document comes from, what was measured, and why it stayed or went."""
+    from bloomery.base.atomic import dump_json
+    from bloomery.contracts.paths import RunPaths
+    from data_prep.corpus.explain import explain, lines
+
+    found = explain(RunPaths(run), document)
+    if as_json:
+        print(dump_json(found), end="")
+        return
+    for each in found:
+        print("\n".join(lines(each)))

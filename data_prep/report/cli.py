@@ -42,6 +42,6 @@ def corpus_verb(
     write_json(output_json, report)
     totals = report["totals"]
     say(
-        f"{totals['kept']['documents']} of {totals['ingested']['documents']} documents kept, "
+        f"{totals['documents_out']} of {totals['documents_in']} documents kept, "
         f"{len(report['languages'])} languages: {output_html}"
     )

@@ -40,10 +40,14 @@ class _Funnel:
 
     def plain(self) -> dict[str, Any]:
         """For JSON; rules in the order of the stages."""
+        rules = [rule for rule in ALL_RULES if rule in self.removed]
         return {
-            "ingested": dict(self.ingested),
-            "removed": {rule: dict(self.removed[rule]) for rule in ALL_RULES if rule in self.removed},
-            "kept": dict(self.kept),
+            "documents_in": self.ingested["documents"],
+            "bytes_in": self.ingested["bytes"],
+            "documents_out": self.kept["documents"],
+            "bytes_out": self.kept["bytes"],
+            "removed": {rule: self.removed[rule]["documents"] for rule in rules},
+            "removed_bytes": {rule: self.removed[rule]["bytes"] for rule in rules},
             "redactions": dict(sorted(self.redactions.items())),
             "redacted_documents": self.redacted_documents,
             "trusted_disagreements": self.trusted_disagreements,

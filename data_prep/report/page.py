@@ -54,19 +54,15 @@ def render(report: dict[str, Any]) -> str:
     """The page of a report as `gather` and `examples` make it."""
     template = Template(files("data_prep.report").joinpath("page.html").read_text(encoding="utf-8"))
     totals = report["totals"]
-    came, stayed = totals["ingested"], totals["kept"]
+    came, stayed = totals["documents_in"], totals["documents_out"]
     return template.substitute(
-        headline=f"{_count(stayed['documents'])} of {_count(came['documents'])} documents stayed",
+        headline=f"{_count(stayed)} of {_count(came)} documents stayed",
         lead=escape(_lead(report)),
         cards=_cards(report),
         legend=_legend(),
         languages="".join(
-            _funnel_row(
-                f"{escape(entry['name'])} <code>{escape(code)}</code>", entry, format_bytes(entry["kept"]["bytes"])
-            )
-            for code, entry in sorted(
-                report["languages"].items(), key=lambda item: (-item[1]["ingested"]["bytes"], item[0])
-            )
+            _funnel_row(f"{escape(entry['name'])} <code>{escape(code)}</code>", entry, format_bytes(entry["bytes_out"]))
+            for code, entry in sorted(report["languages"].items(), key=lambda item: (-item[1]["bytes_in"], item[0]))
         ),
         rules="".join(_rule(name, rule) for name, rule in report["rules"].items())
         or "<p class='note'>No document was removed.</p>",
@@ -94,8 +90,8 @@ def _lead(report: dict[str, Any]) -> str:
     totals = report["totals"]
     redactions = sum(totals["redactions"].values())
     parts = [
-        f"{format_bytes(totals['ingested']['bytes'])} of text in {len(report['languages'])} languages came in, "
-        f"{format_bytes(totals['kept']['bytes'])} stayed."
+        f"{format_bytes(totals['bytes_in'])} of text in {len(report['languages'])} languages came in, "
+        f"{format_bytes(totals['bytes_out'])} stayed."
     ]
     if redactions:
         parts.append(
@@ -110,15 +106,15 @@ def _lead(report: dict[str, Any]) -> str:
 
 def _cards(report: dict[str, Any]) -> str:
     totals = report["totals"]
-    removed = {rule: size["documents"] for rule, size in totals["removed"].items()}
+    removed = totals["removed"]
     copies = removed.get("exact_duplicate", 0) + removed.get("near_duplicate", 0)
     cards = [
-        (_count(totals["ingested"]["documents"]), "documents came"),
+        (_count(totals["documents_in"]), "documents came"),
         (_count(totals["bad_rows"]), "rows could not be read"),
         (_count(sum(removed.values()) - copies), "removed by a rule"),
         (_count(copies), "removed as duplicates"),
         (_count(sum(totals["redactions"].values())), "personal details replaced"),
-        (_count(totals["kept"]["documents"]), "documents stayed"),
+        (_count(totals["documents_out"]), "documents stayed"),
     ]
     return "".join(f"<div class='card'><b>{number}</b><span>{words}</span></div>" for number, words in cards)
 
@@ -129,10 +125,10 @@ def _legend() -> str:
 
 
 def _funnel_row(title: str, entry: dict[str, Any], last: str) -> str:
-    came, stayed = entry["ingested"]["documents"], entry["kept"]["documents"]
+    came, stayed = entry["documents_in"], entry["documents_out"]
     pieces = [("kept", "stayed", stayed)]
     for name, (words, rules) in FAMILIES.items():
-        pieces.append((name, words, sum(entry["removed"].get(rule, {}).get("documents", 0) for rule in rules)))
+        pieces.append((name, words, sum(entry["removed"].get(rule, 0) for rule in rules)))
     return (
         f"<tr><td>{title}</td><td class='bar'>{_stacked(pieces)}</td><td class='n'>{_count(came)}</td>"
         f"<td class='n'>{_percent(stayed / came) if came else '–'}</td><td class='n'>{last}</td></tr>"

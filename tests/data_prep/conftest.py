@@ -99,7 +99,7 @@ class CorpusRun:
             self.verb(
                 "clean", "--config", self.section("clean.json"), "--raw", self.path("raw", part),
                 "--verdicts", self.path("verdicts", part), "--duplicates", folder / "duplicates.parquet",
-                "--output", self.path("clean", part),
+                "--output", self.path("clean", part), "--removed", self.path("removed", part),
             )  # fmt: skip
         self.verb(
             "mixture", "--config", self.section("mixture.json"), *everything, "--output", self.corpus / "mixture.json"

@@ -137,6 +137,8 @@ rule clean:
     output:
         table="<run>/corpus/clean/{source}/{part}.parquet",
         manifest="<run>/corpus/clean/{source}/{part}.json",
+        removed="<run>/corpus/removed/{source}/{part}.parquet",
+        removed_manifest="<run>/corpus/removed/{source}/{part}.json",
     log:
         "<logs>/clean/{source}/{part}.log",
     benchmark:
@@ -151,7 +153,7 @@ rule clean:
         "clean {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus clean --config {input.config:q} --raw {input.raw:q} --verdicts {input.verdicts:q}"
-        " --duplicates {input.duplicates:q} --output {output.table:q} 2>&1 | tee {log:q} >&2"
+        " --duplicates {input.duplicates:q} --output {output.table:q} --removed {output.removed:q} 2>&1 | tee {log:q} >&2"
 
 
 rule weigh_mixture:

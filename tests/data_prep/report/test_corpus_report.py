@@ -23,16 +23,15 @@ def report(sample_run: Any) -> tuple[dict[str, Any], str]:
 
 def test_the_funnel_adds_up_for_all_languages_and_sources(report: tuple[dict[str, Any], str]) -> None:
     data = report[0]
-    for unit in ("documents", "bytes"):
-        for funnel in (data["totals"], *data["languages"].values(), *data["sources"].values()):
-            if unit == "documents":
-                gone = sum(rule[unit] for rule in funnel["removed"].values())
-                assert funnel["ingested"][unit] == funnel["kept"][unit] + gone
+    for funnel in (data["totals"], *data["languages"].values(), *data["sources"].values()):
+        assert funnel["documents_in"] == funnel["documents_out"] + sum(funnel["removed"].values())
+        assert funnel["removed"].keys() == funnel["removed_bytes"].keys()
+    for key in ("documents_in", "bytes_in", "documents_out", "bytes_out"):
         for groups in (data["languages"], data["sources"]):
-            assert sum(entry["kept"][unit] for entry in groups.values()) == data["totals"]["kept"][unit]
+            assert sum(entry[key] for entry in groups.values()) == data["totals"][key]
     assert data["totals"]["redactions"].keys() == {"email", "ip"}
     assert data["duplicates"]["exact"] == data["rules"]["exact_duplicate"]["documents"]
-    assert data["mixture"]["languages"].keys() == {c for c, e in data["languages"].items() if e["kept"]["documents"]}
+    assert data["mixture"]["languages"].keys() == {c for c, e in data["languages"].items() if e["documents_out"]}
 
 
 def test_each_rule_shows_examples_that_it_removed(report: tuple[dict[str, Any], str], sample_run: Any) -> None:

@@ -1,0 +1,196 @@
+"""Explain: from a document's id to its row in the source, its measures, every verdict, its twin, and what became of it.
+
+Shards are sorted by id, so a document is found by bisection over row groups: a few reads of one column a part.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bloomery.base.atomic import read_json
+from bloomery.base.errors import InputError
+from bloomery.base.units import format_bytes
+from bloomery.config.corpus import Thresholds
+from bloomery.config.stages import JudgeStage, read_stage
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.shard import manifest_path, open_table
+from data_prep.corpus.clean import read_duplicates
+from data_prep.corpus.pii import PLACEHOLDERS, redact
+
+EXCERPT_CHARACTERS = 300
+NOT_YET = "not yet"
+
+
+def explain(run: RunPaths, document: str) -> list[dict[str, Any]]:
+    """All that the run knows of a document; one entry, or several where parts of a source repeat an id.
+
+    Raises:
+        InputError: no such run, or no such document in it.
+    """
+    parts_file = run.config / "parts.json"
+    parts: list[str] = read_json(parts_file) if parts_file.exists() else []
+    if not parts:
+        raise InputError("no corpus here", where=str(run.run), expected="the folder of a run, such as runs/sample")
+    found = [
+        _explain(run, part, row) for part in parts for row in _rows(run.corpus / "raw" / f"{part}.parquet", document)
+    ]
+    if not found:
+        raise InputError(
+            f"no document {document!r}",
+            where=str(run.corpus / "raw"),
+            expected="an id from a shard, the report or the index's sidecar (32 hexadecimal digits)",
+        )
+    return found
+
+
+def _rows(shard: Path, document: str) -> list[int]:
+    """Row numbers of a document in a shard sorted by id; none where the shard is not there yet."""
+    if not manifest_path(shard).exists():
+        return []
+    with open_table(shard) as file:
+        low, high = 0, file.num_row_groups
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if _ids(file, middle)[0].as_py() <= document else (low, middle)
+        if low == high:
+            return []
+        start = sum(file.metadata.row_group(group).num_rows for group in range(low))
+        hits = pc.equal(_ids(file, low), document)
+        return [start + row for row, hit in enumerate(hits.to_pylist()) if hit]
+
+
+def _ids(file: pq.ParquetFile, group: int) -> pa.ChunkedArray:
+    return file.read_row_group(group, columns=["id"])["id"]
+
+
+def _row(table: Path, row: int) -> dict[str, Any] | None:
+    """One row of a table; None where the table is not there yet."""
+    if not manifest_path(table).exists():
+        return None
+    with open_table(table) as file:
+        for group in range(file.num_row_groups):
+            size = file.metadata.row_group(group).num_rows
+            if row < size:
+                found: dict[str, Any] = file.read_row_group(group).slice(row, 1).to_pylist()[0]
+                return found
+            row -= size
+    raise InputError(f"has fewer rows than its raw shard: no row {row}", where=str(table))
+
+
+def _explain(run: RunPaths, part: str, row: int) -> dict[str, Any]:
+    def table(kind: str) -> Path:
+        return run.corpus / kind / f"{part}.parquet"
+
+    raw = _row(table("raw"), row)
+    assert raw is not None  # its id was just read there
+    measured, verdict = _row(table("measures"), row), _row(table("verdicts"), row)
+    start, kinds = redact(raw["text"][: 4 * EXCERPT_CHARACTERS], PLACEHOLDERS)
+    duplicate, stands_for = _duplicates(run, part, raw["id"])
+    cleaned = [_row(table("clean"), place) for place in _rows(table("clean"), raw["id"])]
+    return {
+        "id": raw["id"],
+        "source": raw["source"],
+        "part": part,
+        "row": row,
+        "meta": json.loads(raw["meta"]) if raw["meta"] else {},
+        "language": raw["language"],
+        "bytes": len(raw["text"].encode("utf-8")),
+        "excerpt": " ".join(start.split())[:EXCERPT_CHARACTERS],
+        "personal_data_at_its_start": dict(kinds),
+        "measures": _measures(run, raw["language"], measured),
+        "detected": dict(zip(measured["detected_codes"], measured["detected_shares"], strict=True))
+        if measured
+        else None,
+        "rule": verdict["rule"] if verdict else None,
+        "rules": verdict["rules"] if verdict else None,
+        "duplicate": duplicate,
+        "stands_for": stands_for,
+        "outcome": _outcome(run, part, verdict, duplicate, cleaned=bool(cleaned)),
+        "redacted": cleaned[0]["text"] != raw["text"] if cleaned and cleaned[0] else None,
+    }
+
+
+def _outcome(
+    run: RunPaths, part: str, verdict: dict[str, Any] | None, duplicate: dict[str, Any] | None, *, cleaned: bool
+) -> str:
+    """`kept`, `removed: <rule>`, or how far the run is."""
+    if verdict is None:
+        return NOT_YET
+    if verdict["rule"]:
+        return f"removed: {verdict['rule']}"
+    if duplicate:
+        return f"removed: {duplicate['kind']}_duplicate"
+    if not manifest_path(run.corpus / "clean" / f"{part}.parquet").exists():
+        return NOT_YET
+    return "kept" if cleaned else NOT_YET
+
+
+def _duplicates(run: RunPaths, part: str, document: str) -> tuple[dict[str, Any] | None, list[str]]:
+    """The document's own row among the duplicates, and the ids of those that went for it."""
+    path = run.corpus / "duplicates" / "duplicates.parquet"
+    if not manifest_path(path).exists():
+        return None, []
+    own = read_duplicates(path, part).filter(pc.field("id") == document).to_pylist()
+    stands: list[str] = []
+    with open_table(path) as file:
+        for group in range(file.num_row_groups):
+            twins = file.read_row_group(group, columns=["id", "twin", "twin_part"])
+            mine = (pc.field("twin") == document) & (pc.field("twin_part") == part)
+            stands += twins.filter(mine)["id"].to_pylist()
+    return (own[0] if own else None), sorted(stands)
+
+
+def _measures(run: RunPaths, language: str, measured: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
+    """Each measure with its limits and whether it holds them."""
+    if measured is None:
+        return None
+    limits: dict[str, float] = {}
+    if (run.config / "judge.json").exists():
+        thresholds = read_stage(run.config / "judge.json", JudgeStage).thresholds
+        limits = (thresholds.get(language) or thresholds["default"]).model_dump(exclude_none=True)
+    names = dict.fromkeys(rule[4:] for rule in Thresholds.model_fields)
+    found = {}
+    for name in names:
+        least, greatest, value = limits.get(f"min_{name}"), limits.get(f"max_{name}"), measured[name]
+        holds = (least is None or value >= least) and (greatest is None or value <= greatest)
+        found[name] = {"value": value, "min": least, "max": greatest, "holds": holds}
+    return found
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """For a person."""
+    meta = json.dumps(found["meta"], ensure_ascii=False)
+    text = [
+        f"{found['id']}: {found['outcome']}",
+        f"  source     {found['source']}, part {found['part']}, row {found['row']}, {meta}",
+        f"  text       {found['language']}, {format_bytes(found['bytes'])}: {found['excerpt']}",
+    ]
+    if found["detected"] is not None:
+        shares = ", ".join(f"{code} {share:.0%}" for code, share in found["detected"].items())
+        text.append(f"  detected   {shares or 'nothing'}")
+    if found["rules"]:
+        text.append(f"  fails      {', '.join(found['rules'])} (the first removed it)")
+    if duplicate := found["duplicate"]:
+        text.append(
+            f"  duplicate  {duplicate['kind']} of {duplicate['twin']} in {duplicate['twin_part']}, similarity "
+            f"{duplicate['similarity']:.2f}, {duplicate['cluster_size']} alike"
+        )
+    if found["stands_for"]:
+        text.append(f"  stands for {', '.join(found['stands_for'])}")
+    if found["redacted"]:
+        text.append("  redacted   personal data was replaced")
+    for name, measure in (found["measures"] or {}).items():
+        limit = " ".join(
+            f"{words} {measure[side]:g}"
+            for side, words in (("min", "at least"), ("max", "at most"))
+            if measure[side] is not None
+        )
+        mark = " " if measure["holds"] else "!"
+        text.append(f"{mark} {name:<28} {measure['value']:<10.4g} {limit}".rstrip())
+    return text

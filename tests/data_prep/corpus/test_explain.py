@@ -1,0 +1,103 @@
+"""Every document is accounted for: kept or removed, with its reasons; and its story can be asked for by its id."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from bloomery.base.digest import document_id
+from bloomery.base.errors import InputError
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.shard import read_manifest, read_table
+from data_prep.corpus.clean import REMOVED_SCHEMA
+from data_prep.corpus.explain import explain
+
+
+def test_in_is_out_and_removed(sample_run: Any) -> None:
+    for part in sample_run.parts:
+        raw, clean, removed = (read_table(sample_run.path(kind, part)) for kind in ("raw", "clean", "removed"))
+        assert removed.schema.equals(REMOVED_SCHEMA)
+        assert sorted(raw["id"].to_pylist()) == sorted(clean["id"].to_pylist() + removed["id"].to_pylist())
+        assert removed["id"].to_pylist() == sorted(removed["id"].to_pylist())
+        assert removed["text"].null_count == removed.num_rows
+        rules = read_manifest(sample_run.path("removed", part))["counts"]["rules"]
+        assert sum(rules.values()) == removed.num_rows
+        assert rules == {rule: removed["rule"].to_pylist().count(rule) for rule in rules}
+
+
+def test_a_removed_document_has_all_its_rules_and_its_twin(sample_run: Any) -> None:
+    verdicts = {row["id"]: row for row in sample_run.rows("verdicts")}
+    twins = {row["id"]: row["twin"] for row in sample_run.duplicates()}
+    clean = {row["id"] for row in sample_run.rows("clean")}
+    removed = sample_run.rows("removed")
+    assert removed
+    for row in removed:
+        if row["rule"].endswith("_duplicate"):
+            assert row["rules"] == [row["rule"]]
+            assert row["twin"] == twins[row["id"]]
+            assert row["twin"] in clean
+        else:
+            assert row["rules"] == verdicts[row["id"]]["rules"]
+            assert row["rules"][0] == row["rule"]
+            assert row["twin"] is None
+
+
+def test_the_text_of_removed_documents_only_if_asked(corpus_run: Any, tmp_path: Any) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "mail me: someone@example.org"}\n' + json.dumps({"text": "A good sentence. " * 3}) + "\n")
+    source = {"name": "s", "kind": "jsonl", "paths": [str(path)], "language": "en"}
+    judge = {"preset": "none", "thresholds": {"en": {"min_words": 6}}}
+    run = corpus_run([source], keep_removed_text=True, judge=judge)
+    run.all()
+    assert [row["text"] for row in run.rows("removed")] == ["mail me: <EMAIL>"]
+
+
+def test_explain_a_kept_a_judged_and_a_duplicate_document(sample_run: Any) -> None:
+    run = RunPaths(sample_run.folder)
+    clean = sample_run.rows("clean")[0]
+    [kept] = explain(run, clean["id"])
+    assert (kept["outcome"], kept["source"], kept["rules"], kept["duplicate"]) == ("kept", "sample", [], None)
+    assert document_id("sample", kept["meta"]["key"]) == clean["id"]
+    raw = read_table(sample_run.path("raw", kept["part"])).slice(kept["row"], 1).to_pylist()[0]
+    assert raw["id"] == clean["id"]
+    assert all(measure["holds"] for measure in kept["measures"].values())
+    for row in sample_run.rows("removed"):
+        [gone] = explain(run, row["id"])
+        assert gone["outcome"] == f"removed: {row['rule']}"
+        broken = {name for name, measure in gone["measures"].items() if not measure["holds"]}
+        assert {rule[4:] for rule in gone["rules"] if rule != "wrong_language"} == broken
+        if row["twin"]:
+            assert gone["duplicate"]["twin"] == row["twin"]
+            [twin] = explain(run, row["twin"])
+            assert row["id"] in twin["stands_for"]
+
+
+def test_explain_on_the_command_line(sample_run: Any) -> None:
+    row = next(row for row in sample_run.rows("removed") if not row["twin"])
+    command = [sys.executable, "-m", "bloomery.cli", "corpus", "explain", str(sample_run.folder), row["id"]]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{row['id']}: removed: {row['rule']}\n")
+    assert "\n! " in done.stdout or row["rule"] == "wrong_language"
+    assert json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True).stdout)[0]["id"] == row["id"]
+    done = subprocess.run([*command[:-1], "nothing"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no document 'nothing'" in done.stderr
+
+
+def test_explain_without_a_run(tmp_path: Any) -> None:
+    with pytest.raises(InputError, match="no corpus here"):
+        explain(RunPaths(tmp_path), "x")
+
+
+def test_a_run_that_is_not_that_far(corpus_run: Any, tmp_path: Any) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "A good sentence. " * 3}) + "\n")
+    run = corpus_run([{"name": "s", "kind": "jsonl", "paths": [str(path)], "language": "en"}])
+    run.ingest()
+    [found] = explain(RunPaths(run.folder), run.rows("raw")[0]["id"])
+    assert (found["outcome"], found["measures"], found["rules"]) == ("not yet", None, None)
