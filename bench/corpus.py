@@ -90,8 +90,8 @@ def chain(run: Path, config: Any, stages: Any, seconds: dict[str, list[float]]) 
     """Run every stage once; appends the seconds and returns the counts of the manifests."""
     corpus = run / "corpus"
     write_json(run / "parts.json", [PART])
-    raw, measures, verdicts, cleaned = (
-        corpus / name / f"{PART}.parquet" for name in ("raw", "measures", "verdicts", "clean")
+    raw, measures, verdicts, cleaned, removed = (
+        corpus / name / f"{PART}.parquet" for name in ("raw", "measures", "verdicts", "clean", "removed")
     )
     candidates, duplicates = (corpus / "duplicates" / f"{name}.parquet" for name in ("candidates-0", "duplicates"))
     counts: dict[str, Any] = {}
@@ -113,7 +113,7 @@ def chain(run: Path, config: Any, stages: Any, seconds: dict[str, list[float]]) 
     catalogue = Catalogue(corpus, run / "parts.json")
     timed("candidates", lambda: find_candidates(deduplicating, catalogue, 0, candidates))
     timed("cluster", lambda: cluster(deduplicating, catalogue, [candidates], duplicates))
-    timed("clean", lambda: clean(cleaning, raw, verdicts, duplicates, cleaned))
+    timed("clean", lambda: clean(cleaning, raw, verdicts, duplicates, cleaned, removed))
     return counts
 
 

@@ -63,13 +63,44 @@ class Thresholds(Section):
     """Greatest share of lines that start with a bullet (Gopher)."""
     max_replacement_ratio: Number | None = None
     """Greatest share of replacement characters and mojibake pairs."""
+    max_duplicate_line_fraction: Number | None = None
+    """Greatest share of lines that repeat an earlier one (Gopher)."""
+    max_duplicate_paragraph_fraction: Number | None = None
+    """Greatest share of paragraphs that repeat an earlier one (Gopher)."""
+    max_duplicate_paragraph_ratio: Number | None = None
+    """Greatest share of characters in repeated paragraphs (Gopher)."""
+    max_top_2gram_ratio: Number | None = None
+    """Greatest share of characters in the most frequent pair of words (Gopher)."""
+    max_top_3gram_ratio: Number | None = None
+    """Greatest share of characters in the most frequent three words (Gopher)."""
+    max_top_4gram_ratio: Number | None = None
+    """Greatest share of characters in the most frequent four words (Gopher)."""
+    max_duplicate_5gram_ratio: Number | None = None
+    """Greatest share of characters in repeated runs of five words (Gopher)."""
+    max_duplicate_6gram_ratio: Number | None = None
+    """Greatest share of characters in repeated runs of six words (Gopher)."""
+    max_duplicate_7gram_ratio: Number | None = None
+    """Greatest share of characters in repeated runs of seven words (Gopher)."""
+    max_duplicate_8gram_ratio: Number | None = None
+    """Greatest share of characters in repeated runs of eight words (Gopher)."""
+    max_duplicate_9gram_ratio: Number | None = None
+    """Greatest share of characters in repeated runs of nine words (Gopher)."""
+    max_duplicate_10gram_ratio: Number | None = None
+    """Greatest share of characters in repeated runs of ten words (Gopher)."""
+    max_hash_ratio: Number | None = None
+    """Greatest number of `#` per word (Gopher)."""
+    max_ellipsis_ratio: Number | None = None
+    """Greatest number of ellipses per word (Gopher)."""
+    max_ellipsis_line_ratio: Number | None = None
+    """Greatest share of lines that end in an ellipsis (Gopher)."""
 
 
 class JudgeConfig(Section):
     """Thresholds: a preset of numbers per language, then what this run changes."""
 
-    preset: Literal["bloomery", "none"] = "bloomery"
-    """`bloomery`: `config/languages/<code>.toml`; `none`: only what `thresholds` says."""
+    preset: Literal["bloomery", "roots", "fineweb2", "gopher", "none"] = "bloomery"
+    """`bloomery`: `config/languages/<code>.toml`; `roots`, `fineweb2`, `gopher`: the published numbers in
+    `config/thresholds/` (`code` keeps its own profile); `none`: only what `thresholds` says."""
     thresholds: dict[str, Thresholds] = {}
     """Changes per language code; `default` applies to every language but `code`."""
 

@@ -14,6 +14,7 @@ from bloomery.config.corpus import JudgeConfig, Thresholds
 from bloomery.config.section import Section
 
 LANGUAGES_FOLDER = Path(__file__).resolve().parents[2] / "config" / "languages"
+THRESHOLDS_FOLDER = LANGUAGES_FOLDER.parent / "thresholds"
 
 
 class LanguageProfile(Section):
@@ -51,15 +52,44 @@ def profile_of(language: str) -> LanguageProfile:
     return profiles.get(language, profiles["default"])
 
 
+@cache
+def published_thresholds(preset: str) -> dict[str, Thresholds]:
+    """Limits per language of `config/thresholds/<preset>.toml`, `default` included. Raises ConfigError as above."""
+    path = THRESHOLDS_FOLDER / f"{preset}.toml"
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        del tables["origin"]
+        return {language: Thresholds.model_validate(values) for language, values in tables.items()}
+    except (OSError, tomllib.TOMLDecodeError, ValidationError, KeyError) as error:
+        raise ConfigError(f"not a table of thresholds: {error}", where=str(path)) from error
+
+
+def _preset_thresholds(preset: str) -> dict[str, Thresholds]:
+    """The limits of a preset per language; complete, so that no other row is looked at."""
+    if preset == "none":
+        return {}
+    own = {language: profile.thresholds for language, profile in language_profiles().items()}
+    if preset == "bloomery":
+        return own
+    published = published_thresholds(preset)
+    if preset == "fineweb2":
+        base = published["default"].model_dump(exclude_unset=True)
+        published = {
+            language: Thresholds(**(base | limits.model_dump(exclude_unset=True)))
+            for language, limits in published.items()
+        }
+    return {"code": own["code"]} | published
+
+
 def resolved_thresholds(judge: JudgeConfig) -> dict[str, Thresholds]:
     """Thresholds in force per language, `default` included: the preset, then the run's changes."""
-    profiles = language_profiles() if judge.preset == "bloomery" else {}
+    preset = _preset_thresholds(judge.preset)
     resolved = {}
-    for language in sorted({"default", *profiles, *judge.thresholds}):
+    for language in sorted({"default", *preset, *judge.thresholds}):
         values: dict[str, Any] = {}
-        profile = profiles.get(language) or profiles.get("default")
-        if profile is not None:
-            values |= profile.thresholds.model_dump(exclude_unset=True)
+        limits = preset.get(language) or preset.get("default")
+        if limits is not None:
+            values |= limits.model_dump(exclude_unset=True)
         if language != "code" and "default" in judge.thresholds:
             values |= judge.thresholds["default"].model_dump(exclude_unset=True)
         if language in judge.thresholds:

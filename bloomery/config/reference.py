@@ -28,7 +28,7 @@ sections in `bloomery/config` by `bloomery config reference --output config/READ
 Shipped: `sample.yaml` (the embedded sample, the default), `udhr.yaml` (the Universal Declaration of Human Rights in 41
 languages), `folder.yaml` (a folder of `*.jsonl.zst` that `BLOOMERY_CORPUS` names), `wikipedia.yaml` (a dataset of the
 Hub). Published trainings to plan with, such as `models/tr11-176b.yaml`: `bloomery plan` (docs/plan.md). Thresholds per
-language: `languages/<code>.toml`.
+language: `languages/<code>.toml`; published ones: `thresholds/<preset>.toml`.
 """
 
 

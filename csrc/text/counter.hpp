@@ -46,6 +46,17 @@ class Counter {
         return counts_[slot];
     }
 
+    // How often `hash` was added.
+    std::uint64_t count(std::uint64_t hash) const {
+        if (hash == EMPTY) hash = 1;
+        std::size_t slot = hash & mask_;
+        while (keys_[slot] != hash) {
+            if (keys_[slot] == EMPTY) return 0;
+            slot = (slot + 1) & mask_;
+        }
+        return counts_[slot];
+    }
+
     std::size_t distinct() const { return distinct_; }
 
     // Replaces `out` by the counts of the hashes that were added more than once.

@@ -15,6 +15,7 @@ constexpr std::size_t CHARACTER_NGRAM = 10;      // ROOTS, parameters_filtering.
 constexpr std::size_t WORD_NGRAM = 5;            // the same
 constexpr std::size_t SHORT_LINE_CHARACTERS = 30;  // FineWeb
 constexpr std::size_t PREFETCH_DISTANCE = 8;
+constexpr CodePoint ELLIPSIS = 0x2026;
 
 template <typename Part, typename Whole>
 double ratio(Part part, Whole whole) {
@@ -49,6 +50,7 @@ Measures Measurer::measure(Bytes document, bool unspaced) {
     measures.characters = static_cast<std::int64_t>(code_points_.size());
     measure_characters(measures);
     measure_lines(measures);
+    measure_paragraphs(measures);
     measure_words(measures, unspaced);
     return measures;
 }
@@ -57,7 +59,8 @@ void Measurer::measure_characters(Measures& measures) {
     const Unicode& unicode = Unicode::instance();
     std::size_t special = 0, digits = 0, broken = 0;
     std::uint16_t previous = 0;
-    newlines_ = 0;
+    newlines_ = number_signs_ = ellipses_ = 0;
+    std::size_t dots = 0;
     for (const CodePoint code : code_points_) {
         const std::uint16_t properties = unicode.properties(code);
         special += (properties & SPECIAL) != 0;
@@ -65,6 +68,12 @@ void Measurer::measure_characters(Measures& measures) {
         // No code point is both halves of a mojibake pair, so pairs never overlap.
         broken += code == REPLACEMENT || ((previous & MOJIBAKE) && (properties & CONTINUED));
         newlines_ += code == '\n';
+        number_signs_ += code == '#';
+        dots = code == '.' ? dots + 1 : 0;
+        if (code == ELLIPSIS || dots == 3) {
+            ++ellipses_;
+            dots = 0;
+        }
         previous = properties;
     }
     const std::size_t characters = code_points_.size();
@@ -94,40 +103,112 @@ void Measurer::measure_lines(Measures& measures) {
         return (unicode.properties(code_points_[at]) & set) != 0;
     };
     lines_.clear();
+    bool first = true;
     for (std::size_t begin = 0; begin < code_points_.size();) {
         std::size_t end = begin;
         while (end < code_points_.size() && code_points_[end] != '\n') ++end;
         const std::size_t next = end + 1;
         while (begin < end && has(begin, SPACE)) ++begin;
         while (begin < end && has(end - 1, SPACE)) --end;
-        if (begin < end) lines_.emplace_back(begin, end);
+        if (begin < end) lines_.push_back({begin, end, first, 0});
+        first = begin == end;
         begin = next;
     }
-    std::size_t shorter = 0, ended = 0, bullets = 0, duplicates = 0;
+    std::size_t shorter = 0, ended = 0, bullets = 0, duplicates = 0, copies = 0, trailing = 0;
     counter_.reset(lines_.size());
-    for (const auto& [begin, end] : lines_) {
+    for (Line& line : lines_) {
+        const std::size_t begin = line.begin, end = line.end;
         shorter += end - begin <= SHORT_LINE_CHARACTERS;
         bullets += has(begin, BULLET);
         std::size_t last = end;
         while (last > begin && has(last - 1, CLOSER)) --last;
         ended += last > begin && has(last - 1, TERMINAL);
+        trailing += code_points_[end - 1] == ELLIPSIS ||
+                    (end - begin >= 3 && code_points_[end - 1] == '.' && code_points_[end - 2] == '.' &&
+                     code_points_[end - 3] == '.');
         std::uint64_t hash = 0;
         for (std::size_t i = begin; i < end; ++i) hash = (hash + code_points_[i] + 1) * HASH_BASE;
-        if (counter_.add(mix(hash)) > 1) duplicates += end - begin;
+        line.hash = mix(hash);
+        if (counter_.add(line.hash) > 1) {
+            duplicates += end - begin;
+            ++copies;
+        }
     }
     measures.lines = static_cast<std::int64_t>(lines_.size());
     measures.short_line_ratio = ratio(shorter, lines_.size());
     measures.bullet_ratio = ratio(bullets, lines_.size());
     measures.terminal_punctuation_ratio = ratio(ended, lines_.size());
     measures.duplicate_line_ratio = ratio(duplicates, code_points_.size() - newlines_);
+    measures.duplicate_line_fraction = ratio(copies, lines_.size());
+    measures.ellipsis_line_ratio = ratio(trailing, lines_.size());
+}
+
+void Measurer::measure_paragraphs(Measures& measures) {
+    std::size_t paragraphs = 0, copies = 0, duplicates = 0;
+    counter_.reset(lines_.size());
+    for (std::size_t i = 0; i < lines_.size();) {
+        std::uint64_t hash = 0;
+        std::size_t characters = 0, lines = 0;
+        do {
+            hash = (hash + lines_[i].hash) * HASH_BASE;
+            characters += lines_[i].end - lines_[i].begin;
+            ++lines;
+        } while (++i < lines_.size() && !lines_[i].first);
+        ++paragraphs;
+        if (counter_.add(mix(hash)) > 1) {
+            ++copies;
+            duplicates += characters + lines - 1;
+        }
+    }
+    measures.paragraphs = static_cast<std::int64_t>(paragraphs);
+    measures.duplicate_paragraph_fraction = ratio(copies, paragraphs);
+    measures.duplicate_paragraph_ratio = ratio(duplicates, code_points_.size());
+}
+
+void Measurer::hash_windows(std::size_t length) {
+    hashes_.clear();
+    for_each_window(words_.data(), words_.size(), length,
+                    [this](std::uint64_t hash) { hashes_.push_back(mix(hash)); });
+}
+
+// Characters of all copies of the most frequent n-gram, with a space between its words; the first one on ties.
+double Measurer::top_ngram_ratio(std::size_t length) {
+    hash_windows(length);
+    if (hashes_.empty()) return 0.0;
+    count_all(counter_, hashes_);
+    counter_.repeated_counts(counts_);
+    const std::uint64_t most = counts_.empty() ? 1 : *std::max_element(counts_.begin(), counts_.end());
+    std::size_t first = 0;
+    while (counter_.count(hashes_[first]) != most) ++first;
+    const std::size_t characters = letters_[first + length] - letters_[first] + length - 1;
+    return ratio(characters * most, code_points_.size());
+}
+
+// Characters of the n-grams that were seen before, without the spaces; the search goes on behind each one found.
+double Measurer::duplicate_ngram_ratio(std::size_t length) {
+    hash_windows(length);
+    counter_.reset(hashes_.size());
+    std::size_t repeated = 0;
+    for (std::size_t i = 0; i < hashes_.size();) {
+        if (i + PREFETCH_DISTANCE < hashes_.size()) counter_.prefetch(hashes_[i + PREFETCH_DISTANCE]);
+        if (counter_.add(hashes_[i]) > 1) {
+            repeated += letters_[i + length] - letters_[i];
+            i += length;
+        } else {
+            ++i;
+        }
+    }
+    return ratio(repeated, code_points_.size());
 }
 
 void Measurer::measure_words(Measures& measures, bool unspaced) {
     const Unicode& unicode = Unicode::instance();
     std::size_t letters = 0, alphabetic = 0;
     words_.clear();
+    letters_.assign(1, 0);
     for_each_word(code_points_.data(), code_points_.size(), unspaced, [&](std::size_t begin, std::size_t end) {
         letters += end - begin;
+        letters_.push_back(letters);
         bool has_letter = false;
         for (std::size_t i = begin; i < end && !has_letter; ++i) {
             has_letter = (unicode.properties(code_points_[i]) & LETTER) != 0;
@@ -140,14 +221,24 @@ void Measurer::measure_words(Measures& measures, bool unspaced) {
     measures.alphabetic_word_ratio = ratio(alphabetic, words_.size());
     measures.newline_ratio = ratio(newlines_, std::max<std::size_t>(words_.size(), 1));
 
-    hashes_.clear();
-    for_each_window(words_.data(), words_.size(), WORD_NGRAM,
-                    [this](std::uint64_t hash) { hashes_.push_back(mix(hash)); });
+    hash_windows(WORD_NGRAM);
     count_all(counter_, hashes_);
     counter_.repeated_counts(counts_);
     std::uint64_t repeated = 0;
     for (const std::uint64_t count : counts_) repeated += count;
     measures.word_repetition_ratio = ratio(repeated, hashes_.size());
+
+    measures.top_2gram_ratio = top_ngram_ratio(2);
+    measures.top_3gram_ratio = top_ngram_ratio(3);
+    measures.top_4gram_ratio = top_ngram_ratio(4);
+    measures.duplicate_5gram_ratio = duplicate_ngram_ratio(5);
+    measures.duplicate_6gram_ratio = duplicate_ngram_ratio(6);
+    measures.duplicate_7gram_ratio = duplicate_ngram_ratio(7);
+    measures.duplicate_8gram_ratio = duplicate_ngram_ratio(8);
+    measures.duplicate_9gram_ratio = duplicate_ngram_ratio(9);
+    measures.duplicate_10gram_ratio = duplicate_ngram_ratio(10);
+    measures.hash_ratio = ratio(number_signs_, words_.size());
+    measures.ellipsis_ratio = ratio(ellipses_, words_.size());
 }
 
 }  // namespace bloomery::text

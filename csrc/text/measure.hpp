@@ -27,7 +27,23 @@ namespace bloomery::text {
     X(double, terminal_punctuation_ratio)   \
     X(double, newline_ratio)                \
     X(double, bullet_ratio)                 \
-    X(double, replacement_ratio)
+    X(double, replacement_ratio)            \
+    X(std::int64_t, paragraphs)             \
+    X(double, duplicate_line_fraction)      \
+    X(double, duplicate_paragraph_fraction) \
+    X(double, duplicate_paragraph_ratio)    \
+    X(double, top_2gram_ratio)              \
+    X(double, top_3gram_ratio)              \
+    X(double, top_4gram_ratio)              \
+    X(double, duplicate_5gram_ratio)        \
+    X(double, duplicate_6gram_ratio)        \
+    X(double, duplicate_7gram_ratio)        \
+    X(double, duplicate_8gram_ratio)        \
+    X(double, duplicate_9gram_ratio)        \
+    X(double, duplicate_10gram_ratio)       \
+    X(double, hash_ratio)                   \
+    X(double, ellipsis_ratio)               \
+    X(double, ellipsis_line_ratio)
 
 struct Measures {
 #define BLOOMERY_FIELD(type, name) type name = 0;
@@ -43,15 +59,30 @@ class Measurer {
   private:
     void measure_characters(Measures& measures);
     void measure_lines(Measures& measures);
+    void measure_paragraphs(Measures& measures);
     void measure_words(Measures& measures, bool unspaced);
+    void hash_windows(std::size_t length);
+    double top_ngram_ratio(std::size_t length);
+    double duplicate_ngram_ratio(std::size_t length);
+
+    // A line without the white space around it. `first` is whether it starts a paragraph: the first one, or after a
+    // blank line.
+    struct Line {
+        std::size_t begin, end;
+        bool first;
+        std::uint64_t hash;
+    };
 
     CodePoints code_points_;
     std::vector<std::uint64_t> words_;   // hash of each word
+    std::vector<std::size_t> letters_;   // characters of all words before word i; one more entry than words
     std::vector<std::uint64_t> hashes_;  // hash of each window
     std::vector<std::uint64_t> counts_;
-    std::vector<std::pair<std::size_t, std::size_t>> lines_;  // begin, end without surrounding white space
+    std::vector<Line> lines_;
     Counter counter_;
     std::size_t newlines_ = 0;
+    std::size_t number_signs_ = 0;
+    std::size_t ellipses_ = 0;
 };
 
 }  // namespace bloomery::text

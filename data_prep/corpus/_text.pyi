@@ -24,7 +24,9 @@ def measure(
     ``special_ratio``, ``digit_ratio`` and ``replacement_ratio`` (of characters), ``alphabetic_word_ratio`` (of words),
     ``short_line_ratio``, ``terminal_punctuation_ratio`` and ``bullet_ratio`` (of lines), ``duplicate_line_ratio``
     (characters in second and later copies of a line, of characters without newlines: FineWeb), ``newline_ratio``
-    (newlines a word). ``csrc/README.md`` has the definitions.
+    (newlines a word); Gopher's ``duplicate_line_fraction``, ``duplicate_paragraph_fraction``,
+    ``duplicate_paragraph_ratio``, ``top_<2..4>gram_ratio``, ``duplicate_<5..10>gram_ratio``, ``hash_ratio``,
+    ``ellipsis_ratio``, ``ellipsis_line_ratio``; int64 ``paragraphs``. ``csrc/README.md`` has the definitions.
     """
 
 def minhash(

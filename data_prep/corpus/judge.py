@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomery.base.digest import digest_json
+from bloomery.base.errors import InputError
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import JudgeStage
 from bloomery.contracts.shard import read_manifest, read_table, write_table
@@ -28,6 +29,9 @@ def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
     Returns:
         bool [rules, documents], rows as `RULES`; and bool [documents], the documents of trusted sources whose
         language disagrees, which is counted and not held against them.
+
+    Raises:
+        InputError: the measures are of an older version, without one that a limit asks for.
     """
     count = measures.num_rows
     broken = np.zeros((len(RULES), count), dtype=np.bool_)
@@ -38,6 +42,12 @@ def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
         limits = stage.thresholds.get(language) or stage.thresholds["default"]
         for rule, limit in limits.model_dump(exclude_none=True).items():
             bound, name = rule[:3], rule[4:]
+            if name not in measures.column_names:
+                raise InputError(
+                    f"no measure {name}, which {rule} of {language} asks for",
+                    where="corpus/measures",
+                    expected="measures by this version: delete that folder, and the workflow measures again",
+                )
             values = measures[name].to_numpy()[rows]
             broken[RULES.index(rule), rows] = values < limit if bound == "min" else values > limit
     disagrees = _disagreements(measures, stage, languages, codes)

@@ -1,13 +1,16 @@
 """Language identification, verdicts and the profiles that they rest on."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from bloomery.config.corpus import LanguageIdConfig, NearDedupConfig, Thresholds
-from bloomery.config.languages import language_profiles
+from bloomery.base.errors import InputError
+from bloomery.config.corpus import JudgeConfig, LanguageIdConfig, NearDedupConfig, Thresholds
+from bloomery.config.languages import language_profiles, published_thresholds, resolved_thresholds
 from bloomery.config.stages import JudgeStage, MeasureStage
 from bloomery.contracts.shard import DOCUMENT_SCHEMA
 from data_prep.corpus.judge import RULES, failures, verdicts
@@ -15,6 +18,7 @@ from data_prep.corpus.langid import detect
 from data_prep.corpus.measure import measure_batch
 
 FRENCH = "Le facteur de notre vallée circule encore à vélo, même en hiver, et salue les vaches par leur nom. " * 2
+SAMPLE = Path(__file__).parents[3] / "config/sample"
 STAGE = MeasureStage(near=NearDedupConfig(), seed=1, unspaced=["zhs"])
 ROOTS = """
 ak ar as bm bn ca en es eu fon fr gu hi id ig ki kn lg ln ml mr ne nso ny or pa pt rn rw sn st sw ta te tn ts tum tw ur
@@ -131,3 +135,43 @@ def test_every_threshold_names_a_measure() -> None:
         table[rule[4:]][0].as_py() < 0.5 if rule.startswith("min") else table[rule[4:]][0].as_py() > 0.5
         for rule in RULES[:-1]
     ] + [False])  # fmt: skip
+
+
+def test_published_presets() -> None:
+    def limits(preset: str, language: str) -> dict[str, float]:
+        resolved = resolved_thresholds(JudgeConfig.model_validate({"preset": preset}))
+        return (resolved.get(language) or resolved["default"]).model_dump(exclude_none=True)
+
+    # Rae et al. 2021, table A1, for any language; code keeps its own profile.
+    assert limits("gopher", "fr") == limits("gopher", "xx")
+    assert (limits("gopher", "fr")["min_words"], limits("gopher", "fr")["max_top_2gram_ratio"]) == (50, 0.2)
+    for preset in ("gopher", "roots", "fineweb2"):
+        assert limits(preset, "code") == limits("bloomery", "code")
+    # parameters_filtering.py; the special characters of Hindi held its vowel signs.
+    assert limits("roots", "fr")["max_word_repetition_ratio"] == 0.13
+    assert limits("roots", "xx")["min_words"] == 10
+    assert "max_special_ratio" not in limits("roots", "hi")
+    # fineweb-2/configs: a language's row over Gopher's numbers.
+    assert (limits("fineweb2", "hi")["max_mean_word_length"], limits("fineweb2", "hi")["min_words"]) == (21, 50)
+    assert limits("fineweb2", "sw")["max_duplicate_line_fraction"] == 0.302
+    assert set(published_thresholds("fineweb2")) - {"default"} == set(ROOTS) - {"ak", "en", "zht"}
+    assert resolved_thresholds(JudgeConfig(preset="none")) == {"default": Thresholds()}
+
+
+def test_gopher_removes_a_text_of_refrains_and_keeps_prose() -> None:
+    prose = "\n".join(json.loads(line)["text"] for line in (SAMPLE / "en.jsonl").read_text().splitlines()[:3])
+    song = "La la la, we sing along the road, " * 30
+    table = measured(("s", "en", prose), ("s", "en", song))
+    gopher = resolved_thresholds(JudgeConfig(preset="gopher"))
+    strict = JudgeStage(thresholds=gopher, accept={}, trusted_sources=[], language_id=LanguageIdConfig())
+    broken, _ = failures(table, strict)
+    failing = {RULES[row] for row in np.flatnonzero(broken[:, 1])}
+    assert {"max_top_2gram_ratio", "max_duplicate_5gram_ratio", "max_duplicate_10gram_ratio"} <= failing
+    assert "max_hash_ratio" not in failing
+    assert not broken[:, 0].any()
+
+
+def test_measures_of_an_older_version_are_named() -> None:
+    table = measured(("s", "en", FRENCH)).drop_columns(["hash_ratio"])
+    with pytest.raises(InputError, match="no measure hash_ratio, which max_hash_ratio of en asks for"):
+        failures(table, stage(en={"max_hash_ratio": 0.1}))

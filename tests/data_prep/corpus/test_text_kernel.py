@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_words import is_word, normal, words_of
 from numpy.typing import NDArray
 
 from data_prep.corpus import _text
 
-JOINERS = "'’\u200c\u200d"
 CP1252 = {bytes([b]).decode("cp1252") for b in range(0x80, 0xA0) if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)}
 CONTINUED = CP1252 | {chr(c) for c in range(0x80, 0xC0)}
-UNSPACED_NAMES = ("CJK UNIFIED", "HIRAGANA", "KATAKANA", "THAI", "TIBETAN")
 # The kernel's table and this Python may know different versions of Unicode: characters of Unicode 3.2 that have kept
 # their category since are safe in any.
 SAME_UNICODE = unicodedata.unidata_version == _text.UNICODE_VERSION
@@ -41,6 +40,9 @@ SAMPLES = [
     "İSTANBUL ǅ ẞ Ω STRASSE",
     "ภาษาไทยไม่มีช่องว่าง ก็ดี\u3000བོད་སྐད།",
     "\r\n• bullet\r\n1\t2\t3\x1c\x85 x\u00a0y\u2028z",
+    "one two three four five six\n\n \n#one two ... Three four five six....\n \none two three four five six\n\nx…\n\n\n"
+    "x…",
+    "na na na batman " * 12 + "\n\n" + "a b c d e f g h i j k l " * 3,
 ]
 
 
@@ -53,51 +55,46 @@ def batch(texts: Sequence[str | bytes]) -> tuple[bytes, NDArray[np.int64]]:
     return b"".join(blobs), np.cumsum([0, *map(len, blobs)], dtype=np.int64)
 
 
-def is_word(character: str) -> bool:
-    category = unicodedata.category(character)
-    return category[0] in "LM" or category == "Nd"
-
-
-def stands_alone(character: str) -> bool:
-    """A letter of one of the unspaced scripts that these tests use."""
-    name = unicodedata.name(character, "")
-    return unicodedata.category(character)[0] == "L" and (name.startswith(UNSPACED_NAMES) or character == "々")
-
-
-def words_of(text: str, unspaced: bool) -> list[str]:
-    words: list[str] = []
-    open_word = False  # whether the next character may continue the last word
-    alone = False  # whether the last word is a single unspaced letter, which only marks may continue
-    for at, character in enumerate(text):
-        after = text[at + 1 : at + 2]
-        if is_word(character):
-            single = unspaced and stands_alone(character)
-            mark = unicodedata.category(character)[0] == "M"
-            if open_word and not single and (mark or not alone):
-                words[-1] += character
-            else:
-                words.append(character)
-                alone = single
-            open_word = True
-        elif open_word and not alone and character in JOINERS and after and is_word(after):
-            open_word = not (unspaced and stands_alone(after))
-            words[-1] += character if open_word else ""
-        else:
-            open_word = False
-    return words
-
-
-def normal(word: str) -> str:
-    """Simple lower case, without apostrophes and joiners."""
-    return "".join(character.lower()[0] for character in word if character not in JOINERS)
-
-
 def ngrams(items: Sequence[str], length: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(items[i : i + length]) for i in range(len(items) - length + 1))
 
 
 def divide(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
+
+
+def paragraphs_of(text: str) -> list[str]:
+    """Runs of lines that are not blank, each line stripped."""
+    blocks: list[list[str]] = [[]]
+    for line in map(str.strip, text.split("\n")):
+        if line:
+            blocks[-1].append(line)
+        elif blocks[-1]:
+            blocks.append([])
+    return ["\n".join(block) for block in blocks if block]
+
+
+def top_ngram(words: Sequence[str], lower: Sequence[str], length: int) -> int:
+    """Gopher: characters of all copies of the most frequent n-gram (the first on ties), its spaces counted."""
+    if not (counts := ngrams(lower, length)):
+        return 0
+    most = max(counts.values())
+    first = next(i for i in range(len(words)) if counts[tuple(lower[i : i + length])] == most)
+    return len(" ".join(words[first : first + length])) * most
+
+
+def repeated_ngrams(words: Sequence[str], lower: Sequence[str], length: int) -> int:
+    """Gopher: characters of n-grams that were seen before, going on behind each one found."""
+    seen, found, at = set(), 0, 0
+    while at + length <= len(words):
+        gram = tuple(lower[at : at + length])
+        if gram in seen:
+            found += sum(map(len, words[at : at + length]))
+            at += length
+        else:
+            seen.add(gram)
+            at += 1
+    return found
 
 
 def reference(text: str, unspaced: bool) -> dict[str, float]:
@@ -120,6 +117,9 @@ def reference(text: str, unspaced: bool) -> dict[str, float]:
         return line.endswith(tuple(".!?…。！？．｡؟۔।॥‼‽⁇⁈⁉།"))
 
     repeated = sum(len(line) * (count - 1) for line, count in Counter(lines).items())
+    blocks = paragraphs_of(text)
+    copies = {block: count - 1 for block, count in Counter(blocks).items()}
+    lower = [normal(word) for word in words]
     broken = text.count("\ufffd") + sum(a in "ÂÃâ" and b in CONTINUED for a, b in pairwise(text))
     return {
         "characters": characters,
@@ -140,6 +140,15 @@ def reference(text: str, unspaced: bool) -> dict[str, float]:
         "newline_ratio": text.count("\n") / max(len(words), 1),
         "bullet_ratio": divide(sum(line[0] in "-*·•‣⁃■□▪▫▶►○●◦・" for line in lines), len(lines)),
         "replacement_ratio": divide(broken, characters),
+        "paragraphs": len(blocks),
+        "duplicate_line_fraction": divide(len(lines) - len(set(lines)), len(lines)),
+        "duplicate_paragraph_fraction": divide(len(blocks) - len(copies), len(blocks)),
+        "duplicate_paragraph_ratio": divide(sum(len(block) * n for block, n in copies.items()), characters),
+        **{f"top_{n}gram_ratio": divide(top_ngram(words, lower, n), characters) for n in (2, 3, 4)},
+        **{f"duplicate_{n}gram_ratio": divide(repeated_ngrams(words, lower, n), characters) for n in range(5, 11)},
+        "hash_ratio": divide(text.count("#"), len(words)),
+        "ellipsis_ratio": divide(text.count("...") + text.count("…"), len(words)),
+        "ellipsis_line_ratio": divide(sum(line.endswith(("...", "…")) for line in lines), len(lines)),
     }
 
 
@@ -164,7 +173,7 @@ def test_measures_of_a_batch_are_those_of_its_documents() -> None:
     assert_measures(list(reversed(SAMPLES)), True)
 
 
-TEXTS = st.text(st.one_of(st.sampled_from("ab A1'’\u200d\n.。人क्ี-*Ãâ€"), st.sampled_from(STABLE)), max_size=120)
+TEXTS = st.text(st.one_of(st.sampled_from("ab A1'’\u200d\n.…#。人क्ี-*Ãâ€"), st.sampled_from(STABLE)), max_size=120)
 
 
 @settings(max_examples=200, deadline=None)
