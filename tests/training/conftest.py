@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,3 +20,19 @@ def launcher(tmp_path: Path) -> Callable[..., Launcher]:
         return Launcher(run, make_run(run, stage(**values), seed))
 
     return make
+
+
+@pytest.fixture(scope="module")
+def mesh():
+    """A mesh of one rank."""
+    import torch.distributed as dist
+
+    os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29631")
+    from training.loop.quiet import quieten
+
+    quieten()
+    from bloomery.config.training import ParallelConfig
+    from training.parallel.mesh import build_mesh
+
+    yield build_mesh(ParallelConfig())
+    dist.destroy_process_group()

@@ -6,27 +6,10 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from fabricated_training import stage
 
 from bloomery.config.stages import TrainStage
 from bloomery.plan.memory import activation_bytes
-
-
-@pytest.fixture(scope="module")
-def mesh(tmp_path_factory: pytest.TempPathFactory):
-    """A mesh of one rank."""
-    import os
-
-    os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29633")
-    from training.loop.quiet import quieten
-
-    quieten()
-    from bloomery.config.training import ParallelConfig
-    from training.parallel.mesh import build_mesh
-
-    yield build_mesh(ParallelConfig())
-    dist.destroy_process_group()
 
 
 @pytest.mark.parametrize(("precision", "length", "micro"), [("bf16", 128, 2), ("fp32", 64, 3)])

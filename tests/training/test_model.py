@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
-import torch.distributed as dist
 
 from bloomery.config.stages import TrainStage
-
-
-@pytest.fixture(scope="module")
-def mesh():
-    """A mesh of one rank."""
-    os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29631")
-    from training.loop.quiet import quieten
-
-    quieten()
-    from bloomery.config.training import ParallelConfig
-    from training.parallel.mesh import build_mesh
-
-    yield build_mesh(ParallelConfig())
-    dist.destroy_process_group()
 
 
 def _stage(heads: int) -> TrainStage:
