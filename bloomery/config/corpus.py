@@ -140,6 +140,23 @@ class PiiConfig(Section):
     """What is replaced: e-mail addresses, public IPv4 and IPv6 addresses."""
 
 
+class DecontaminateConfig(Section):
+    """Documents that share an n-gram with a text of an evaluation are removed."""
+
+    paths: list[str] = []
+    """Evaluation texts: `.jsonl` (`.gz`, `.zst`) or `.parquet` files or patterns; empty: no decontamination."""
+    text_fields: Annotated[list[str], Field(min_length=1)] = ["text"]
+    """Fields whose text is looked for; one of them at least must be there."""
+    id_field: str | None = None
+    """Field that names an item; null: file and line do."""
+    word_ngram: Positive = 13
+    """Words of an n-gram (13: GPT-3's)."""
+    character_ngram: Positive = 50
+    """Characters of an n-gram, for scripts without spaces."""
+    min_hits: Positive = 1
+    """Different n-grams that a document must share with the evaluation texts to be removed."""
+
+
 class MixtureConfig(Section):
     """How much of each language the tokenizer and the training see."""
 
@@ -160,6 +177,8 @@ class CorpusConfig(Section):
     """Thresholds."""
     dedup: DedupConfig = DedupConfig()
     """Deduplication."""
+    decontaminate: DecontaminateConfig = DecontaminateConfig()
+    """Removing evaluation texts."""
     pii: PiiConfig = PiiConfig()
     """Redaction."""
     keep_removed_text: bool = False

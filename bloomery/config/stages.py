@@ -80,6 +80,23 @@ class DedupStage(Section):
     """Priority per source."""
 
 
+class DecontaminateStage(Section):
+    """Looking for evaluation texts in a shard."""
+
+    text_fields: list[str]
+    """Fields of an evaluation item that are looked for."""
+    id_field: str | None
+    """Field that names an item."""
+    word_ngram: int
+    """Words of an n-gram."""
+    character_ngram: int
+    """Characters of an n-gram in unspaced scripts."""
+    min_hits: int
+    """Least number of hits."""
+    unspaced: list[str]
+    """Languages whose words are characters."""
+
+
 class CleanStage(Section):
     """Writing the clean shards."""
 
@@ -196,6 +213,9 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             dedup=config.corpus.dedup,
             unspaced=unspaced,
             priorities={source.name: source.priority for source in config.sources},
+        ),
+        "decontaminate": DecontaminateStage(
+            **config.corpus.decontaminate.model_dump(exclude={"paths"}), unspaced=unspaced
         ),
         "clean": CleanStage(pii=config.corpus.pii, keep_removed_text=config.corpus.keep_removed_text),
         "mixture": MixtureStage(mixture=config.corpus.mixture),

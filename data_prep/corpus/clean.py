@@ -47,6 +47,9 @@ document that stayed for a duplicate, else null; `text` is null unless the run k
 DUPLICATE_KINDS = {"exact": "exact_duplicate", "near": "near_duplicate"}
 """Kind of a duplicate -> its name among the rules that removed a document."""
 
+CONTAMINATED = "contaminated"
+"""The rule that removes what shares an n-gram with an evaluation text."""
+
 
 def read_duplicates(duplicates: Path, part: str) -> pa.Table:
     """The rows of one part, sorted by id; only their row groups are read."""
@@ -66,10 +69,17 @@ def part_of(shard: Path) -> str:
 
 
 def clean(
-    stage: CleanStage, raw: Path, verdicts: Path, duplicates: Path, output: Path, removed: Path
+    stage: CleanStage,
+    raw: Path,
+    verdicts: Path,
+    duplicates: Path,
+    output: Path,
+    removed: Path,
+    contaminated: Path | None = None,
 ) -> dict[str, Any]:
     """Write the clean shard of `raw` and the shard of what was removed from it.
 
+    `contaminated`: the shard's hits among evaluation texts, where the run looks for any.
     Returns the clean shard's manifest, which counts per language what came, went and was redacted.
 
     Raises:
@@ -81,7 +91,8 @@ def clean(
             f"{manifests['verdicts']['rows']} verdicts for {manifests['raw']['rows']} documents", where=str(verdicts)
         )
     judged = read_table(verdicts, ["id", "rule", "rules"])
-    why = _Reasons.of(judged, read_duplicates(duplicates, part_of(raw)))
+    hits = read_table(contaminated, ["id"])["id"] if contaminated is not None else pa.chunked_array([], pa.string())
+    why = _Reasons.of(judged, read_duplicates(duplicates, part_of(raw)), hits)
     tally = _Tally()
     kept: list[pa.RecordBatch] = []
     gone: list[pa.RecordBatch] = []
@@ -99,7 +110,9 @@ def clean(
             bar.advance(batch.num_rows)
     inputs = {name: manifest["file"]["digest"] for name, manifest in manifests.items()}
     facts: dict[str, Any] = {
-        "inputs": inputs | {"duplicates": read_manifest(duplicates)["file"]["digest"]},
+        "inputs": inputs
+        | {"duplicates": read_manifest(duplicates)["file"]["digest"]}
+        | ({"contaminated": read_manifest(contaminated)["file"]["digest"]} if contaminated is not None else {}),
         "parameters": digest_json(stage.model_dump(mode="json")),
     }
     table = pa.Table.from_batches(gone, schema=REMOVED_SCHEMA)
@@ -120,9 +133,11 @@ class _Reasons:
     """Id of the document that stayed for it, or None."""
 
     @classmethod
-    def of(cls, judged: pa.Table, duplicates: pa.Table) -> _Reasons:
-        """From the verdicts of a part and its rows of the duplicates."""
+    def of(cls, judged: pa.Table, duplicates: pa.Table, contaminated: pa.ChunkedArray) -> _Reasons:
+        """From the verdicts of a part, its rows of the duplicates, and the ids that evaluation texts hit."""
         rule = np.asarray(judged["rule"].to_pylist(), dtype=object)
+        hit = np.asarray(pc.is_in(judged["id"], value_set=contaminated.combine_chunks()))
+        rule = np.where(hit & (rule == ""), CONTAMINATED, rule)
         place = np.asarray(pc.index_in(judged["id"], value_set=duplicates["id"].combine_chunks()).fill_null(-1))
         kinds = np.array([*(DUPLICATE_KINDS[kind] for kind in duplicates["kind"].to_pylist()), ""], dtype=object)
         twins = np.array([*duplicates["twin"].to_pylist(), None], dtype=object)

@@ -89,6 +89,21 @@ def cluster_verb(config: Config, corpus: Corpus, parts: Parts, output: Output) -
     say(f"{counts['exact']} exact and {counts['near']} near duplicates removed")
 
 
+@app.command("decontaminate")
+def decontaminate_verb(
+    config: Config,
+    shard: Annotated[Path, typer.Option("--input", help="A raw shard.")],
+    evaluation: Annotated[list[Path], typer.Option("--evaluation", help="A file of evaluation texts; repeatable.")],
+    output: Output,
+) -> None:
+    """Find the documents that share an n-gram with an evaluation text."""
+    from bloomery.config.stages import DecontaminateStage, read_stage
+    from data_prep.corpus.decontaminate import decontaminate
+
+    counts = decontaminate(read_stage(config, DecontaminateStage), shard, evaluation, output)["counts"]
+    say(f"{counts['documents']} documents share an n-gram with {counts['items']} evaluation texts")
+
+
 @app.command("clean")
 def clean_verb(
     config: Config,
@@ -97,12 +112,15 @@ def clean_verb(
     duplicates: Annotated[Path, typer.Option("--duplicates", help="Duplicates of the corpus.")],
     output: Output,
     removed: Annotated[Path, typer.Option("--removed", help="The table of removed documents to write.")],
+    contaminated: Annotated[
+        Path | None, typer.Option("--contaminated", help="The shard's hits among evaluation texts.")
+    ] = None,
 ) -> None:
     """Write the documents that stay, personal data replaced, and those that do not, each with its reasons."""
     from bloomery.config.stages import CleanStage, read_stage
     from data_prep.corpus.clean import clean
 
-    counts = clean(read_stage(config, CleanStage), raw, verdicts, duplicates, output, removed)["counts"]
+    counts = clean(read_stage(config, CleanStage), raw, verdicts, duplicates, output, removed, contaminated)["counts"]
     say(f"{counts['out']['documents']} of {counts['in']['documents']} documents stay")
 
 

@@ -19,8 +19,8 @@ from bloomery.base.units import format_bytes
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import JudgeStage, read_stage
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.shard import manifest_path, open_table
-from data_prep.corpus.clean import read_duplicates
+from bloomery.contracts.shard import manifest_path, open_table, read_table
+from data_prep.corpus.clean import CONTAMINATED, read_duplicates
 from data_prep.corpus.pii import PLACEHOLDERS, redact
 
 EXCERPT_CHARACTERS = 300
@@ -92,6 +92,7 @@ def _explain(run: RunPaths, part: str, row: int) -> dict[str, Any]:
     measured, verdict = _row(table("measures"), row), _row(table("verdicts"), row)
     start, kinds = redact(raw["text"][: 4 * EXCERPT_CHARACTERS], PLACEHOLDERS)
     duplicate, stands_for = _duplicates(run, part, raw["id"])
+    contaminated = _hits(table("contaminated"), raw["id"])
     cleaned = [_row(table("clean"), place) for place in _rows(table("clean"), raw["id"])]
     return {
         "id": raw["id"],
@@ -109,26 +110,43 @@ def _explain(run: RunPaths, part: str, row: int) -> dict[str, Any]:
         else None,
         "rule": verdict["rule"] if verdict else None,
         "rules": verdict["rules"] if verdict else None,
+        "contaminated": contaminated,
         "duplicate": duplicate,
         "stands_for": stands_for,
-        "outcome": _outcome(run, part, verdict, duplicate, cleaned=bool(cleaned)),
+        "outcome": _outcome(run, part, verdict, contaminated, duplicate, cleaned=bool(cleaned)),
         "redacted": cleaned[0]["text"] != raw["text"] if cleaned and cleaned[0] else None,
     }
 
 
 def _outcome(
-    run: RunPaths, part: str, verdict: dict[str, Any] | None, duplicate: dict[str, Any] | None, *, cleaned: bool
+    run: RunPaths,
+    part: str,
+    verdict: dict[str, Any] | None,
+    contaminated: dict[str, Any] | None,
+    duplicate: dict[str, Any] | None,
+    *,
+    cleaned: bool,
 ) -> str:
     """`kept`, `removed: <rule>`, or how far the run is."""
     if verdict is None:
         return NOT_YET
     if verdict["rule"]:
         return f"removed: {verdict['rule']}"
+    if contaminated:
+        return f"removed: {CONTAMINATED}"
     if duplicate:
         return f"removed: {duplicate['kind']}_duplicate"
     if not manifest_path(run.corpus / "clean" / f"{part}.parquet").exists():
         return NOT_YET
     return "kept" if cleaned else NOT_YET
+
+
+def _hits(table: Path, document: str) -> dict[str, Any] | None:
+    """The document's row among those that evaluation texts hit."""
+    if not manifest_path(table).exists():
+        return None
+    found = read_table(table).filter(pc.field("id") == document).to_pylist()
+    return found[0] if found else None
 
 
 def _duplicates(run: RunPaths, part: str, document: str) -> tuple[dict[str, Any] | None, list[str]]:
@@ -176,6 +194,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         text.append(f"  detected   {shares or 'nothing'}")
     if found["rules"]:
         text.append(f"  fails      {', '.join(found['rules'])} (the first removed it)")
+    if hit := found["contaminated"]:
+        text.append(f"  evaluation {hit['hits']} n-grams of {hit['item']}, {hit['share']:.0%} of its own")
     if duplicate := found["duplicate"]:
         text.append(
             f"  duplicate  {duplicate['kind']} of {duplicate['twin']} in {duplicate['twin_part']}, similarity "

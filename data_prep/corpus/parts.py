@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from bloomery.base.errors import ConfigError
-from bloomery.config.corpus import IngestConfig
+from bloomery.config.corpus import DecontaminateConfig, IngestConfig
 from bloomery.config.sources import FileSource, SourceBase
 
 
@@ -46,6 +46,18 @@ def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[list[str] | Non
         group_bytes += size
     parts.append(group)
     return parts if source.max_documents is None else parts[:1]
+
+
+def evaluation_files(decontaminate: DecontaminateConfig) -> list[str]:
+    """Files of the evaluation texts, sorted; none where the run names none.
+
+    Raises:
+        ConfigError: a path or pattern that matches no file, with its key path.
+    """
+    files: set[str] = set()
+    for number, pattern in enumerate(decontaminate.paths):
+        files.update(_matches(pattern, f"corpus.decontaminate.paths[{number}]"))
+    return sorted(files)
 
 
 def _common_folder(patterns: list[str]) -> str:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from bloomery.contracts.shard import read_manifest, read_table
 from data_prep.corpus.catalogue import Catalogue
-from data_prep.corpus.clean import DUPLICATE_KINDS, read_duplicates
+from data_prep.corpus.clean import CONTAMINATED, DUPLICATE_KINDS, read_duplicates
 from data_prep.corpus.pii import PLACEHOLDERS, redact
 
 PER_RULE = 3
@@ -51,6 +51,12 @@ def rule_examples(catalogue: Catalogue) -> dict[str, list[dict[str, Any]]]:
                 ids = pa.array([row["id"] for row in chosen], pa.string())
                 rows = np.asarray(pc.index_in(ids, value_set=verdicts["id"].combine_chunks()), dtype=np.int64)
                 details = [{name: row[name] for name in ("twin", "similarity", "cluster_size")} for row in chosen]
+            elif rule == CONTAMINATED:
+                removed = read_table(catalogue.path("removed", part), ["id", "rule"])
+                ids = removed.filter(pc.field("rule") == rule)["id"][: PER_RULE - len(known)].combine_chunks()
+                rows = np.asarray(pc.index_in(ids, value_set=verdicts["id"].combine_chunks()), dtype=np.int64)
+                hits = {row["id"]: row for row in read_table(catalogue.path("contaminated", part)).to_pylist()}
+                details = [{name: hits[one][name] for name in ("item", "hits", "share")} for one in ids.to_pylist()]
             else:
                 rows = np.flatnonzero(np.asarray(pc.equal(verdicts["rule"], rule)))[: PER_RULE - len(known)]
             known += _described(catalogue, number, rows.astype(np.int64), rule, details)
@@ -72,7 +78,7 @@ def _described(
     described = []
     for fact, text, detail in zip(facts.to_pylist(), texts, details, strict=False):
         entry = {"id": fact["id"], "source": fact["source"], "language": fact["language"], "excerpt": excerpt(text)}
-        if rule not in DUPLICATE_KINDS.values():
+        if rule not in (*DUPLICATE_KINDS.values(), CONTAMINATED):
             entry["value"] = fact[measure]
         described.append(entry | detail)
     return described

@@ -10,10 +10,10 @@ from bloomery.base.atomic import read_json
 from bloomery.config.languages import language_profiles, profile_of
 from bloomery.config.stages import JudgeStage
 from bloomery.contracts.shard import read_manifest
-from data_prep.corpus.clean import DUPLICATE_KINDS
+from data_prep.corpus.clean import CONTAMINATED, DUPLICATE_KINDS
 from data_prep.corpus.judge import RULES
 
-ALL_RULES = (*RULES, *DUPLICATE_KINDS.values())
+ALL_RULES = (*RULES, CONTAMINATED, *DUPLICATE_KINDS.values())
 """Everything that removes a document, in the order of the stages."""
 
 

@@ -31,6 +31,7 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "encoding": ("broken encoding", ("max_replacement_ratio",)),
     "language": ("wrong language", ("wrong_language",)),
+    "evaluation": ("evaluation texts", ("contaminated",)),
     "duplicates": ("duplicates", ("exact_duplicate", "near_duplicate")),
 }
 """Family -> its words and its rules; colours are the page's variables of the same names."""
@@ -63,6 +64,7 @@ TITLES = {
     "max_ellipsis_ratio": "Too many ellipses",
     "max_ellipsis_line_ratio": "Too many lines end in an ellipsis",
     "wrong_language": "Not in the language that its label says",
+    "contaminated": "Shares a run of words with an evaluation text",
     "exact_duplicate": "Same text as a document that stayed",
     "near_duplicate": "Nearly the text of a document that stayed",
 }
@@ -197,6 +199,8 @@ def _example(example: dict[str, Any]) -> str:
         facts.append(f"detected {value}" if isinstance(value, str) else f"measured {value:.4g}")
     if "twin" in example:
         facts.append(f"similarity {example['similarity']:.2f} to {example['twin']}, {example['cluster_size']} alike")
+    if "item" in example:
+        facts.append(f"{_count(example['hits'])} n-grams of {example['item']}, {_percent(example['share'])} of its own")
     return f"<li><q dir='auto'>{escape(example['excerpt'])}</q><small>{escape(' · '.join(facts))}</small></li>"
 
 

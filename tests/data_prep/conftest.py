@@ -14,7 +14,7 @@ from bloomery.config import RunConfig, validate_config
 from bloomery.config.stages import ingest_stage, stage_sections, write_stage
 from bloomery.contracts.shard import read_table
 from data_prep.corpus.cli import app as corpus_app
-from data_prep.corpus.parts import plan_parts
+from data_prep.corpus.parts import evaluation_files, plan_parts
 from data_prep.report.cli import app as report_app
 
 ROOT = Path(__file__).parents[2]
@@ -95,11 +95,19 @@ class CorpusRun:
         self.verb(
             "cluster", "--config", self.section("dedup.json"), *everything, "--output", folder / "duplicates.parquet"
         )
+        evaluation = evaluation_files(self.config.corpus.decontaminate)
         for part in self.parts:
+            looked = ["--contaminated", self.path("contaminated", part)] if evaluation else []
+            if evaluation:
+                self.verb(
+                    "decontaminate", "--config", self.section("decontaminate.json"), "--input", self.path("raw", part),
+                    *(word for path in evaluation for word in ("--evaluation", path)), "--output", looked[-1],
+                )  # fmt: skip
             self.verb(
                 "clean", "--config", self.section("clean.json"), "--raw", self.path("raw", part),
                 "--verdicts", self.path("verdicts", part), "--duplicates", folder / "duplicates.parquet",
                 "--output", self.path("clean", part), "--removed", self.path("removed", part),
+                *looked,
             )  # fmt: skip
         self.verb(
             "mixture", "--config", self.section("mixture.json"), *everything, "--output", self.corpus / "mixture.json"

@@ -13,7 +13,7 @@ from bloomery.workflow.environment import prepare_environment
 from bloomery.workflow.lock import RunLock
 from bloomery.workflow.log_watch import LogWatch
 from bloomery.workflow.prepare import plan_run, read_parts, write_sections
-from data_prep.corpus.parts import plan_parts
+from data_prep.corpus.parts import evaluation_files, plan_parts
 
 
 def checked_config():
@@ -94,6 +94,7 @@ try:
     ONLINE = cluster.online_place(SITE)
     TRAINING_JOB = training_job(CONFIG, SITE)
     PARTS = shards_of_run()
+    EVALUATION = evaluation_files(CONFIG.corpus.decontaminate)
 except BloomeryError as error:
     logger.error(f"error: {error}")
     raise SystemExit(error.exit_code)

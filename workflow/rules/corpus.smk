@@ -18,7 +18,7 @@ rule ingest:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240, rules_in_group=3),
+        **job(mem_mb=2000, runtime=240, rules_in_group=4),
     message:
         "ingest {wildcards.source}/{wildcards.part}"
     shell:
@@ -42,7 +42,7 @@ rule measure:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240, rules_in_group=3),
+        **job(mem_mb=2000, runtime=240, rules_in_group=4),
     message:
         "measure {wildcards.source}/{wildcards.part}"
     shell:
@@ -66,12 +66,42 @@ rule judge:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=60, rules_in_group=3),
+        **job(mem_mb=2000, runtime=60, rules_in_group=4),
     message:
         "judge {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus judge --config {input.config:q} --input {input.measures:q} --output {output.table:q}"
         " 2>&1 | tee {log:q} >&2"
+
+
+# Only where the run names evaluation texts.
+rule decontaminate:
+    input:
+        config="<run>/config/decontaminate.json",
+        raw="<run>/corpus/raw/{source}/{part}.parquet",
+        evaluation=EVALUATION,
+    output:
+        table="<run>/corpus/contaminated/{source}/{part}.parquet",
+        manifest="<run>/corpus/contaminated/{source}/{part}.json",
+    log:
+        "<logs>/decontaminate/{source}/{part}.log",
+    benchmark:
+        "<benchmarks>/decontaminate/{source}/{part}.tsv"
+    group:
+        "read"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        **job(mem_mb=4000, runtime=120, rules_in_group=4),
+    params:
+        evaluation=lambda wildcards, input: [
+            word for path in input.evaluation for word in ("--evaluation", path)
+        ],
+    message:
+        "decontaminate {wildcards.source}/{wildcards.part}"
+    shell:
+        "bloomery corpus decontaminate --config {input.config:q} --input {input.raw:q} {params.evaluation:q}"
+        " --output {output.table:q} 2>&1 | tee {log:q} >&2"
 
 
 rule find_candidates:
@@ -134,6 +164,9 @@ rule clean:
         raw="<run>/corpus/raw/{source}/{part}.parquet",
         verdicts="<run>/corpus/verdicts/{source}/{part}.parquet",
         duplicates="<run>/corpus/duplicates/duplicates.parquet",
+        contaminated=(
+            "<run>/corpus/contaminated/{source}/{part}.parquet" if EVALUATION else []
+        ),
     output:
         table="<run>/corpus/clean/{source}/{part}.parquet",
         manifest="<run>/corpus/clean/{source}/{part}.json",
@@ -149,11 +182,16 @@ rule clean:
         "../envs/bloomery.yaml"
     resources:
         **job(mem_mb=4000, runtime=120, rules_in_group=2),
+    params:
+        contaminated=lambda wildcards, input: (
+            ["--contaminated", input.contaminated] if EVALUATION else []
+        ),
     message:
         "clean {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus clean --config {input.config:q} --raw {input.raw:q} --verdicts {input.verdicts:q}"
-        " --duplicates {input.duplicates:q} --output {output.table:q} --removed {output.removed:q} 2>&1 | tee {log:q} >&2"
+        " --duplicates {input.duplicates:q} --output {output.table:q} --removed {output.removed:q}"
+        " {params.contaminated:q} 2>&1 | tee {log:q} >&2"
 
 
 rule weigh_mixture:
@@ -186,6 +224,7 @@ rule corpus:
         collect(rules.ingest.output, zip, **SHARDS),
         collect(rules.measure.output, zip, **SHARDS),
         collect(rules.judge.output, zip, **SHARDS),
+        collect(rules.decontaminate.output, zip, **SHARDS) if EVALUATION else [],
         collect(rules.find_candidates.output, partition=PARTITIONS),
         rules.cluster_duplicates.output,
         collect(rules.clean.output, zip, **SHARDS),
