@@ -14,8 +14,12 @@ Log = Annotated[Path, typer.Argument(help="A log with Megatron's lines, such as 
 
 @app.command()
 def parse(log: Log) -> None:
-    """Print every iteration's line as one JSON object: ours, BigScience's and Megatron-LM's."""
+    """Print every iteration's line as one JSON object: ours, BigScience's and Megatron-LM's.
+
+    A number that is none (NaN, infinity) is null; a column that a line does not have is left out.
+    """
     import json
+    import math
     from dataclasses import asdict
 
     from bloomery.base.errors import InputError
@@ -24,7 +28,10 @@ def parse(log: Log) -> None:
     count = 0
     for number, line in read_log(log):
         values = {key: value for key, value in asdict(line).items() if value is not None and value != {}}
-        print(json.dumps({"line": number, **values}))
+        for key, value in values.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                values[key] = None
+        print(json.dumps({"line": number, **values}, ensure_ascii=False, allow_nan=False))
         count += 1
     if not count:
         raise InputError("no iteration's line in it", where=str(log), expected="lines like ` iteration  1/  100 | ...`")

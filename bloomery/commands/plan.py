@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from bloomery.commands.plan_options import Gpu, load_planned
+from bloomery.commands.plan_options import Gpu, load_planned, print_titled
 from bloomery.commands.plan_simulate import simulate
 
 if TYPE_CHECKING:
@@ -51,23 +49,35 @@ def show(
     ] = None,
     log_line: Annotated[bool, typer.Option("--log-line", help="With --at: the run's log line.")] = False,
     seconds_per_iteration: Annotated[
-        float | None, typer.Option(min=1e-9, help="With --at: the time of an iteration, for its speed.")
+        float | None, typer.Option(min=1e-9, max=1e18, help="With --at: the time of an iteration, for its speed.")
     ] = None,
     loss: Annotated[float | None, typer.Option(help="With --log-line: the loss to print.")] = None,
     grad_norm: Annotated[float | None, typer.Option(help="With --log-line: the gradient norm to print.")] = None,
     suggest: Annotated[
         bool, typer.Option("--suggest", help="Rank layouts instead (--gpus, --memory, --batch).")
     ] = False,
-    gpus: Annotated[int | None, typer.Option(min=1, help="Number of GPUs, if not the layout's.")] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, max=10_000_000, help="Number of GPUs, if not the layout's.")
+    ] = None,
     memory: Annotated[str | None, typer.Option(help="With --suggest: memory of a GPU, if not its own.")] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="With --suggest: global batch, if not the run's.")] = None,
-    top: Annotated[int, typer.Option(min=1, help="With --suggest: layouts to print.")] = 10,
+    batch: Annotated[
+        int | None, typer.Option(min=1, max=2**63, help="With --suggest: global batch, if not the run's.")
+    ] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="With --suggest: layouts to print (10).")] = None,
     gpu: Gpu = None,
     grid: Grid = None,
     disk: Size = None,
     days_between_failures: Failures = None,
 ) -> None:
     """Plan a run. A plan that is refused exits with 1 and says what to change."""
+    if not suggest and (memory is not None or batch is not None or top is not None):
+        raise typer.BadParameter("--memory, --batch and --top need --suggest")
+    if gpus is not None and not suggest and at is None:
+        raise typer.BadParameter(
+            "--gpus needs --suggest, or --at with --seconds-per-iteration; the layout is training.parallel"
+        )
+    if suggest and (at is not None or log_line or seconds_per_iteration is not None):
+        raise typer.BadParameter("--suggest ranks layouts: it goes with none of --at, --log-line, ...")
     config = load_planned(
         file, as_json=as_json, gpu=gpu, grid=grid, disk=disk, days_between_failures=days_between_failures
     )
@@ -76,7 +86,7 @@ def show(
     elif log_line or seconds_per_iteration is not None or loss is not None or grad_norm is not None:
         raise typer.BadParameter("--log-line, --seconds-per-iteration, --loss and --grad-norm need --at iteration=N")
     elif suggest:
-        _show_layouts(config, gpus, memory, batch, top, as_json=as_json)
+        _show_layouts(config, gpus, memory, batch, top or 10, as_json=as_json)
     else:
         _show_plan(file, config, as_json=as_json)
 
@@ -96,7 +106,13 @@ def page(
     from bloomery.plan.figure import figure
     from bloomery.plan.page import index_page, page
 
-    output.mkdir(parents=True, exist_ok=True)
+    doubles = sorted({file.stem for file in files if [each.stem for each in files].count(file.stem) > 1})
+    if doubles:
+        raise typer.BadParameter(f"two files would write the same page: {', '.join(doubles)}", param_hint="FILES")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"{output}: {error.strerror}", param_hint="--output") from error
     plans = []
     for file in files:
         config = load_config(file)
@@ -140,15 +156,6 @@ def _print_rows(table: dict[str, Any], columns: tuple[str, ...], rows: list[Any]
         print_table(columns, rows)
 
 
-def _print_titled(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], title: str) -> None:
-    """A table whose title and columns are also there in plain text, where `print_table` leaves them out."""
-    from bloomery.base.table import print_table
-
-    if not sys.stdout.isatty():
-        print("\n".join([f"\n{title}", *(["\t".join(columns)] if columns else [])]))
-    print_table(columns or ("", ""), rows, title=title)
-
-
 def _show_plan(file: Path, config: RunConfig, *, as_json: bool) -> None:
     from dataclasses import asdict
 
@@ -164,10 +171,10 @@ def _show_plan(file: Path, config: RunConfig, *, as_json: bool) -> None:
         print(dump_json(asdict(plan) | hours), end="")
         return
     for table in tables(plan):
-        _print_titled(table.columns, table.rows, table.title)
+        print_titled(table.columns, table.rows, table.title)
     for note in plan.notes:
         say(f"note: {note}")
-    simulated = " --days-between-failures 14" if plan.failures is None else ""
+    simulated = " --days-between-failures 14" if config.plan.faults.days_between_failures is None else ""
     say(
         f"next: bloomery plan {file} --at iteration={plan.iterations // 2}, or bloomery plan simulate {file}{simulated}"
     )
@@ -252,7 +259,7 @@ def _show_layouts(
 
     from bloomery.base.atomic import dump_json
     from bloomery.base.progress import say
-    from bloomery.base.units import format_bytes, parse_bytes
+    from bloomery.base.units import parse_bytes
     from bloomery.plan.hardware import gpus
     from bloomery.plan.suggest import suggest
 
@@ -270,10 +277,8 @@ def _show_layouts(
         value = {"layouts": [asdict(each) for each in fits], "rejected": [asdict(each) for each in rejected]}
         print(dump_json(value), end="")
     else:
-        columns = (
-            *("tensor", "pipeline", "data", "micro-batch", "recomputed"),
-            *("s / iteration", "TFLOP/s model", "hardware", "memory", "bubble"),
-        )
+        # Short enough for 80 columns.
+        columns = ("TP", "PP", "DP", "MBS", "recompute", "s/iter", "model", "hardware", "GiB", "bubble")
         rows = [
             (
                 *(str(size) for size in (each.tensor, each.pipeline, each.data, each.micro_batch_size)),
@@ -281,19 +286,21 @@ def _show_layouts(
                 f"{each.seconds_per_iteration:.2f}",
                 f"{each.tflops_model:.1f}",
                 f"{each.tflops_hardware:.1f}",
-                format_bytes(each.memory_bytes),
+                f"{each.memory_bytes / 2**30:.1f}",
                 f"{each.bubble_fraction:.1%}",
             )
             for each in fits[:top]
         ]
-        _print_titled(columns, rows, f"{len(fits)} layouts of {count} {config.plan.gpu} work (estimates)")
+        print_titled(
+            columns, rows, f"{len(fits)} layouts of {count} {config.plan.gpu} work (estimates; speeds in TFLOP/s)"
+        )
         # Reasons that differ by their numbers only stand together, with the first as an example.
         examples: dict[str, str] = {}
         kinds = Counter(re.sub(r"[0-9.,]+( [A-Z]?i?B)?", "", each.reason or "") for each in rejected)
         for each in rejected:
             examples.setdefault(re.sub(r"[0-9.,]+( [A-Z]?i?B)?", "", each.reason or ""), each.reason or "")
         reasons = [(str(number), examples[kind]) for kind, number in kinds.most_common()]
-        _print_titled(("rejected", "why, for example"), reasons, f"{len(rejected)} do not")
+        print_titled(("rejected", "why, for example"), reasons, f"{len(rejected)} do not")
         say("each rejected layout with its own reason: --json")
     if not fits:
         say(f"no layout of {count} {config.plan.gpu} works")

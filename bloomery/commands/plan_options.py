@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +27,7 @@ def load_planned(file: Path, *, as_json: bool, **stated: Any) -> RunConfig:
     try:
         return validate_config(_overridden(raw, stated), where=str(file))
     except ConfigError as error:
-        if not error.problems:
+        if not error.problems:  # no configuration at all
             raise
         if as_json:
             rows = [asdict(problem) for problem in error.problems]
@@ -56,3 +58,12 @@ def _overridden(raw: Any, stated: dict[str, Any]) -> Any:
             return raw
         plan["faults"] = faults | {"days_between_failures": stated.pop("days_between_failures")}
     return raw | {"plan": plan | stated}
+
+
+def print_titled(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], title: str) -> None:
+    """A table whose title and columns are also there in plain text, where `print_table` leaves them out."""
+    from bloomery.base.table import print_table
+
+    if not sys.stdout.isatty():
+        print("\n".join([f"\n{title}", *(["\t".join(columns)] if columns else [])]))
+    print_table(columns or ("", ""), rows, title=title)

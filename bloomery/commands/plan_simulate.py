@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bloomery.commands.plan_options import Gpu, load_planned
+from bloomery.commands.plan_options import Gpu, load_planned, print_titled
 
 if TYPE_CHECKING:
     from bloomery.plan.simulation.calibration import Rate, Rates
@@ -109,8 +109,6 @@ def _play(
 
 
 def _print(campaign: Campaign, summary: Summary, uninterrupted: float, stop_at_days: float | None) -> None:
-    from bloomery.base.table import print_table
-
     def day(value: float) -> str:
         return "later" if math.isinf(value) else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
@@ -119,10 +117,10 @@ def _print(campaign: Campaign, summary: Summary, uninterrupted: float, stop_at_d
         rows.append((f"iteration, day {stop_at_days:g}", *(f"{value:,.0f}" for value in summary.iteration.values())))
     rows.append(("checkpoints kept", *(f"{value:,.0f}" for value in summary.checkpoints_kept.values())))
     title = f"{summary.replicates:,} trainings of {campaign.iterations:,} iterations"
-    print_table(("", *(f"{percent} %" for percent in summary.finish_days)), rows, title=title)
+    print_titled(("", *(f"{percent} %" for percent in summary.finish_days)), rows, title)
     hours = {"useful": summary.useful_hours, **summary.lost_hours}
     shares = [(cause, f"{spent:,.1f}", f"{100 * spent / summary.wall_hours:.2f} %") for cause, spent in hours.items()]
-    print_table(("", "hours, mean", "of all"), shares)
+    print_titled(("", "hours, mean", "of all"), shares, "Where the hours go")
     counts = [
         ("uninterrupted", f"{uninterrupted:.1f} days, with saves and validations"),
         ("goodput", f"{100 * summary.goodput:.2f} % of the hours train"),
@@ -132,7 +130,7 @@ def _print(campaign: Campaign, summary: Summary, uninterrupted: float, stop_at_d
         ("jobs", f"{summary.jobs:.1f}"),
         ("checkpoints on disk", f"{summary.checkpoints_at_most} at most, while one is written"),
     ]
-    print_table(("mean of the trainings", ""), counts)
+    print_titled((), counts, "Mean of the trainings")
 
 
 def _remarks(campaign: Campaign, rates: Rates | None) -> list[str]:

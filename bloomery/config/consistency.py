@@ -11,6 +11,7 @@ from bloomery.config.keys import all_keys
 from bloomery.config.languages import language_profiles, resolved_thresholds
 from bloomery.config.section import Contradiction
 from bloomery.config.tokens import smallest_vocabulary
+from bloomery.config.training import MOST_SIZES
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def contradictions(config: RunConfig) -> list[Contradiction]:
     """Every pair of sections of `config` that cannot both be meant."""
-    checks = (_of_sources, _of_layout, _of_padding, _of_lengths, _of_plan, _of_thresholds)
+    checks = (_of_sources, _of_layout, _of_padding, _of_lengths, _of_tokens, _of_plan, _of_thresholds)
     return [found for check in checks for found in check(config)]
 
 
@@ -96,7 +97,8 @@ def _of_lengths(config: RunConfig) -> list[Contradiction]:
     if curriculum is None:
         return []
     section = "training.curriculum"
-    problems = []
+    problems: list[Contradiction] = []
+    keys: tuple[str, ...]
     lengths = {
         f"{section}.start_length": curriculum.start_length,
         f"{section}.length_step": curriculum.length_step,
@@ -110,12 +112,79 @@ def _of_lengths(config: RunConfig) -> list[Contradiction]:
         message = f"{section}.start_length {curriculum.start_length} exceeds model.sequence_length {longest}"
         keys = (f"{section}.start_length", "model.sequence_length")
         problems.append(Contradiction(message, keys, curriculum.start_length, f"at most {longest}"))
+    if curriculum.start_length < curriculum.length_step:
+        message = (
+            f"{section}.start_length {curriculum.start_length} is less than length_step {curriculum.length_step}: "
+            "cut to whole steps, the first samples have no tokens"
+        )
+        keys = (f"{section}.start_length", f"{section}.length_step")
+        right = f"at least {curriculum.length_step}"
+        problems.append(Contradiction(message, keys, curriculum.start_length, right))
+    if (longest - curriculum.start_length) // curriculum.length_step > MOST_SIZES:
+        message = f"{section}.length_step {curriculum.length_step} makes more than {MOST_SIZES} lengths"
+        keys = (f"{section}.length_step", f"{section}.start_length", "model.sequence_length")
+        right = f"at least {-(-longest // MOST_SIZES // 8) * 8}"
+        problems.append(Contradiction(message, keys, curriculum.length_step, right))
     if curriculum.samples > config.training.train_samples:
         most = config.training.train_samples
         message = f"{section}.samples {curriculum.samples} exceeds training.train_samples {most}"
         keys = (f"{section}.samples", "training.train_samples")
         problems.append(Contradiction(message, keys, curriculum.samples, f"at most {most}"))
     return problems
+
+
+def _of_tokens(config: RunConfig) -> list[Contradiction]:
+    """Where the decay or the run ends by tokens, warm-up and decay must lie before that end."""
+    from bloomery.plan.trajectory import trajectory
+
+    training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
+    ends, decays = training.train_tokens, optimizer.decay_tokens
+    if (ends is None and decays is None) or not _walkable(config):
+        return []
+    run = trajectory(config.model, training)
+    warmup, whole = run.tokens_at(optimizer.warmup_samples), run.tokens_at(training.train_samples)
+    problems: list[Contradiction] = []
+    shape = ("training.train_samples", "training.batch", "training.curriculum", "model.sequence_length")
+    if decays is not None and warmup > decays:
+        message = (
+            f"{section}.warmup_samples {optimizer.warmup_samples} are {warmup} tokens, more than "
+            f"{section}.decay_tokens {decays}: the decay ends before it begins"
+        )
+        keys: tuple[str, ...] = (f"{section}.decay_tokens", f"{section}.warmup_samples", *shape)
+        problems.append(Contradiction(message, keys, decays, f"more than {warmup}"))
+    if decays is not None and decays > whole and (ends is None or decays <= ends):
+        message = f"{section}.decay_tokens {decays} exceeds the {whole} tokens of training.train_samples"
+        keys = (f"{section}.decay_tokens", *shape)
+        problems.append(Contradiction(message, keys, decays, f"at most {whole}"))
+    last = run.end.consumed_samples
+    if ends is not None and optimizer.warmup_samples > last and optimizer.warmup_samples <= training.train_samples:
+        message = (
+            f"{section}.warmup_samples {optimizer.warmup_samples} exceeds the {last} samples after which "
+            f"training.train_tokens {ends} ends the run: the peak is never reached"
+        )
+        keys = (f"{section}.warmup_samples", "training.train_tokens", *shape)
+        problems.append(Contradiction(message, keys, optimizer.warmup_samples, f"at most {last}"))
+    stop = optimizer.decay_samples or training.train_samples
+    by_samples = decays is None and optimizer.schedule != "constant"
+    if ends is not None and by_samples and stop > last + run.end.global_batch_size:
+        message = (
+            f"{section}.decay_samples {stop} exceeds the {last} samples after which training.train_tokens {ends} "
+            "ends the run"
+        )
+        keys = (f"{section}.decay_samples", "training.train_tokens", *shape)
+        right = f"at most {last}, or {section}.decay_tokens instead"
+        problems.append(Contradiction(message, keys, optimizer.decay_samples, right))
+    return problems
+
+
+def _walkable(config: RunConfig) -> bool:
+    """Whether the run has a step, and no more kinds of them than a plan goes through (else that is said elsewhere)."""
+    training = config.training
+    batch, curriculum = training.batch, training.curriculum
+    sizes = (batch.global_batch_size - batch.rampup.start) // batch.rampup.increment if batch.rampup else 0
+    lengths = (config.model.sequence_length - curriculum.start_length) // curriculum.length_step if curriculum else 0
+    first = min(batch.rampup.start, batch.global_batch_size) if batch.rampup else batch.global_batch_size
+    return max(sizes, lengths) <= MOST_SIZES and first <= training.train_samples
 
 
 def _of_plan(config: RunConfig) -> list[Contradiction]:
@@ -134,7 +203,7 @@ def _of_plan(config: RunConfig) -> list[Contradiction]:
         if path not in known:
             message = f"plan.assumed: {path!r} is no key of a run"
             problems.append(Contradiction(message, ("plan.assumed",), path, "the dotted path of a key"))
-    if plan.disk is not None and (needed := disk_bytes(config).total) > plan.disk:
+    if plan.disk is not None and _walkable(config) and (needed := disk_bytes(config).total) > plan.disk:
         message = (
             f"plan.disk {format_bytes(plan.disk)} is too little: the run needs {format_bytes(needed)} at most, "
             f"{format_bytes(disk_bytes(config).checkpoints)} of it for checkpoints"

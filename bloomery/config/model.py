@@ -13,15 +13,19 @@ Length = Annotated[int, Field(ge=8), NotTruth]
 """Tokens in a sample."""
 
 
+Depth = Annotated[int, Field(gt=0, le=10_000), NotTruth]
+"""Transformer blocks: a plan declares every tensor of each."""
+
+
 class ModelConfig(Section):
     """The network. The default is a GPT like BLOOM: ALiBi, embedding LayerNorm, tanh GELU, biases, tied embeddings."""
 
     family: Literal["gpt", "bert", "t5"] = "gpt"
     """`gpt`: decoder; `bert`: encoder with a masked-token and a sentence head; `t5`: encoder and decoder.
     BERT and T5 are planned, not yet trained."""
-    layers: Positive
+    layers: Depth
     """Transformer blocks (T5: of the encoder)."""
-    decoder_layers: Positive | None = None
+    decoder_layers: Depth | None = None
     """T5: transformer blocks of the decoder."""
     hidden_size: Positive
     """Width of the residual stream."""

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from bloomery.base.units import Bytes
 from bloomery.config.section import Name, NotTruth, Positive, Section
 
 _AtLeastZero = Annotated[float, Field(ge=0), NotTruth]
-_AboveZero = Annotated[float, Field(gt=0), NotTruth]
+
+
+def _no_dust(value: float) -> float:
+    if value < 1e-100:  # a rate of it would overflow
+        raise ValueError("a number of at least 10^-100")
+    return value
+
+
+_AboveZero = Annotated[float, Field(gt=0), AfterValidator(_no_dust), NotTruth]
 
 
 class FaultsConfig(Section):

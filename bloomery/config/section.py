@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,14 +12,20 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=
 """A name that becomes part of a path: letters, digits, `.`, `_`, `-`."""
 
 
-def _no_truth(value: Any) -> Any:
+_GREATEST = 2**63
+
+
+def _plain_number(value: Any) -> Any:
     # pydantic reads true as 1, and so would Python.
     if isinstance(value, bool):
         raise ValueError("a number, not true or false")
+    # What nobody means would overflow somewhere in the arithmetic of a plan.
+    if isinstance(value, int | float) and _GREATEST < abs(value) < math.inf:
+        raise ValueError("a number of at most 2^63")
     return value
 
 
-NotTruth = BeforeValidator(_no_truth)
+NotTruth = BeforeValidator(_plain_number)
 """Last in an annotation: in front of limits it would hide them from the JSON schema."""
 
 Integer = Annotated[int, NotTruth]

@@ -129,6 +129,10 @@ class SegmentConfig(Section):
     """Crashes in a row that are retried."""
 
 
+MOST_SIZES = 10_000
+"""Batch sizes of a ramp-up, and lengths of a curriculum, that a plan goes through."""
+
+
 class TrainingConfig(Section):
     """The training run."""
 
@@ -197,6 +201,14 @@ class TrainingConfig(Section):
             )
             keys = ("training.batch.rampup.increment", full, first)
             return [*problems, Contradiction(message, keys, ramp.increment, f"a divisor of {size - ramp.start}")]
+        if ramp is not None and (grows := (size - ramp.start) // ramp.increment) > MOST_SIZES:
+            message = (
+                f"training: batch.rampup.increment {ramp.increment} makes {grows} steps from {ramp.start} to "
+                f"global_batch_size {size}"
+            )
+            keys = ("training.batch.rampup.increment", full, first)
+            right = f"at least {-(-(size - ramp.start) // MOST_SIZES)}, for at most {MOST_SIZES} steps"
+            return [*problems, Contradiction(message, keys, ramp.increment, right)]
         rungs = (first, "training.batch.rampup.increment") if ramp is not None else ()
         if bad := [rung for rung in ladder_rungs(batch) if rung % unit]:
             message = (

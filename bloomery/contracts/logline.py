@@ -74,7 +74,8 @@ def parse_line(line: str) -> LogLine | None:
         return None
     values: dict[str, Any] = {"iteration": int(head.group(1)), "total_iterations": int(head.group(2))}
     other = {}
-    for cell in head.group(3).split("|"):
+    # Every column ends with a bar. What follows the last one is no column, or one that a dying job cut short.
+    for cell in head.group(3).split("|")[:-1]:
         name, colon, text = (part.strip() for part in cell.partition(":"))
         if not colon:
             continue

@@ -62,8 +62,8 @@ class Failures:
     best_iterations: int
     """Daly's interval."""
     best_lost_fraction: float
-    days_with_failures: float
-    """At the configured interval."""
+    days_with_failures: float | None
+    """At the configured interval; None: failures are so frequent that the run does not come forward."""
 
 
 @dataclass(frozen=True)
@@ -212,5 +212,5 @@ def _failures(config: RunConfig, times: Times) -> Failures | None:
         young_iterations=max(1, round(young_interval(save, mean) / seconds)),
         best_iterations=best,
         best_lost_fraction=risk(best * seconds, save, restart, mean).lost_fraction,
-        days_with_failures=work_seconds(config) / 86_400 / (1 - now.lost_fraction),
+        days_with_failures=work_seconds(config) / 86_400 / (1 - now.lost_fraction) if now.lost_fraction < 1 else None,
     )

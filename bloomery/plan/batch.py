@@ -6,7 +6,7 @@ The batch is `start + steps * increment` with `steps = int(consumed / (ramp_samp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ def global_batch_size(batch: BatchConfig, consumed_samples: int) -> int:
     ramp = batch.rampup
     if ramp is None or consumed_samples > ramp.samples or ramp.start >= batch.global_batch_size:
         return batch.global_batch_size
-    increments = (batch.global_batch_size - ramp.start) // ramp.increment
+    increments = max(1, (batch.global_batch_size - ramp.start) // ramp.increment)
     steps = int(consumed_samples / (ramp.samples / increments))
     return min(ramp.start + steps * ramp.increment, batch.global_batch_size)
 
@@ -50,16 +50,31 @@ def steps(batch: BatchConfig, train_samples: int) -> Iterator[Step]:
         consumed += size
 
 
+def leading(alike: Callable[[int], bool], most: int) -> int:
+    """How many steps in a row are like step 0, at most `most` (1 or more): `alike(step)` is true, then false for good.
+
+    By bisection, so that a ramp-up over any number of samples is walked at once.
+    """
+    low, high = 1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if alike(middle - 1):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 def _walk(batch: BatchConfig, train_samples: int) -> tuple[int, int]:
-    """(iterations, samples that they consume), in O(ramp-up steps) and not O(run)."""
+    """(iterations, samples that they consume), in O(batch sizes) and not O(run)."""
     iteration, consumed = 0, 0
-    ramp_end = batch.rampup.samples if batch.rampup else -1
-    while consumed <= ramp_end and (size := global_batch_size(batch, consumed)) <= train_samples - consumed:
-        consumed += size
-        iteration += 1
-    if consumed > ramp_end:
-        full = (train_samples - consumed) // batch.global_batch_size
-        return iteration + full, consumed + full * batch.global_batch_size
+    while (size := global_batch_size(batch, consumed)) <= train_samples - consumed:
+
+        def alike(step: int, start: int = consumed, size: int = size) -> bool:
+            return global_batch_size(batch, start + step * size) == size
+
+        count = leading(alike, (train_samples - consumed) // size)
+        iteration, consumed = iteration + count, consumed + count * size
     return iteration, consumed
 
 

@@ -22,7 +22,7 @@ def sequence_length(
         return model.sequence_length
     share = (consumed_samples + batch_samples) / curriculum.samples
     length = math.floor(share * (model.sequence_length - curriculum.start_length) + curriculum.start_length)
-    return min(length - length % curriculum.length_step, model.sequence_length)
+    return max(1, min(length - length % curriculum.length_step, model.sequence_length))
 
 
 def recommended_steps(train_tokens: int, batch_samples: int, model: ModelConfig) -> int:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bloomery.config.tokens import UINT16_BELOW
-from bloomery.plan.batch import samples_to_read, total_iterations
 from bloomery.plan.memory import checkpoint_bytes_per_parameter
 from bloomery.plan.parameters import parameter_count, planned_rows
+from bloomery.plan.trajectory import trajectory
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -55,14 +55,14 @@ def kept_checkpoints(config: RunConfig, iterations: int) -> int:
 
 def disk_bytes(config: RunConfig) -> Disk:
     """The most that a run fills."""
-    training, rows = config.training, planned_rows(config)
-    iterations = total_iterations(training.batch, training.train_samples)
-    tokens = samples_to_read(training.batch, training.train_samples) * config.model.sequence_length
-    kept = kept_checkpoints(config, iterations)
+    rows, end = planned_rows(config), trajectory(config.model, config.training).end
+    # A curriculum cuts samples that the index holds whole.
+    tokens = end.consumed_samples * config.model.sequence_length
+    kept = kept_checkpoints(config, end.iteration)
     return Disk(
         checkpoints=kept * checkpoint_bytes(config),
         kept_checkpoints=kept,
         export=2 * parameter_count(config.model, rows) * (2 if config.export.dtype == "bfloat16" else 4),
         index=tokens * (2 if config.tokenizer.vocabulary_size < UINT16_BELOW else 4),
-        logs=iterations * METRICS_BYTES,
+        logs=end.iteration * METRICS_BYTES,
     )

@@ -133,7 +133,7 @@ def save_seconds(config: RunConfig) -> float:
 def work_seconds(config: RunConfig) -> float:
     """Iterations and validations of a run that nothing interrupts. Raises ConfigError as `iteration_seconds`."""
     iterations = trajectory(config.model, config.training).iterations
-    checks = iterations // config.training.validation.every_iterations
+    checks = -(-iterations // config.training.validation.every_iterations)  # and one at the end
     work = sum(steps * seconds for steps, seconds in ladder_seconds(config))
     return work + checks * config.plan.validation_seconds
 
@@ -141,5 +141,5 @@ def work_seconds(config: RunConfig) -> float:
 def training_seconds(config: RunConfig) -> float:
     """The run's work and its saves. Raises ConfigError as `iteration_seconds`."""
     iterations = trajectory(config.model, config.training).iterations
-    saves = iterations // config.training.checkpoint.every_iterations
+    saves = -(-iterations // config.training.checkpoint.every_iterations)  # and one at the end
     return work_seconds(config) + saves * save_seconds(config)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.base.units import format_bytes
 from bloomery.plan.batch import ladder_rungs
-from bloomery.plan.duration import bubble_fraction, micro_batches
+from bloomery.plan.duration import bubble_fraction, micro_batches, save_seconds
 from bloomery.plan.engine import untrainable
 from bloomery.plan.hardware import gpus
 from bloomery.plan.memory import memory, usable_bytes
@@ -28,7 +28,7 @@ class Notice:
 
 def notices(config: RunConfig) -> list[Notice]:
     """Every warning of a run."""
-    checks = (_of_numerics, _of_shape, _of_gpu, _of_pipeline, _of_engine)
+    checks = (_of_numerics, _of_shape, _of_gpu, _of_pipeline, _of_failures, _of_engine)
     return [found for check in checks for found in check(config)]
 
 
@@ -98,6 +98,17 @@ def _of_pipeline(config: RunConfig) -> list[Notice]:
         )
         found.append(Notice("training.batch", first, reason))
     return found
+
+
+def _of_failures(config: RunConfig) -> list[Notice]:
+    between = config.plan.faults.days_between_failures
+    if between is None or save_seconds(config):
+        return []
+    reason = (
+        f"a failure every {between:g} days is assumed, but no time of a save: what failures cost is not said; "
+        "state it, or plan.write_gb_per_second"
+    )
+    return [Notice("plan.save_seconds", config.plan.save_seconds, reason)]
 
 
 def _of_engine(config: RunConfig) -> list[Notice]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -14,6 +15,7 @@ from bloomery.plan.parameters import declare, layer_count
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
     from bloomery.config.training import TrainingConfig
+    from bloomery.contracts.placement import Parameter
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,21 @@ class Stage:
         return "|".join([*(["embed"] if self.first else []), str(self.blocks), *(["head"] if self.last else [])])
 
 
-@lru_cache(maxsize=256)
 def stages(model: ModelConfig, training: TrainingConfig, vocabulary_rows: int) -> tuple[Stage, ...]:
     """Every stage, in order. Sums of `parameters` over stages count a tied embedding twice where it lives twice."""
     parallel = training.parallel
-    bounds = stage_bounds(model, vocabulary_rows, parallel.pipeline, training.partition)
-    parameters = declare(model, vocabulary_rows)
+    return _stages(model, vocabulary_rows, parallel.tensor, parallel.pipeline, training.partition)
+
+
+@lru_cache(maxsize=1024)
+def _stages(model: ModelConfig, vocabulary_rows: int, tensor: int, pipeline: int, method: str) -> tuple[Stage, ...]:
+    bounds = stage_bounds(model, vocabulary_rows, pipeline, method)
+    held: list[list[Parameter]] = [[] for _ in bounds[1:]]
+    for parameter in declare(model, vocabulary_rows):
+        for stage in {bisect_right(bounds, layer) - 1 for layer in (parameter.layer, *parameter.tied_layers)}:
+            held[stage].append(parameter)
     found = []
-    for first, end in pairwise(bounds):
-        held = [each for each in parameters if any(first <= layer < end for layer in (each.layer, *each.tied_layers))]
+    for (first, end), parameters in zip(pairwise(bounds), held, strict=True):
         blocks = model.layers + (model.decoder_layers or 0)
         if model.family == "gpt":
             blocks = min(end, final_norm_layer(model)) - max(first, FIRST_BLOCK_LAYER)
@@ -50,8 +58,8 @@ def stages(model: ModelConfig, training: TrainingConfig, vocabulary_rows: int) -
                 first=first == 0,
                 last=end == bounds[-1],
                 blocks=blocks,
-                parameters=sum(each.count for each in held),
-                shard_parameters=sum(math.prod(each.shard_shape(parallel.tensor)) for each in held),
+                parameters=sum(each.count for each in parameters),
+                shard_parameters=sum(math.prod(each.shard_shape(tensor)) for each in parameters),
             )
         )
     return tuple(found)

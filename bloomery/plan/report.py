@@ -26,7 +26,7 @@ def tables(plan: Answers) -> list[Table]:
         Table("Model and layout", (), _model(plan)),
         Table(
             f"Memory of a GPU{f' ({plan.gpu})' if plan.gpu else ''}",
-            ("stage", "weights", "gradients", "optimizer", "activations", "buffers", "all", "without recomputation"),
+            ("stage", *plan.memory),
             _memory(plan),
         ),
         Table("Batch and schedule", (), _schedule(plan)),
@@ -80,14 +80,16 @@ def _runs(words: list[str]) -> str:
 
 
 def _memory(plan: Answers) -> Rows:
-    rows = []
-    for name, stage in plan.memory.items():
-        parts = (stage.weights, stage.gradients, stage.optimizer, stage.activations, stage.buffers, stage.total)
-        kept = stage.total - stage.activations + stage.activations_kept
-        rows.append((name, *map(format_bytes, parts), format_bytes(kept)))
+    """One column a stage: so it is readable in 80 columns too."""
+    stages = plan.memory.values()
+    parts = ("weights", "gradients", "optimizer", "activations", "buffers", "total")
+    rows = [(part, *(format_bytes(getattr(stage, part)) for stage in stages)) for part in parts]
+    kept = [format_bytes(stage.total - stage.activations + stage.activations_kept) for stage in stages]
+    again = [format_bytes(stage.total - stage.activations + stage.activations_recomputed) for stage in stages]
+    rows += [("total, with recomputation", *again), ("total, without it", *kept)]
     if plan.gpu_memory_bytes is not None:
         verdict = "fits" if plan.fits else "DOES NOT FIT"
-        rows.append((verdict, "", "", "", "", "of", format_bytes(plan.gpu_memory_bytes), ""))
+        rows.append((f"{verdict} in {format_bytes(plan.gpu_memory_bytes)} less 5 %", *("" for _ in stages)))
     return rows
 
 
@@ -147,13 +149,14 @@ def _disk(plan: Answers) -> Rows:
 
 
 def _failures(failures: Failures) -> Rows:
+    days = "it never ends" if failures.days_with_failures is None else f"{failures.days_with_failures:.1f} days"
     return [
         ("a failure every", f"{failures.days_between_failures:g} days"),
         ("a save", format_seconds(failures.save_seconds)),
         (
             "as configured",
             f"every {failures.interval_iterations} iterations: {failures.lost_fraction:.1%} of the time is lost; "
-            f"{failures.days_with_failures:.1f} days",
+            f"{days}",
         ),
         (
             "best (Daly)",

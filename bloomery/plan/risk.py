@@ -45,5 +45,8 @@ def wall_seconds(
 
 def risk(interval_seconds: float, save_seconds: float, restart_seconds: float, between_failures_seconds: float) -> Risk:
     """Expected loss with a save every `interval_seconds` of work."""
-    wall = wall_seconds(1.0, interval_seconds, save_seconds, restart_seconds, between_failures_seconds)
+    try:
+        wall = wall_seconds(1.0, interval_seconds, save_seconds, restart_seconds, between_failures_seconds)
+    except OverflowError:  # failures so frequent that no interval is ever done
+        wall = math.inf
     return Risk(interval_seconds=interval_seconds, lost_fraction=1 - 1 / wall)

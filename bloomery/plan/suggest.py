@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import TYPE_CHECKING
 
 from bloomery.base.units import format_bytes
@@ -47,12 +48,17 @@ def suggest(config: RunConfig, gpu_count: int, memory_bytes: int, batch_samples:
 
 def _layouts(config: RunConfig, gpu_count: int) -> Iterator[Layout]:
     widest = min(gpu_count, config.plan.gpus_per_node)
-    for tensor in (size for size in range(1, widest + 1) if gpu_count % size == 0):
+    for tensor in (size for size in _divisors(gpu_count) if size <= widest):
         rest = gpu_count // tensor
-        for pipeline in (size for size in range(1, rest + 1) if rest % size == 0):
+        for pipeline in _divisors(rest):
             for micro in _MICRO_BATCHES:
                 for recomputation in (False, True):
                     yield Layout(tensor, pipeline, rest // pipeline, micro, recomputation)
+
+
+def _divisors(number: int) -> list[int]:
+    small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})
 
 
 def _judge(config: RunConfig, layout: Layout, memory_bytes: int, batch_samples: int) -> Layout:

@@ -1,16 +1,16 @@
 """A whole run as few stretches of equal steps, so that its state after any iteration, sample or token is a look-up.
 
-Only the ramp-up and the curriculum are walked step by step (BLOOM: 12,658 of 115,311 steps).
+A stretch is found by bisection: a plan costs its batch sizes and sample lengths (BLOOM: 117), not its steps.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from bloomery.plan.batch import global_batch_size
+from bloomery.plan.batch import global_batch_size, leading
 from bloomery.plan.curriculum import sequence_length
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class Trajectory:
     @property
     def end(self) -> Point:
         """The state at the end of training."""
+        if not self.stretches:  # of a run that is refused: not a single batch
+            return Point(0, 0, 0, 0, 0)
         last = self.stretches[-1]
         return last.after(last.steps)
 
@@ -108,24 +110,27 @@ def trajectory(model: ModelConfig, training: TrainingConfig) -> Trajectory:
     """The run of `training`: as the loop runs it, a last batch that cannot be filled is not run."""
     batch, curriculum = training.batch, training.curriculum
     other = model.decoder_sequence_length or 0
-    moving_until = max(batch.rampup.samples if batch.rampup else -1, curriculum.samples if curriculum else -1)
-    most_tokens = training.train_tokens if training.train_tokens is not None else float("inf")
+
+    def kind(consumed: int, samples: int) -> tuple[int, int]:
+        """Batch and length of the step after `consumed` samples; the length as in a batch of `samples`."""
+        return global_batch_size(batch, consumed), sequence_length(curriculum, model, consumed, samples) + other
+
     found: list[Stretch] = []
     iteration = samples = tokens = 0
-    while tokens < most_tokens:
+    while training.train_tokens is None or tokens < training.train_tokens:
         size = global_batch_size(batch, samples)
-        length = sequence_length(curriculum, model, samples, size) + other
-        steps = 1
-        if samples > moving_until:
-            steps = (training.train_samples - samples) // size
-            if training.train_tokens is not None:
-                steps = min(steps, -((tokens - training.train_tokens) // (size * length)))
-        if steps == 0 or steps * size > training.train_samples - samples:
+        here = kind(samples, size)
+        length = here[1]
+        most = (training.train_samples - samples) // size
+        if training.train_tokens is not None:
+            most = min(most, -((tokens - training.train_tokens) // (size * length)))
+        if most == 0:
             break
-        last = found[-1] if found else None
-        if last is not None and (last.global_batch_size, last.sequence_length) == (size, length):
-            found[-1] = replace(last, steps=last.steps + steps)
-        else:
-            found.append(Stretch(iteration, samples, tokens, steps, size, length))
+
+        def alike(step: int, start: int = samples, here: tuple[int, int] = here) -> bool:
+            return kind(start + step * here[0], here[0]) == here
+
+        steps = leading(alike, most)
+        found.append(Stretch(iteration, samples, tokens, steps, size, length))
         iteration, samples, tokens = iteration + steps, samples + steps * size, tokens + steps * size * length
     return Trajectory(tuple(found))

@@ -56,6 +56,19 @@ def test_other_lines_are_passed_over(text: str) -> None:
     assert parse_line(text) is None
 
 
+def test_a_line_that_a_dying_job_cut_short_says_what_is_whole() -> None:
+    text = PUBLISHED.read_text().splitlines()[0]
+    line = parse_line(text[: text.index("9841584") + 3])
+    assert line == LogLine(iteration=12_695, total_iterations=115_311)
+
+
+def test_what_is_no_number_is_null_in_json(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text(" iteration 1/ 2 | lm loss: NAN | grad norm: inf | learning rate: 1.0E-05 |\n")
+    row = json.loads(run("parse", str(log)).stdout, parse_constant=pytest.fail)
+    assert (row["loss"], row["grad_norm"], row["learning_rate"]) == (None, None, 1e-5)
+
+
 def test_a_number_that_is_none_is_named(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_text("hello\n iteration 1/ 2 | consumed samples: many |\n")

@@ -14,12 +14,15 @@ from bloomery.config import RunConfig, load_config
 from bloomery.config.model import ModelConfig
 from bloomery.plan.communication import communication
 from bloomery.plan.disk import disk_bytes, kept_checkpoints
-from bloomery.plan.duration import bubble_fraction, iteration_seconds
+from bloomery.plan.duration import bubble_fraction, iteration_seconds, training_seconds
 from bloomery.plan.flops import iteration_flops
 from bloomery.plan.memory import memory
 from bloomery.plan.parameters import declare, layer_count, parameter_count
 from bloomery.plan.risk import daly_interval, risk, wall_seconds, young_interval
+from bloomery.plan.simulation.campaign import campaign_of
+from bloomery.plan.simulation.work import Work
 from bloomery.plan.suggest import suggest
+from bloomery.plan.trajectory import trajectory
 
 ROOT = Path(__file__).parents[3]
 GIB = 2**30
@@ -129,6 +132,19 @@ def test_checkpoints_that_are_kept(bloom: RunConfig) -> None:
     assert kept_checkpoints(bloom, 115_311) == 115 + 15 + 1
     assert kept_checkpoints(bloom, 250) == 3 + 1
     assert disk_bytes(bloom).checkpoints == 131 * 14 * 176_247_271_424
+
+
+def test_a_run_that_ends_by_tokens_fills_disk_for_what_it_really_does() -> None:
+    curriculum = load_config(ROOT / "config/models/tr8-104b-curriculum.yaml")
+    run = trajectory(curriculum.model, curriculum.training).end
+    # 89,033 iterations of the 292,968 that 600 M samples would be: 59 kept for good, the last 15, one in writing.
+    assert (run.iteration, disk_bytes(curriculum).kept_checkpoints) == (89_033, 59 + 15 + 1)
+    assert disk_bytes(curriculum).index == run.consumed_samples * 2048 * 2
+
+
+def test_days_count_the_save_and_the_validation_at_the_end(bloom: RunConfig) -> None:
+    # As the simulation without interruptions does.
+    assert training_seconds(bloom) == pytest.approx(Work(campaign_of(bloom)).done[-1])
 
 
 def test_young_and_daly() -> None:

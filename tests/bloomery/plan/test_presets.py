@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -131,9 +133,45 @@ def test_a_state_is_found_by_samples_and_tokens(at: str) -> None:
         (("--at", "iteration=5", "--log-line"), "needs --seconds-per-iteration, --loss and --grad-norm"),
         (("--log-line",), "need --at iteration=N"),
         (("--suggest", "--memory", "much"), "expected: a size"),
+        (("--memory", "80GiB"), "need --suggest"),
+        (("--gpus", "64"), "--gpus needs --suggest"),
+        (("--suggest", "--at", "iteration=5"), "--suggest ranks layouts"),
+        (("--at", "iteration=5", "--seconds-per-iteration", "inf"), "Invalid value"),
+        (("--suggest", "--gpus", "1000000000"), "Invalid value"),
     ],
 )
 def test_wrong_words_are_usage_errors(words: tuple[str, ...], said: str) -> None:
     done = plan("config/models/tr11-176b.yaml", *words)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.skipif(shutil.which("script") is None, reason="no terminal can be made here")
+@pytest.mark.parametrize("words", ["", " --suggest"])
+def test_no_column_of_a_report_is_folded_at_80_columns(words: str) -> None:
+    shown = f"stty cols 80; {sys.executable} -m bloomery.cli plan config/models/tr11-176b.yaml{words}"
+    done = subprocess.run(
+        ["script", "-qec", shown, "/dev/null"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"COLUMNS": "80", "TERM": "xterm"},
+    )
+    text = re.sub("\x1b[^m]*m", "", done.stdout)
+    assert done.returncode == 0
+    for whole in ("recompute", "hardware", "bubble") if words else ("activations", "40.4 GiB", "fits in 80.0 GiB"):
+        assert re.search(rf" {re.escape(whole)} ", text), whole
+    assert max(len(line) for line in text.splitlines() if "│" in line or "┃" in line) <= 80
+
+
+def test_a_page_says_where_its_run_stands(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text((ROOT / "config/models/t5-small.yaml").read_text())
+    done = plan("page", str(tmp_path / "mine.yaml"), "--output", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "`bloomery plan mine.yaml`" in (tmp_path / "mine.md").read_text()
+    done = plan("page", str(tmp_path / "mine.yaml"), "--output", str(tmp_path / "mine.yaml"))
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    done = plan("page", str(tmp_path / "mine.yaml"), str(tmp_path / "x/mine.yaml"), "--output", str(tmp_path))
+    assert done.returncode == 2
+    assert "the same page: mine" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,54 @@ def changed(preset: str, changes: dict[str, Any]) -> dict[str, Any]:
             "training.curriculum.start_length",
             "must be divisible by 8",
         ),
+        (
+            "tr8-104b-curriculum",
+            {"training.curriculum.length_step": 72},
+            "training.curriculum.start_length",
+            "the first samples have no tokens",
+        ),
+        (
+            "tr8-104b-curriculum",
+            {"training.optimizer.decay_tokens": 1000},
+            "training.optimizer.decay_tokens",
+            "the decay ends before it begins",
+        ),
+        (
+            "tr11-176b",
+            {"training.optimizer.decay_samples": None, "training.optimizer.decay_tokens": 10**15},
+            "training.optimizer.decay_tokens",
+            "exceeds the 450560000000 tokens",
+        ),
+        (
+            "tr8-104b-curriculum",
+            {"training.train_tokens": 10**9, "training.optimizer.warmup_samples": 2 * 10**8},
+            "training.optimizer.warmup_samples",
+            "the peak is never reached",
+        ),
+        ("tr11-176b", {"training.train_tokens": 10**12 // 5}, "training.optimizer.decay_samples", "ends the run"),
+        (
+            "tr11-176b",
+            {
+                "training.batch": {
+                    "global_batch_size": 16 * 10**9,
+                    "rampup": {"start": 16, "increment": 16, "samples": 10**10},
+                },
+                "training.train_samples": 10**11,
+            },
+            "training.batch.rampup.increment",
+            "makes 999999999 steps",
+        ),
+        (
+            "tr11-176b",
+            {"training.batch.rampup.increment": 5000, "plan.disk": "9TB", "training.zero_stage": 1},
+            "training.batch.rampup.increment",
+            "must be a multiple",
+        ),
+        ("tr11-176b", {"training.train_samples": 10**400}, "training.train_samples", "is not right"),
+        ("tr11-176b", {"model.layers": 10**9}, "model.layers", "is not right"),
+        ("tr11-176b", {"plan.tflops_hardware": 1e30}, "plan.tflops_hardware", "is not right"),
+        ("tr11-176b", {"plan.tflops_hardware": 1e-300}, "plan.tflops_hardware", "is not right"),
+        ("tr11-176b", {"plan.validation_seconds": 1e308}, "plan.validation_seconds", "is not right"),
         ("tr11-176b", {"plan.disk": "40TB"}, "plan.disk", "the run needs 296.3 TiB"),
         ("tr11-176b", {"plan.gpu": "a100-80"}, "plan.gpu", "did you mean 'a100-80gb'?"),
         ("tr11-176b", {"model.layer": 7}, "model.layer", "did you mean 'model.layers'?"),
@@ -114,3 +163,42 @@ def test_what_ran_in_2022_is_a_warning() -> None:
     assert "runs as stage 1" in next(notice.reason for notice in notices(bloom) if notice.key == "training.zero_stage")
     assert deepspeed_json(bloom.training)["zero_optimization"] == {"stage": 1}
     assert deepspeed_json(bloom.training)["data_types"] == {"grad_accum_dtype": "fp32"}
+
+
+def test_a_ramp_up_over_any_number_of_samples_is_planned_at_once(tmp_path: Path) -> None:
+    ramp = {"start": 192, "increment": 16, "samples": 10**15}
+    many = {"training.batch.rampup": ramp, "training.train_samples": 10**16, "training.optimizer.decay_samples": None}
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(changed("tr11-176b", many)))
+    began = time.monotonic()
+    done = CliRunner().invoke(app, [str(path), "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["iterations"] > 10**12
+    assert time.monotonic() - began < 5
+
+
+def test_failures_that_let_no_interval_end_are_said_as_such(tmp_path: Path) -> None:
+    path = str(ROOT / "config/models/tr11-176b.yaml")
+    for days in ("1e-9", "1e-3"):
+        done = CliRunner().invoke(app, [path, "--json", "--days-between-failures", days])
+        assert done.exit_code == 0
+        failures = json.loads(done.stdout)["failures"]
+        assert (failures["lost_fraction"], failures["days_with_failures"]) == (1, None)
+        done = CliRunner().invoke(app, [path, "--days-between-failures", days])
+        assert "it never ends" in done.stdout
+
+
+@pytest.mark.parametrize("gpu", ["v100-16gb", "v100-32gb", "t4-16gb"])
+def test_a_gpu_without_bf16_is_a_warning(gpu: str) -> None:
+    from bloomery.plan.notices import notices
+
+    found = notices(validate_config(changed("tr11-176b", {"plan.gpu": gpu})))
+    assert f"{gpu} does not multiply bfloat16" in {notice.reason for notice in found}
+
+
+def test_failures_without_the_time_of_a_save_are_a_warning() -> None:
+    from bloomery.plan.notices import notices
+
+    found = notices(validate_config(changed("tr8-104b", {"plan.faults.days_between_failures": 3})))
+    assert "no time of a save" in next(notice.reason for notice in found if notice.key == "plan.save_seconds")
+    assert "plan.save_seconds" not in {notice.key for notice in notices(validate_config(changed("tr11-176b", {})))}
