@@ -48,6 +48,8 @@ class PlanConfig(Section):
     """GPU by its name in the plan's table, such as `a100-80gb` (`bloomery plan gpus` lists them); null: no GPU."""
     gpus_per_node: Positive = 8
     """GPUs of a node."""
+    network_gb_per_second: _AboveZero | None = None
+    """What one GPU sends to other nodes, GB (10^9) a second; null: what the GPU's row of the table assumes."""
     tflops_hardware: _AboveZero | None = None
     """TFLOP/s that one GPU does at the full batch, recomputation counted; null: estimated."""
     save_seconds: _AtLeastZero | None = None

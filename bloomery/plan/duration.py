@@ -96,8 +96,9 @@ def _turn_seconds(config: RunConfig, sequence_length: int | None) -> float:
     flops = _hardware_flops(config, one, sequence_length) * share / parallel.tensor
     sent = communication(config, one * parallel.data, sequence_length)
     inside = parallel.tensor <= config.plan.gpus_per_node
-    rate = (gpu.node_gb_per_second if inside else gpu.network_gb_per_second) * 1e9
-    crossing = sent.pipeline / (gpu.network_gb_per_second * 1e9)
+    network = config.plan.network_gb_per_second or gpu.network_gb_per_second
+    rate = (gpu.node_gb_per_second if inside else network) * 1e9
+    crossing = sent.pipeline / (network * 1e9)
     return flops / (gpu.peak_tflops * 1e12 * efficiency) + sent.tensor / rate + crossing
 
 
@@ -107,7 +108,8 @@ def _exchange_seconds(config: RunConfig) -> float:
         return 0.0
     gpu, parallel = gpus()[config.plan.gpu], config.training.parallel
     inside = parallel.world_size <= config.plan.gpus_per_node
-    rate = gpu.node_gb_per_second if inside else gpu.network_gb_per_second
+    network = config.plan.network_gb_per_second or gpu.network_gb_per_second
+    rate = gpu.node_gb_per_second if inside else network
     return communication(config, config.training.batch.global_batch_size).data / (rate * 1e9)
 
 

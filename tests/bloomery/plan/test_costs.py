@@ -193,3 +193,11 @@ def test_the_layout_of_bloom_is_estimated_as_it_ran(bloom: RunConfig) -> None:
     )
     assert ran.seconds_per_iteration == pytest.approx(iteration_seconds(unstated, 2048))
     assert ran.tflops_hardware == pytest.approx(149, abs=1)
+
+
+def test_a_faster_network_is_faster(bloom: RunConfig) -> None:
+    def seconds(rate: float | None) -> float:
+        plan = bloom.plan.model_copy(update={"tflops_hardware": None, "network_gb_per_second": rate})
+        return iteration_seconds(bloom.model_copy(update={"plan": plan}), 2048)
+
+    assert seconds(25) < seconds(None) == seconds(6.25) < seconds(1)
