@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.base.units import format_bytes, format_count
 from bloomery.plan.answers import Answers
-from bloomery.plan.report import Table, tables
+from bloomery.plan.report import Table, format_days, tables
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -40,7 +40,7 @@ def index_page(plans: Sequence[tuple[str, Answers]]) -> str:
             f"{plan.iterations:,}",
             format_count(plan.train_tokens),
             format_bytes(plan.checkpoint_bytes),
-            f"{plan.times.days:.1f} ({plan.times.source})" if plan.times else "",
+            f"{format_days(plan.times.days)} ({plan.times.source})" if plan.times else "",
         )
         for preset, plan in plans
     ]

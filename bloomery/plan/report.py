@@ -20,6 +20,11 @@ class Table:
     rows: Rows
 
 
+def format_days(days: float) -> str:
+    """`133.6`, and `0.026` where a day is long."""
+    return f"{days:.1f}" if days >= 10 else f"{days:.2g}"
+
+
 def tables(plan: Answers) -> list[Table]:
     """Everything that a reader wants of a plan, in order."""
     found = [
@@ -115,7 +120,7 @@ def _times(plan: Answers, times: Times) -> Rows:
         ("an iteration", f"{times.seconds_per_iteration:.2f} s at the full batch, {times.source}"),
         ("hardware TFLOP/s", f"{times.tflops_hardware:.1f} a GPU, recomputation counted{hfu}"),
         ("model TFLOP/s", f"{times.tflops_model:.1f} a GPU{mfu}"),
-        ("days", f"{times.days:.1f}, if nothing goes wrong; saves and validations included"),
+        ("days", f"{format_days(times.days)}, if nothing goes wrong; saves and validations included"),
         ("node hours", f"{times.node_hours:,.0f} ({times.gpu_hours:,.0f} GPU hours)"),
     ]
     if times.energy_kwh is not None:
