@@ -133,11 +133,16 @@ class DedupConfig(Section):
     """Hash partitions of the candidate search: one job each; memory of a job is that of the corpus' keys over it."""
 
 
+PiiKind = Literal["email", "ip", "phone", "iban", "card", "key", "national_id", "handle"]
+
+
 class PiiConfig(Section):
     """Personal data replaced by placeholders."""
 
-    kinds: list[Literal["email", "ip"]] = ["email", "ip"]
-    """What is replaced: e-mail addresses, public IPv4 and IPv6 addresses."""
+    kinds: list[PiiKind] = ["email", "ip", "phone", "iban", "card", "key", "national_id"]
+    """What is replaced: e-mail addresses, public IP addresses, telephone numbers, bank accounts, payment cards, keys
+    and tokens, national identity numbers with a check digit. `handle` (`@name`) is off: such a name was chosen for the
+    public, often it is what a text is about, and nothing about it can be verified."""
 
 
 class DecontaminateConfig(Section):

@@ -168,7 +168,7 @@ def _redacted(batch: pa.RecordBatch, stage: CleanStage, tally: _Tally) -> pa.Rec
     changed = False
     for number, language in enumerate(batch["language"].to_pylist()):
         before = texts[number]
-        texts[number], redactions = redact(before, stage.pii.kinds)
+        texts[number], redactions = redact(before, stage.pii.kinds, language)
         tally.keep(language, len(texts[number].encode("utf-8")) if redactions else 0, before, redactions)
         changed = changed or bool(redactions)
     if not changed:

@@ -21,10 +21,10 @@ EXCERPT_CHARACTERS = 80
 BAD_ROWS = 20
 
 
-def excerpt(text: str) -> str:
+def excerpt(text: str, language: str = "") -> str:
     """The text's start on one line, personal data replaced before it is cut."""
     # Four times the length is enough white space to spare, and an address is replaced whole before the cut.
-    start = " ".join(redact(text[: 1000 + 4 * EXCERPT_CHARACTERS], PLACEHOLDERS)[0].split())
+    start = " ".join(redact(text[: 1000 + 4 * EXCERPT_CHARACTERS], PLACEHOLDERS, language)[0].split())
     return start if len(start) <= EXCERPT_CHARACTERS else start[: EXCERPT_CHARACTERS - 1] + "…"
 
 
@@ -77,7 +77,8 @@ def _described(
     texts = [text for batch in catalogue.texts(nodes) for text in batch["text"].to_pylist()]
     described = []
     for fact, text, detail in zip(facts.to_pylist(), texts, details, strict=False):
-        entry = {"id": fact["id"], "source": fact["source"], "language": fact["language"], "excerpt": excerpt(text)}
+        entry = {"id": fact["id"], "source": fact["source"], "language": fact["language"]}
+        entry["excerpt"] = excerpt(text, fact["language"])
         if rule not in (*DUPLICATE_KINDS.values(), CONTAMINATED):
             entry["value"] = fact[measure]
         described.append(entry | detail)

@@ -114,8 +114,10 @@ def _lead(report: dict[str, Any]) -> str:
         f"{format_bytes(totals['bytes_out'])} stayed."
     ]
     if redactions:
+        kinds = ", ".join(f"{kind} {_count(number)}" for kind, number in totals["redactions"].items())
         parts.append(
-            f"{_count(redactions)} personal details in {_documents(totals['redacted_documents'])} were replaced."
+            f"{_count(redactions)} personal details in {_documents(totals['redacted_documents'])} were replaced "
+            f"({kinds.replace('_', ' ')})."
         )
     if totals["trusted_disagreements"]:
         parts.append(
