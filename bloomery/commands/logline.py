@@ -12,9 +12,12 @@ app = typer.Typer(no_args_is_help=True, help="Read log lines; compare a log with
 Log = Annotated[Path, typer.Argument(help="A log with Megatron's lines, such as logs/main_log.txt.")]
 
 
+Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
 @app.command()
-def parse(log: Log) -> None:
-    """Print every iteration's line as one JSON object: ours, BigScience's and Megatron-LM's.
+def parse(log: Log, as_json: Json = False) -> None:
+    """Print every iteration's line as one JSON object, a line each: ours, BigScience's and Megatron-LM's.
 
     A number that is none (NaN, infinity) is null; a column that a line does not have is left out.
     """
@@ -31,8 +34,11 @@ def parse(log: Log) -> None:
         for key, value in values.items():
             if isinstance(value, float) and not math.isfinite(value):
                 values[key] = None
-        print(json.dumps({"line": number, **values}, ensure_ascii=False, allow_nan=False))
+        text = json.dumps({"line": number, **values}, ensure_ascii=False, allow_nan=False)
+        print(f"{',' if count else '['}\n{text}" if as_json else text, end="" if as_json else "\n")
         count += 1
+    if count and as_json:
+        print("\n]")
     if not count:
         raise InputError("no iteration's line in it", where=str(log), expected="lines like ` iteration  1/  100 | ...`")
 
@@ -42,7 +48,7 @@ def check(
     config: Annotated[Path, typer.Argument(help="The run's YAML.")],
     log: Log,
     gpus: Annotated[int | None, typer.Option(min=1, help="GPUs that it ran on, if not the layout's.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say where a log departs from the plan of CONFIG (exit code 1)."""
     from dataclasses import asdict

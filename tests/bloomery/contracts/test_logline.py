@@ -85,6 +85,7 @@ def test_parse_and_check_by_the_command_line(tmp_path: Path) -> None:
     config = str(ROOT / "config/models/tr11-176b.yaml")
     rows = [json.loads(row) for row in run("parse", str(PUBLISHED)).stdout.splitlines()]
     assert (len(rows), rows[0]["iteration"], rows[0]["grad_norm"]) == (12, 12_695, 0.174)
+    assert json.loads(run("parse", str(PUBLISHED), "--json").stdout) == rows
     assert run("check", config, str(PUBLISHED)).returncode == 0
     wrong = tmp_path / "log.txt"
     wrong.write_text(PUBLISHED.read_text().replace("47772592", "47772593"))
