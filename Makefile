@@ -27,7 +27,7 @@ $(VENV)/.installed: requirements.lock
 	@echo "install: $$(grep -c == requirements.lock) packages into $(VENV) (some minutes, once)"
 	$(PY) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r requirements.lock \
-	  | grep --line-buffered -E '^ *(Collecting|Downloading|Building|Installing)' | cut -c1-100
+	  | { grep --line-buffered -E '^ *(Collecting|Downloading|Building|Installing)' || true; } | cut -c1-100
 	@touch $@
 
 # The package itself, editable, with its C++ kernels.
