@@ -166,9 +166,7 @@ def _show_plan(file: Path, config: RunConfig, *, as_json: bool) -> None:
 
     plan = answers(config)
     if as_json:
-        times = asdict(plan)["times"] or {}
-        hours = {"days": times.get("days"), "node_hours": times.get("node_hours")}
-        print(dump_json(asdict(plan) | hours), end="")
+        print(dump_json(asdict(plan) | {"days": plan.days, "node_hours": plan.node_hours}), end="")
         return
     for table in tables(plan):
         print_titled(table.columns, table.rows, table.title)
@@ -254,7 +252,6 @@ def _show_layouts(
     config: RunConfig, gpu_count: int | None, memory: str | None, batch: int | None, top: int, *, as_json: bool
 ) -> None:
     import re
-    from collections import Counter
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
@@ -295,11 +292,12 @@ def _show_layouts(
             columns, rows, f"{len(fits)} layouts of {count} {config.plan.gpu} work (estimates; speeds in TFLOP/s)"
         )
         # Reasons that differ by their numbers only stand together, with the first as an example.
-        examples: dict[str, str] = {}
-        kinds = Counter(re.sub(r"[0-9.,]+( [A-Z]?i?B)?", "", each.reason or "") for each in rejected)
+        alike: dict[str, list[str]] = {}
         for each in rejected:
-            examples.setdefault(re.sub(r"[0-9.,]+( [A-Z]?i?B)?", "", each.reason or ""), each.reason or "")
-        reasons = [(str(number), examples[kind]) for kind, number in kinds.most_common()]
+            reason = each.reason or ""
+            alike.setdefault(re.sub(r"[0-9.,]+( [A-Z]?i?B)?", "", reason), []).append(reason)
+        groups = sorted(alike.values(), key=len, reverse=True)
+        reasons = [(str(len(group)), group[0]) for group in groups]
         print_titled(("rejected", "why, for example"), reasons, f"{len(rejected)} do not")
         say("each rejected layout with its own reason: --json")
     if not fits:

@@ -58,8 +58,9 @@ def published_thresholds(preset: str) -> dict[str, Thresholds]:
     path = THRESHOLDS_FOLDER / f"{preset}.toml"
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        del tables["origin"]
-        return {language: Thresholds.model_validate(values) for language, values in tables.items()}
+        # Where rows are complete, a limit that is not there is none; else the default's holds.
+        base = tables["default"] if tables.pop("origin")["rows"] == "over default" else {}
+        return {language: Thresholds.model_validate(base | values) for language, values in tables.items()}
     except (OSError, tomllib.TOMLDecodeError, ValidationError, KeyError) as error:
         raise ConfigError(f"not a table of thresholds: {error}", where=str(path)) from error
 
@@ -69,16 +70,7 @@ def _preset_thresholds(preset: str) -> dict[str, Thresholds]:
     if preset == "none":
         return {}
     own = {language: profile.thresholds for language, profile in language_profiles().items()}
-    if preset == "bloomery":
-        return own
-    published = published_thresholds(preset)
-    if preset == "fineweb2":
-        base = published["default"].model_dump(exclude_unset=True)
-        published = {
-            language: Thresholds(**(base | limits.model_dump(exclude_unset=True)))
-            for language, limits in published.items()
-        }
-    return {"code": own["code"]} | published
+    return own if preset == "bloomery" else {"code": own["code"]} | published_thresholds(preset)
 
 
 def resolved_thresholds(judge: JudgeConfig) -> dict[str, Thresholds]:

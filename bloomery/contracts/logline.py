@@ -48,23 +48,24 @@ def _milliseconds(text: str) -> float:
     return float(text) / 1000
 
 
-_COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "consumed samples": ("consumed_samples", int),
-    "consumed tokens": ("consumed_tokens", int),
-    "elapsed time per iteration (s)": ("seconds", float),
-    "elapsed time per iteration (ms)": ("seconds", _milliseconds),
-    "learning rate": ("learning_rate", float),
-    "global batch size": ("global_batch_size", int),
-    "lm loss": ("loss", float),
-    "loss scale": ("loss_scale", float),
-    "grad norm": ("grad_norm", float),
-    "num zeros": ("num_zeros", float),
-    "number of skipped iterations": ("skipped_iterations", int),
-    "number of nan iterations": ("nan_iterations", int),
-    "samples per second": ("samples_per_second", float),
-    "TFLOPs": ("tflops", float),
-    "throughput per GPU (TFLOP/s/GPU)": ("tflops", float),
+_COLUMNS: dict[str, tuple[str, Callable[[str], Any], str | None]] = {
+    "consumed samples": ("consumed_samples", int, "12d"),
+    "consumed tokens": ("consumed_tokens", int, "12d"),
+    "elapsed time per iteration (s)": ("seconds", float, ".2f"),
+    "elapsed time per iteration (ms)": ("seconds", _milliseconds, None),
+    "learning rate": ("learning_rate", float, ".3E"),
+    "global batch size": ("global_batch_size", int, "5d"),
+    "lm loss": ("loss", float, ".6E"),
+    "loss scale": ("loss_scale", float, ".1f"),
+    "grad norm": ("grad_norm", float, ".3f"),
+    "num zeros": ("num_zeros", float, ".1f"),
+    "number of skipped iterations": ("skipped_iterations", int, "3d"),
+    "number of nan iterations": ("nan_iterations", int, "3d"),
+    "samples per second": ("samples_per_second", float, ".3f"),
+    "TFLOPs": ("tflops", float, ".2f"),
+    "throughput per GPU (TFLOP/s/GPU)": ("tflops", float, None),
 }
+"""Column -> field of `LogLine`, how it is read, and how it is printed (None: only read), in the order of a line."""
 
 
 def parse_line(line: str) -> LogLine | None:
@@ -80,7 +81,7 @@ def parse_line(line: str) -> LogLine | None:
         if not colon:
             continue
         if name in _COLUMNS:
-            key, kind = _COLUMNS[name]
+            key, kind, _ = _COLUMNS[name]
             values[key] = kind(text)
         else:
             other[name] = text
@@ -108,21 +109,7 @@ def read_log(path: Path) -> Iterator[tuple[int, LogLine]]:
 
 def render_line(line: LogLine) -> str:
     """The line in the format of BigScience's published logs, with the columns that `line` has."""
-    cells = [
-        ("consumed samples", "12d", line.consumed_samples),
-        ("consumed tokens", "12d", line.consumed_tokens),
-        ("elapsed time per iteration (s)", ".2f", line.seconds),
-        ("learning rate", ".3E", line.learning_rate),
-        ("global batch size", "5d", line.global_batch_size),
-        ("lm loss", ".6E", line.loss),
-        ("loss scale", ".1f", line.loss_scale),
-        ("grad norm", ".3f", line.grad_norm),
-        ("num zeros", ".1f", line.num_zeros),
-        ("number of skipped iterations", "3d", line.skipped_iterations),
-        ("number of nan iterations", "3d", line.nan_iterations),
-        ("samples per second", ".3f", line.samples_per_second),
-        ("TFLOPs", ".2f", line.tflops),
-    ]
+    cells = [(name, form, getattr(line, key)) for name, (key, _, form) in _COLUMNS.items() if form is not None]
     texts = [f"{name}: {value:{form}}" for name, form, value in cells if value is not None]
     return f" iteration {line.iteration:8d}/{line.total_iterations:8d} | {' | '.join(texts)} |"
 

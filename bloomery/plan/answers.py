@@ -117,6 +117,11 @@ class Answers:
         """Days that nothing interrupts; None where no speed is known."""
         return self.times.days if self.times else None
 
+    @property
+    def node_hours(self) -> float | None:
+        """Hours of whole nodes; None where no speed is known."""
+        return self.times.node_hours if self.times else None
+
 
 def answers(config: RunConfig) -> Answers:
     """Plan a run."""

@@ -9,6 +9,7 @@ from bloomery.config.tokens import UINT16_BELOW
 from bloomery.plan.memory import checkpoint_bytes_per_parameter
 from bloomery.plan.parameters import parameter_count, planned_rows
 from bloomery.plan.trajectory import trajectory
+from bloomery.plan.weights import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -62,7 +63,7 @@ def disk_bytes(config: RunConfig) -> Disk:
     return Disk(
         checkpoints=kept * checkpoint_bytes(config),
         kept_checkpoints=kept,
-        export=2 * parameter_count(config.model, rows) * (2 if config.export.dtype == "bfloat16" else 4),
+        export=2 * parameter_count(config.model, rows) * DTYPE_BYTES[config.export.dtype],
         index=tokens * (2 if config.tokenizer.vocabulary_size < UINT16_BELOW else 4),
         logs=end.iteration * METRICS_BYTES,
     )

@@ -13,7 +13,7 @@ from bloomery.base.errors import ConfigError
 from bloomery.plan.communication import communication
 from bloomery.plan.disk import checkpoint_bytes
 from bloomery.plan.flops import iteration_flops
-from bloomery.plan.hardware import gpus
+from bloomery.plan.hardware import Gpu, gpus
 from bloomery.plan.parameters import planned_rows
 from bloomery.plan.partition import stages
 from bloomery.plan.trajectory import trajectory
@@ -96,10 +96,14 @@ def _turn_seconds(config: RunConfig, sequence_length: int | None) -> float:
     flops = _hardware_flops(config, one, sequence_length) * share / parallel.tensor
     sent = communication(config, one * parallel.data, sequence_length)
     inside = parallel.tensor <= config.plan.gpus_per_node
+    work = flops / (gpu.peak_tflops * 1e12 * efficiency)
+    return work + sent.tensor / _rate(config, gpu, inside) + sent.pipeline / _rate(config, gpu, inside=False)
+
+
+def _rate(config: RunConfig, gpu: Gpu, inside: bool) -> float:
+    """Bytes a second from one GPU to others, inside its node or to other nodes."""
     network = config.plan.network_gb_per_second or gpu.network_gb_per_second
-    rate = (gpu.node_gb_per_second if inside else network) * 1e9
-    crossing = sent.pipeline / (network * 1e9)
-    return flops / (gpu.peak_tflops * 1e12 * efficiency) + sent.tensor / rate + crossing
+    return (gpu.node_gb_per_second if inside else network) * 1e9
 
 
 def _exchange_seconds(config: RunConfig) -> float:
@@ -108,9 +112,7 @@ def _exchange_seconds(config: RunConfig) -> float:
         return 0.0
     gpu, parallel = gpus()[config.plan.gpu], config.training.parallel
     inside = parallel.world_size <= config.plan.gpus_per_node
-    network = config.plan.network_gb_per_second or gpu.network_gb_per_second
-    rate = gpu.node_gb_per_second if inside else network
-    return communication(config, config.training.batch.global_batch_size).data / (rate * 1e9)
+    return communication(config, config.training.batch.global_batch_size).data / _rate(config, gpu, inside)
 
 
 def ladder_seconds(config: RunConfig) -> list[tuple[int, float]]:

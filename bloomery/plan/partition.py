@@ -111,3 +111,9 @@ def _best_cuts(blocks: int, stages: int, block_cost: int, embedding_cost: int) -
     for count in counts:
         cuts.append(cuts[-1] + count)
     return cuts
+
+
+def divisors(number: int) -> list[int]:
+    """Every divisor, ascending."""
+    small = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bloomery.base.errors import ConfigError
 from bloomery.plan.engine import refuse_untrainable
+from bloomery.plan.partition import divisors
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
@@ -116,8 +117,8 @@ def layout(parallel: ParallelConfig, world: int, ranks_per_node: int | None = No
     """
     within = ranks_per_node is not None and ranks_per_node % parallel.tensor == 0
     best: tuple[tuple[int, ...], Layout] | None = None
-    for tensor in _divisors(world, parallel.tensor):
-        for pipeline in _divisors(world // tensor, parallel.pipeline):
+    for tensor in _sizes(world, parallel.tensor):
+        for pipeline in _sizes(world // tensor, parallel.pipeline):
             data = world // tensor // pipeline
             wanted = (parallel.tensor, parallel.pipeline, parallel.data)
             kept = [int(size > 1) for size, before in zip((tensor, pipeline, data), wanted, strict=True) if before > 1]
@@ -129,8 +130,9 @@ def layout(parallel: ParallelConfig, world: int, ranks_per_node: int | None = No
     return best[1]
 
 
-def _divisors(number: int, most: int) -> list[int]:
-    return [each for each in range(1, min(number, most) + 1) if number % each == 0]
+def _sizes(world: int, most: int) -> list[int]:
+    """Sizes, at most `most`, by which `world` processes can be split."""
+    return [size for size in divisors(world) if size <= most]
 
 
 def _model(model: ModelConfig, tensor: int, pipeline: int) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import isqrt
 from typing import TYPE_CHECKING
 
 from bloomery.base.units import format_bytes
 from bloomery.plan.duration import bubble_fraction, iteration_seconds, micro_batches
 from bloomery.plan.memory import memory, usable_bytes
+from bloomery.plan.partition import divisors
 from bloomery.plan.state import speed_at, state_at
 
 if TYPE_CHECKING:
@@ -48,17 +48,12 @@ def suggest(config: RunConfig, gpu_count: int, memory_bytes: int, batch_samples:
 
 def _layouts(config: RunConfig, gpu_count: int) -> Iterator[Layout]:
     widest = min(gpu_count, config.plan.gpus_per_node)
-    for tensor in (size for size in _divisors(gpu_count) if size <= widest):
+    for tensor in (size for size in divisors(gpu_count) if size <= widest):
         rest = gpu_count // tensor
-        for pipeline in _divisors(rest):
+        for pipeline in divisors(rest):
             for micro in _MICRO_BATCHES:
                 for recomputation in (False, True):
                     yield Layout(tensor, pipeline, rest // pipeline, micro, recomputation)
-
-
-def _divisors(number: int) -> list[int]:
-    small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]
-    return sorted({*small, *(number // each for each in small)})
 
 
 def _judge(config: RunConfig, layout: Layout, memory_bytes: int, batch_samples: int) -> Layout:

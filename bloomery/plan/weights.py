@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bloomery.config.tokens import smallest_vocabulary
-from bloomery.plan.parameters import padded_vocabulary, parameter_count
+from bloomery.plan.parameters import parameter_count, planned_rows
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -39,9 +39,7 @@ def weight_files(config: RunConfig) -> WeightFiles:
     one gets smaller shards, so that it is split with any.
     """
     model, tokenizer = config.model, config.tokenizer
-    largest = tokenizer.vocabulary_size
-    if config.export.vocabulary == "keep":
-        largest = padded_vocabulary(largest, model, config.training.parallel.tensor)
+    largest = planned_rows(config) if config.export.vocabulary == "keep" else tokenizer.vocabulary_size
     item = DTYPE_BYTES[config.export.dtype]
     if parameter_count(model, largest) * item <= MAX_SHARD_BYTES:
         return WeightFiles(WEIGHTS_NAME, MAX_SHARD_BYTES)

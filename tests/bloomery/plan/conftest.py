@@ -1,4 +1,4 @@
-"""The shipped presets, as paths and as configurations."""
+"""Shipped presets as configurations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from bloomery.config import RunConfig, load_config
 
 ROOT = Path(__file__).parents[3]
-PRESETS = sorted((ROOT / "config/models").glob("*.yaml"))
 
 
 @pytest.fixture(scope="session")
