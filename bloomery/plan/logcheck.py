@@ -54,7 +54,8 @@ def departures(
         if not line.seconds:
             continue
         speed = speed_at(config, state, line.seconds, gpu_count)
-        slack = SECONDS_ROUNDING / line.seconds
+        # The most that a speed can lie above the one that follows from a time which was rounded up.
+        slack = SECONDS_ROUNDING / max(line.seconds - SECONDS_ROUNDING, 1e-9)
         if line.samples_per_second is not None:
             allowed = speed.samples_per_second * slack + 0.0005
             if abs(line.samples_per_second - speed.samples_per_second) > allowed:

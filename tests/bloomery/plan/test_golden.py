@@ -6,12 +6,13 @@ the page of the repository tr11-176B-ml-logs.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bloomery.config import RunConfig, load_config
-from bloomery.contracts.logline import parse_line, read_log
+from bloomery.contracts.logline import LogLine, parse_line, read_log
 from bloomery.plan.answers import Answers, answers
 from bloomery.plan.curriculum import recommended_steps
 from bloomery.plan.duration import iteration_seconds, ladder_seconds
@@ -127,3 +128,13 @@ def test_a_change_of_one_digit_is_a_departure(bloom: RunConfig, before: str, aft
     line = parse_line(text.replace(before, after))
     assert line is not None
     assert [each.column for each in departures(bloom, [(1, line)])] == [column]
+
+
+def test_a_short_time_that_was_rounded_up_is_no_departure(bloom: RunConfig) -> None:
+    # 0.145 s is printed as 0.15; the speed beside it is that of 0.145 s.
+    state = state_at(bloom, iteration=1)
+    speed = speed_at(bloom, state, 0.14501)
+    line = LogLine(1, 115_311, seconds=0.15, samples_per_second=speed.samples_per_second, tflops=speed.tflops_hardware)
+    assert list(departures(bloom, [(1, line)])) == []
+    faster = replace(line, samples_per_second=192 / 0.144)
+    assert [each.column for each in departures(bloom, [(1, faster)])] == ["samples_per_second"]
