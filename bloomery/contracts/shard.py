@@ -1,7 +1,8 @@
-"""The shard: Parquet of `id, source, language, text, meta` sorted by id, and a manifest beside it, written last.
+"""The shard: Parquet of `id, source, language, text, meta` in its source's order; a manifest beside it, written last.
 
 A shard without its manifest does not exist. Manifests hold no clock times, so equal work gives equal bytes. The same
-two files carry the other tables of the corpus (measures, verdicts, duplicates): `write_table` is for all of them.
+two files carry the other tables of the corpus (measures, verdicts, duplicates): `TableWriter` streams any of them,
+`write_table` is for those that are in memory anyway.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import bloomery
@@ -32,11 +35,106 @@ DOCUMENT_SCHEMA = pa.schema(
 """Columns of a shard of documents. `meta` is a JSON object as text (empty string: none)."""
 
 ROW_GROUP_ROWS = 16_384
+ROW_GROUP_BYTES = 32 << 20
+"""A row group ends at whichever comes first; so reading and writing hold some 32 MiB of text, whatever the shard."""
 
 
 def manifest_path(table: Path) -> Path:
     """The manifest beside a table: `00000.parquet` -> `00000.json`."""
     return table.with_suffix(".json")
+
+
+class TableWriter:
+    """Writes a table batch by batch, then its manifest; each atomically, nothing when the body of `with` fails.
+
+    Row groups follow the rows, not the batches: the same rows give the same bytes, however they are batched.
+    """
+
+    def __init__(self, path: Path, schema: pa.Schema, file: pq.ParquetWriter, group_bytes: int) -> None:
+        """See `open`."""
+        self.path = path
+        self.rows = 0
+        self._schema = schema
+        self._file = file
+        self._group_bytes = group_bytes
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._pending_bytes = 0
+        # The columns whose length differs from row to row enough to matter.
+        kinds = (pa.types.is_large_string, pa.types.is_large_binary)
+        self._sized = [number for number, field in enumerate(schema) if any(kind(field.type) for kind in kinds)]
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, path: Path, schema: pa.Schema, *, group_bytes: int = ROW_GROUP_BYTES) -> Iterator[TableWriter]:
+        """A writer for the `.parquet` file `path`, which has its name after `with`.
+
+        A row group ends after `ROW_GROUP_ROWS` rows, or with the row that fills `group_bytes` of text.
+        """
+        options: dict[str, Any] = {"compression": "zstd", "write_statistics": False, "write_page_checksum": True}
+        with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as file:
+            writer = cls(path, schema, file, group_bytes)
+            yield writer
+            writer.end_group()
+
+    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Add rows, in their final order."""
+        batches = rows.to_batches() if isinstance(rows, pa.Table) else [rows]
+        for batch in batches:
+            self._add(batch)
+        self.rows += rows.num_rows
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        sizes = np.zeros(batch.num_rows, np.int64)
+        for column in self._sized:
+            sizes += np.asarray(pc.fill_null(pc.binary_length(batch.column(column)), 0), np.int64)
+        ends = np.cumsum(sizes)
+        start = 0
+        while start < batch.num_rows:
+            before = int(ends[start - 1]) if start else 0
+            room = self._group_bytes - self._pending_bytes
+            full = (
+                int(np.searchsorted(ends, before + room)) + 1
+            )  # up to the row that fills the group, that one included
+            end = min(full, start + ROW_GROUP_ROWS - self._pending_rows, batch.num_rows)
+            self._pending.append(batch.slice(start, end - start))
+            self._pending_rows += end - start
+            self._pending_bytes += int(ends[end - 1]) - before
+            if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= self._group_bytes:
+                self.end_group()
+            start = end
+
+    def end_group(self) -> None:
+        """End the row group: what comes next can be read apart from what came before."""
+        if not self._pending:
+            return
+        # Combined, so that the pages do not show how the rows came.
+        table = pa.Table.from_batches(self._pending, schema=self._schema).combine_chunks()
+        self._file.write_table(table, row_group_size=ROW_GROUP_ROWS)
+        self._pending = []
+        self._pending_rows = self._pending_bytes = 0
+
+    def manifest(
+        self, *, kind: str, inputs: Mapping[str, str], parameters: str, counts: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """After `with`: write the manifest and return it.
+
+        Args:
+            kind: what the table is (`documents`, `measures`, ...).
+            inputs: digest per input (file name or role).
+            parameters: digest of the stage's part of the configuration.
+            counts: further facts of the manifest, JSON values without clock times.
+        """
+        value: dict[str, Any] = {
+            "kind": kind,
+            "version": bloomery.__version__,
+            "inputs": dict(inputs),
+            "parameters": parameters,
+            "rows": self.rows,
+            "file": {"name": self.path.name, "bytes": self.path.stat().st_size, "digest": digest_file(self.path)},
+            "counts": dict(counts or {}),
+        }
+        write_json(manifest_path(self.path), value)
+        return value
 
 
 def write_table(
@@ -48,36 +146,10 @@ def write_table(
     parameters: str,
     counts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write `table` and then its manifest, each atomically; returns the manifest.
-
-    Args:
-        path: the `.parquet` file.
-        table: rows in their final order.
-        kind: what the table is (`documents`, `measures`, ...).
-        inputs: digest per input (file name or role).
-        parameters: digest of the stage's part of the configuration.
-        counts: further facts of the manifest, JSON values without clock times.
-    """
-    with atomic_path(path) as temporary:
-        pq.write_table(
-            table,
-            temporary,
-            compression="zstd",
-            row_group_size=ROW_GROUP_ROWS,
-            write_statistics=False,
-            write_page_checksum=True,
-        )
-    manifest: dict[str, Any] = {
-        "kind": kind,
-        "version": bloomery.__version__,
-        "inputs": dict(inputs),
-        "parameters": parameters,
-        "rows": table.num_rows,
-        "file": {"name": path.name, "bytes": path.stat().st_size, "digest": digest_file(path)},
-        "counts": dict(counts or {}),
-    }
-    write_json(manifest_path(path), manifest)
-    return manifest
+    """Write a table that is in memory anyway, and its manifest, which is returned. See `TableWriter`."""
+    with TableWriter.open(path, table.schema) as writer:
+        writer.write(table)
+    return writer.manifest(kind=kind, inputs=inputs, parameters=parameters, counts=counts)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:

@@ -8,7 +8,15 @@ import pyarrow as pa
 import pytest
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.shard import iterate_batches, manifest_path, open_table, read_table, write_table
+from bloomery.contracts.shard import (
+    DOCUMENT_SCHEMA,
+    TableWriter,
+    iterate_batches,
+    manifest_path,
+    open_table,
+    read_table,
+    write_table,
+)
 
 
 @pytest.fixture
@@ -58,3 +66,34 @@ def test_an_error_of_the_caller_is_not_one_of_the_table(path: Path) -> None:
 
     with pytest.raises(OSError, match="mine"):
         use()
+
+
+def documents(count: int) -> pa.Table:
+    texts = [str(n) * (n % 97) for n in range(count)]
+    columns = {"id": [f"{n:032x}" for n in range(count)], "source": ["s"] * count, "language": ["en"] * count}
+    return pa.table(columns | {"text": texts, "meta": [""] * count}, schema=DOCUMENT_SCHEMA)
+
+
+def test_a_streamed_table_has_the_same_bytes_however_it_is_batched(tmp_path: Path) -> None:
+    table = documents(40_000)
+    found = set()
+    for batch in (1, 999, 40_000):
+        with TableWriter.open(tmp_path / f"{batch}.parquet", table.schema, group_bytes=100_000) as writer:
+            for start in range(0, 40_000 if batch > 1 else 3000, batch):
+                writer.write(table.slice(start, batch))
+            if batch == 1:
+                writer.write(table.slice(3000))
+        assert writer.manifest(kind="documents", inputs={}, parameters="")["rows"] == 40_000
+        found.add((tmp_path / f"{batch}.parquet").read_bytes())
+    assert len(found) == 1
+    with open_table(tmp_path / "999.parquet") as file:
+        sizes = [sum(map(len, file.read_row_group(n)["text"].to_pylist())) for n in range(file.num_row_groups)]
+    assert all(100_000 <= size < 100_000 + 97 * 5 for size in sizes[:-1]), "a group ends with the row that fills it"
+    assert read_table(tmp_path / "999.parquet") == table
+
+
+def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="mine"), TableWriter.open(tmp_path / "t.parquet", DOCUMENT_SCHEMA) as writer:
+        writer.write(documents(10))
+        raise ValueError("mine")
+    assert list(tmp_path.iterdir()) == []
