@@ -93,7 +93,11 @@ def test_a_streamed_table_has_the_same_bytes_however_it_is_batched(tmp_path: Pat
 
 
 def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="mine"), TableWriter.open(tmp_path / "t.parquet", DOCUMENT_SCHEMA) as writer:
-        writer.write(documents(10))
-        raise ValueError("mine")
+    def fail() -> None:
+        with TableWriter.open(tmp_path / "t.parquet", DOCUMENT_SCHEMA) as writer:
+            writer.write(documents(10))
+            raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        fail()
     assert list(tmp_path.iterdir()) == []
