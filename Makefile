@@ -14,7 +14,7 @@ UNIT := not slow and not distributed and not workflow and not cluster
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := run
-.PHONY: run test check style bench clean install system
+.PHONY: run test check style bench clean install system suite-workflow suite-cluster
 
 run: install
 	$(BIN)/snakemake $(TARGET) --profile workflow/profiles/local --configfile $(CONFIG)
@@ -41,6 +41,7 @@ system:
 	@missing=; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v slurmctld >/dev/null || missing="$$missing slurmctld slurmd slurm-client"; \
+	command -v chromium >/dev/null || missing="$$missing chromium fonts-noto-core fonts-wqy-microhei"; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "system: install$$missing"; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
@@ -55,7 +56,13 @@ test: style system
 	$(call suite,unit,$(UNIT))
 	$(call suite,slow,slow and not distributed and not workflow)
 	$(call suite,distributed,distributed and not workflow)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target suite-workflow suite-cluster
+
+# Side by side: most of the time of the cluster's tests is waiting for its daemons.
+suite-workflow: install
 	$(call suite,workflow,workflow)
+
+suite-cluster: install
 	$(call suite,cluster,cluster)
 
 style: install
@@ -69,13 +76,17 @@ check: style
 	$(call suite,unit,$(UNIT))
 
 # Each program prints one JSON; those that need real text read the *.jsonl.zst of the folder BLOOMERY_CORPUS.
+# The peer of corpus_* is datatrove as it comes with `.venv/bin/python -m pip install spacy orjson`; each says what it had.
 bench: install
 	@mkdir -p bench/results
 	@for name in startup status sync workflow index training_overhead; do \
 	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	done
-	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench text_kernel, bpe_train, corpus: left out, set BLOOMERY_CORPUS"; else \
-	  echo "bench corpus"; $(BIN)/python bench/corpus.py > bench/results/corpus.json; \
+	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench text_kernel, bpe_train, corpus_*: left out, set BLOOMERY_CORPUS"; else \
+	  for name in filters langid minhash exact ingest memory; do \
+	    echo "bench corpus_$$name"; $(BIN)/python bench/corpus_$$name.py > bench/results/corpus_$$name.json; \
+	  done; \
+	  $(BIN)/python bench/corpus_scale.py > docs/corpus-scale.md; \
 	  for name in text_kernel bpe_train; do \
 	    echo "bench $$name"; $(BIN)/python bench/$$name.py "$$BLOOMERY_CORPUS"/*.jsonl.zst > bench/results/$$name.json; \
 	  done; \

@@ -7,7 +7,7 @@ from setuptools import setup
 
 # Same bytes on every machine: no -march=native, no -ffast-math, no contraction of a * b + c.
 FLAGS = ["-O3", "-std=c++17", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra"]
-SHARED_HEADERS = ["csrc/text/documents.hpp"]
+SHARED_HEADERS = ["csrc/text/bytes.hpp", "csrc/text/documents.hpp"]
 
 
 def files(folder: str, pattern: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Claim: the text kernel measures and MinHashes at least 10 MB/s on one core. Peer: the plain Python of its test.
+"""Claim: the text kernel measures 25 MB/s and MinHashes 10 MB/s on one core. Peer: the plain Python of its test.
 
     python bench/text_kernel.py corpus/*.jsonl.zst > bench/results/text_kernel.json
 
@@ -23,12 +23,13 @@ import zstandard
 from data_prep.corpus import _text
 
 ROOT = Path(__file__).parents[1]
-FLOOR_MB_PER_SECOND = 10.0
+FLOORS_MB_PER_SECOND = {"measure": 25.0, "minhash_14x8": 10.0}
 REPEATS = 3
 
 
 def load_reference() -> ModuleType:
     """The test module that holds the plain Python reference."""
+    sys.path.insert(0, str(ROOT / "tests/support"))
     path = ROOT / "tests/data_prep/corpus/test_text_kernel.py"
     spec = importlib.util.spec_from_file_location("text_kernel_reference", path)
     assert spec
@@ -88,7 +89,13 @@ def main() -> int:
     def minhash() -> Any:
         return _text.minhash(data, offsets, flags, 5, 5, 14, 8, 0)
 
-    measured = _text.measure(data, offsets, flags)
+    lists = _text.WordLists([(reference.STOP, reference.FLAGGED, flag) for flag in (False, True)])
+    numbers = flags.astype(np.int32)
+
+    def measure() -> Any:
+        return _text.measure(data, offsets, flags, lists, numbers)
+
+    measured = measure()
     start = time.perf_counter()
     expected = [reference.reference(texts[i], flag) for i, flag in peer]
     peer_seconds = time.perf_counter() - start
@@ -100,19 +107,19 @@ def main() -> int:
     )
     peer_megabytes = sum(len(texts[i].encode()) for i, _ in peer) / 1e6
     speeds = {
-        "measure": megabytes / best_seconds(lambda: _text.measure(data, offsets, flags)),
+        "measure": megabytes / best_seconds(measure),
         "minhash_14x8": megabytes / best_seconds(minhash),
         "shingles": megabytes / best_seconds(lambda: _text.shingles(data, offsets, flags, 5, 5)),
     }
     peer_speed = peer_megabytes / peer_seconds
-    passed = different == 0 and min(speeds["measure"], speeds["minhash_14x8"]) >= FLOOR_MB_PER_SECOND
+    passed = different == 0 and all(speeds[name] >= floor for name, floor in FLOORS_MB_PER_SECOND.items())
     result = {
         "benchmark": "text_kernel",
         "documents": len(texts),
         "megabytes": round(megabytes, 1),
         "languages": len(options.files),
         "megabytes_per_second_one_core": {name: round(speed, 1) for name, speed in speeds.items()},
-        "floor_megabytes_per_second": FLOOR_MB_PER_SECOND,
+        "floors_megabytes_per_second": FLOORS_MB_PER_SECOND,
         "peer": {
             "name": "plain Python reference, measure",
             "megabytes": round(peer_megabytes, 2),

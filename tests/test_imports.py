@@ -90,6 +90,7 @@ def test_everything_imported_is_a_declared_dependency() -> None:
         "pynvml": "nvidia_ml_py",
         "pydantic_core": "pydantic",
         "httpx2": "huggingface_hub",
+        "fasttext": "fasttext_predict",
     }
     optional = {"apex"}
     known = set(sys.stdlib_module_names) | set(ROOMS) | {"bloomery"} | optional

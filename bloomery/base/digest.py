@@ -33,6 +33,16 @@ def digest_file(path: Path) -> str:
     return _digest_file(path, hashlib.blake2b(digest_size=16))
 
 
+def digest_ends(path: Path) -> str:
+    """BLAKE2b-128 of a file's size, first and last MiB: tells models of many gigabytes apart without reading them."""
+    size = path.stat().st_size
+    with path.open("rb") as handle:
+        ends = handle.read(_CHUNK_BYTES)
+        handle.seek(max(len(ends), size - _CHUNK_BYTES))
+        ends += handle.read(_CHUNK_BYTES)
+    return digest_bytes(size.to_bytes(8, "little") + ends)
+
+
 def sha256_file(path: Path) -> str:
     """SHA-256 of a file's content, streamed."""
     return _digest_file(path, hashlib.sha256())
@@ -41,6 +51,11 @@ def sha256_file(path: Path) -> str:
 def document_id(source: str, key: str) -> str:
     """Identity of a document: BLAKE2b-128 of its source's name and its key within that source."""
     return digest_bytes(f"{source}\0{key}".encode())
+
+
+def occurrence_id(document: str, occurrence: int) -> str:
+    """Identity of the second (2), third, ... document whose key gave the id `document`."""
+    return digest_bytes(f"{document}#{occurrence}".encode())
 
 
 def seed_for(seed: int, name: str) -> int:

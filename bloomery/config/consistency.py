@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bloomery.base.units import format_bytes
@@ -10,6 +11,7 @@ from bloomery.config.corpus import Thresholds
 from bloomery.config.keys import all_keys
 from bloomery.config.languages import language_profiles, resolved_thresholds
 from bloomery.config.section import Contradiction
+from bloomery.config.sources import UdhrSource
 from bloomery.config.tokens import smallest_vocabulary
 from bloomery.config.training import MOST_SIZES
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def contradictions(config: RunConfig) -> list[Contradiction]:
     """Every pair of sections of `config` that cannot both be meant."""
-    checks = (_of_sources, _of_layout, _of_padding, _of_lengths, _of_tokens, _of_plan, _of_thresholds)
+    checks = (_of_sources, _of_layout, _of_padding, _of_lengths, _of_tokens, _of_plan, _of_thresholds, _of_recipes)
     return [found for check in checks for found in check(config)]
 
 
@@ -219,23 +221,54 @@ def _of_thresholds(config: RunConfig) -> list[Contradiction]:
     known = {"default", *language_profiles()}
     declared = [f"sources[{number}]" for number in range(len(config.sources))]
     for source in config.sources:
-        known |= {source.language or "default"} | set((source.languages or []) if source.kind == "udhr" else [])
+        known.add(source.language or "default")
+        if isinstance(source, UdhrSource):
+            known.update(source.languages or [])
     problems = []
-    for language in judge.thresholds:
+    stated = [(section, language) for language in judge.thresholds]
+    stated += [("corpus.measure.words", language) for language in config.corpus.measure.words]
+    for key, language in ((f"{place}.{language}", language) for place, language in stated):
         if language not in known:
             near = difflib.get_close_matches(language, known, n=1, cutoff=0.4)
-            message = f"{section}.{language}: unknown language{f' (did you mean {near[0]!r}?)' if near else ''}"
+            message = f"{key}: unknown language{f' (did you mean {near[0]!r}?)' if near else ''}"
             right = "default, one of config/languages, or the `language` of a source"
-            problems.append(Contradiction(message, (f"{section}.{language}", *declared), language, right))
-    for language, limits in resolved_thresholds(judge).items():
+            problems.append(Contradiction(message, (key, *declared), language, right))
+    for language, least, greatest, low, high in _crossed(resolved_thresholds(judge)):
+        # One number may come from the preset or from `default`: all three places are named.
+        own = [f"{section}.{where}.{key}" for where in (language, "default") for key in (least, greatest)]
+        message = f"{section}.{language}: {least} {low:g} exceeds {greatest} {high:g}: nothing would be kept"
+        problems.append(Contradiction(message, (own[0], "corpus.judge.preset", *own[1:]), low, f"at most {high:g}"))
+    return problems
+
+
+def _crossed(limits: dict[str, Thresholds]) -> Iterator[tuple[str, str, str, float, float]]:
+    """(language, key, key, value, value) of each least value above its greatest one."""
+    for language, own in limits.items():
         for least in [name for name in Thresholds.model_fields if name.startswith("min_")]:
             greatest = least.replace("min_", "max_")
-            low, high = getattr(limits, least), getattr(limits, greatest, None)
+            low, high = getattr(own, least), getattr(own, greatest, None)
             if low is not None and high is not None and low > high:
-                # One number may come from the preset or from `default`: all three places are named.
-                own = [f"{section}.{where}.{key}" for where in (language, "default") for key in (least, greatest)]
-                message = f"{section}.{language}: {least} {low:g} exceeds {greatest} {high:g}: nothing would be kept"
-                problems.append(
-                    Contradiction(message, (own[0], "corpus.judge.preset", *own[1:]), low, f"at most {high:g}")
-                )
+                yield language, least, greatest, low, high
+
+
+def _of_recipes(config: RunConfig) -> list[Contradiction]:
+    known = config.corpus.judge.recipes
+    problems = []
+    for number, source in enumerate(config.sources):
+        if source.recipe is not None and source.recipe not in known:
+            key = f"sources[{number}].recipe"
+            near = difflib.get_close_matches(source.recipe, known, n=1, cutoff=0.4)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            message = f"{key}: {source.recipe!r} is no recipe of this run{hint}"
+            right = f"one of {', '.join(known)}" if known else "a name that corpus.judge.recipes defines"
+            problems.append(Contradiction(message, (key, "corpus.judge.recipes"), source.recipe, right))
+    for name, recipe in known.items():
+        said = set()
+        for language, least, greatest, low, high in _crossed(resolved_thresholds(config.corpus.judge, name)):
+            if least not in said and recipe.model_fields_set & {least, greatest}:
+                said.add(least)
+                key = f"corpus.judge.recipes.{name}"
+                message = f"{key}: {least} {low:g} exceeds {greatest} {high:g} of {language}: nothing would be kept"
+                keys = (f"{key}.{least}", f"{key}.{greatest}", "corpus.judge.preset", "corpus.judge.thresholds")
+                problems.append(Contradiction(message, keys, low, f"at most {high:g}"))
     return problems

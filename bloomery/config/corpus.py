@@ -8,6 +8,7 @@ from pydantic import Field, ValidationInfo, model_validator
 
 from bloomery.base.units import Bytes
 from bloomery.config.section import Contradiction, Integer, NotTruth, Number, Positive, Section, Share, report
+from bloomery.config.words import WordLists
 
 
 class IngestConfig(Section):
@@ -20,12 +21,17 @@ class IngestConfig(Section):
 
 
 class LanguageIdConfig(Section):
-    """Language identification (CLD2, offline) with accept sets."""
+    """Language identification, offline, with accept sets: CLD2, and n-grams for languages that it lacks."""
 
     min_share: Share = 0.6
     """Share of a document's bytes that the label's accept set must reach."""
     min_bytes: Integer = 120
     """Shorter documents are not judged by language: detectors guess there."""
+    fallback_model: str | None = None
+    """n-gram model (`bloomery corpus train-langid`) for languages that the detector lacks; null: the shipped one, for
+    Bambara and Fon."""
+    fasttext_model: str | None = None
+    """A fastText classifier of languages (`.bin`, `.ftz`) instead of CLD2; needs the extra `fasttext`."""
 
 
 class Thresholds(Section):
@@ -93,6 +99,20 @@ class Thresholds(Section):
     """Greatest number of ellipses per word (Gopher)."""
     max_ellipsis_line_ratio: Number | None = None
     """Greatest share of lines that end in an ellipsis (Gopher)."""
+    min_script_ratio: Number | None = None
+    """Least share of letters in the language's scripts (`scripts` of its profile)."""
+    min_stop_word_ratio: Number | None = None
+    """Least share of stop words (ROOTS): prose is full of function words, lists and menus are not."""
+    max_flagged_word_ratio: Number | None = None
+    """Greatest share of flagged words, those of pornographic spam (ROOTS)."""
+    max_longest_line: Number | None = None
+    """Greatest number of characters in a line (BigCode)."""
+    max_mean_line_length: Number | None = None
+    """Greatest mean length of lines, characters (BigCode)."""
+    min_alphanumeric_ratio: Number | None = None
+    """Least share of letters, marks and digits (BigCode)."""
+    max_generated: Number | None = None
+    """0 removes code that says in its first lines that a program wrote it; other documents are not looked at."""
 
 
 class JudgeConfig(Section):
@@ -103,6 +123,38 @@ class JudgeConfig(Section):
     `config/thresholds/` (`code` keeps its own profile); `none`: only what `thresholds` says."""
     thresholds: dict[str, Thresholds] = {}
     """Changes per language code; `default` applies to every language but `code`."""
+    recipes: dict[str, Thresholds] = {}
+    """Changes by name, with the keys of `thresholds`: over those of every language, for the sources whose `recipe` it
+    is."""
+
+
+class MeasureConfig(Section):
+    """Measuring documents: which words are counted."""
+
+    words: dict[str, WordLists] = {}
+    """Words per language code, besides those of `config/languages/<code>.toml`; `default`: of languages without any."""
+
+
+class CodeConfig(Section):
+    """Rules for documents of the language `code` alone."""
+
+    licences: list[str] = []
+    """SPDX names of the licences whose code is kept (`MIT`, `Apache-2.0`), whatever their case; code of another licence
+    or of none goes. Empty: not judged."""
+
+
+class LinesConfig(Section):
+    """Lines that many documents of a source share (menus, notices, templates) are removed; code is left as it is."""
+
+    enabled: bool = False
+    """Remove them, before anything is measured."""
+    min_characters: Positive = 15
+    """Shorter lines always stay (ROOTS: 15). White space at both ends of a line does not count."""
+    min_documents: Annotated[int, Field(ge=2), NotTruth] = 10
+    """A line is a template from so many different documents of one source and language on (ROOTS: 10, of newspapers
+    2); `sources[].min_line_documents` is that of a source."""
+    partitions: Annotated[int, Field(gt=0, le=65536), NotTruth] = 1
+    """Partitions of the count of lines: so many jobs at a time can work on it."""
 
 
 class NearDedupConfig(Section):
@@ -118,8 +170,10 @@ class NearDedupConfig(Section):
     """LSH bands (14 x 8: FineWeb's choice)."""
     rows: Positive = 8
     """MinHash values in a band."""
+    verify: bool = True
+    """Compare the shingles of candidates; false: whole clusters of candidates go for their best document."""
     min_jaccard: Share = 0.7
-    """Candidates with a lower exact similarity are not duplicates."""
+    """Candidates with a lower exact similarity are not duplicates (with `verify`)."""
 
 
 class DedupConfig(Section):
@@ -129,8 +183,12 @@ class DedupConfig(Section):
     """Remove documents with the same text but for whitespace."""
     near: NearDedupConfig = NearDedupConfig()
     """Near duplicates."""
-    partitions: Annotated[int, Field(gt=0, le=65536), NotTruth] = 1
-    """Hash partitions of the candidate search: one job each; memory of a job is that of the corpus' keys over it."""
+    partitions: Annotated[int, Field(gt=0, le=512), NotTruth] = 1
+    """Partitions of the search for duplicates: so many jobs at a time can work on it."""
+    memory_bytes: Annotated[Bytes, Field(ge=1 << 20)] = 512 * 1024 * 1024
+    """What a job over the whole corpus holds; what does not fit is gone through in several passes."""
+    against: list[str] = []
+    """Folders of earlier runs (`runs/old`): what duplicates a document of their clean corpus goes, theirs stays."""
 
 
 PiiKind = Literal["email", "ip", "phone", "iban", "card", "key", "national_id", "handle"]
@@ -163,12 +221,35 @@ class DecontaminateConfig(Section):
 
 
 class MixtureConfig(Section):
-    """How much of each language the tokenizer and the training see."""
+    """How much of each language the tokenizer and the training see; of each source in it: `sources[].weight`."""
 
+    method: Literal["alpha", "unimax", "explicit"] = "alpha"
+    """`alpha`: by bytes ** `alpha`; `unimax`: the same for each language, up to `max_epochs` of it (Chung et al. 2023);
+    `explicit`: `weights` alone, which must then name every language of the corpus."""
     alpha: Annotated[float, Field(gt=0.0, le=1.0), NotTruth] = 0.3
     """Weight of a language is proportional to (its bytes) ** alpha; 1: as it is, small: more even."""
     weights: dict[str, Annotated[float, Field(ge=0.0), NotTruth]] = {}
-    """Explicit relative weights per language, instead of bytes ** alpha; 0 leaves the language out."""
+    """Explicit weights per language, in place of the share (0 to 1) that `alpha` or `unimax` would give it; 0 leaves it
+    out. All are then scaled to sum to 1."""
+    max_epochs: Annotated[float, Field(gt=0.0, le=1e6), NotTruth] | None = None
+    """Training reads no language, and no source in it, more often than this; what that cuts off goes to the others. Up
+    to four epochs are nearly as good as new text (Muennighoff et al. 2023)."""
+    budget_bytes: Annotated[Bytes, Field(gt=0)] | None = None
+    """Text that the training reads, for `max_epochs` before tokens are known; null: 4.7 bytes for each of them."""
+
+    @model_validator(mode="after")
+    def _method_has_what_it_needs(self, info: ValidationInfo) -> MixtureConfig:
+        found = []
+        if self.method == "unimax" and self.max_epochs is None:
+            message = "corpus.mixture: method unimax needs max_epochs, or every language has the same weight"
+            keys = ("corpus.mixture.max_epochs", "corpus.mixture.method")
+            found.append(Contradiction(message, keys, suggestion="a number of epochs such as 4"))
+        if self.method == "explicit" and not self.weights:
+            message = "corpus.mixture: method explicit needs weights"
+            keys = ("corpus.mixture.weights", "corpus.mixture.method")
+            found.append(Contradiction(message, keys, suggestion="a weight for every language of the corpus"))
+        report(found, info)
+        return self
 
 
 class CorpusConfig(Section):
@@ -178,8 +259,14 @@ class CorpusConfig(Section):
     """Reading."""
     language_id: LanguageIdConfig = LanguageIdConfig()
     """Language identification."""
+    measure: MeasureConfig = MeasureConfig()
+    """Measuring."""
     judge: JudgeConfig = JudgeConfig()
     """Thresholds."""
+    code: CodeConfig = CodeConfig()
+    """Source code."""
+    lines: LinesConfig = LinesConfig()
+    """Repeated lines."""
     dedup: DedupConfig = DedupConfig()
     """Deduplication."""
     decontaminate: DecontaminateConfig = DecontaminateConfig()
@@ -190,6 +277,11 @@ class CorpusConfig(Section):
     """Whether `corpus/removed/` holds the text of the removed documents too, personal data replaced."""
     mixture: MixtureConfig = MixtureConfig()
     """Mixture of languages."""
+
+    @property
+    def texts(self) -> str:
+        """Folder of the shards whose text is measured, compared and cleaned."""
+        return "stripped" if self.lines.enabled else "raw"
 
     @model_validator(mode="after")
     def _document_fits_shard(self, info: ValidationInfo) -> CorpusConfig:

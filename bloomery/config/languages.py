@@ -10,14 +10,19 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from bloomery.base.errors import ConfigError
-from bloomery.config.corpus import JudgeConfig, Thresholds
-from bloomery.config.section import Section
+from bloomery.config.corpus import JudgeConfig, MeasureConfig, Thresholds
+from bloomery.config.words import WordLists
 
 LANGUAGES_FOLDER = Path(__file__).resolve().parents[2] / "config" / "languages"
 THRESHOLDS_FOLDER = LANGUAGES_FOLDER.parent / "thresholds"
+SHIPPED_FALLBACK = LANGUAGES_FOLDER / "fallback.safetensors"
+"""The n-gram model for languages that CLD2 lacks; `data_prep/corpus/langid/shipped.py` made it."""
+
+CODE = "code"
+"""The language of source code, whose lines and white space are left as they are."""
 
 
-class LanguageProfile(Section):
+class LanguageProfile(WordLists):
     """What the cleaning knows of a language."""
 
     name: str
@@ -25,11 +30,14 @@ class LanguageProfile(Section):
     unspaced: bool = False
     """Written without spaces between words: characters count as words."""
     accept: list[str] = Field(default_factory=list)
-    """CLD2 codes that count as this language (relatives that detectors mix up included); empty: not judged."""
+    """Detectors' codes that count as this language (relatives that they mix up included); empty: not judged, and so
+    where the run's detectors know none of them."""
+    scripts: list[str] = Field(default_factory=list)
+    """Unicode's names of the scripts that it is written in; empty: any."""
     thresholds: Thresholds = Thresholds()
     """Limits for this language."""
     origin: dict[str, str] = Field(default_factory=dict)
-    """Where each threshold comes from."""
+    """Where each threshold and each list of words comes from."""
 
 
 @cache
@@ -50,6 +58,20 @@ def profile_of(language: str) -> LanguageProfile:
     """Profile of a BLOOM language code; unknown codes get the default one."""
     profiles = language_profiles()
     return profiles.get(language, profiles["default"])
+
+
+def resolved_words(measure: MeasureConfig) -> dict[str, WordLists]:
+    """Words that are counted per language, in order and each once: the profile's, then the run's."""
+    resolved = {}
+    for language in sorted({*language_profiles(), *measure.words}):
+        sources = [language_profiles().get(language), measure.words.get(language)]
+        lists = {
+            name: list(dict.fromkeys(word for source in sources if source for word in getattr(source, name)))
+            for name in WordLists.model_fields
+        }
+        if any(lists.values()):
+            resolved[language] = WordLists.model_validate(lists)
+    return resolved
 
 
 @cache
@@ -73,8 +95,8 @@ def _preset_thresholds(preset: str) -> dict[str, Thresholds]:
     return own if preset == "bloomery" else {"code": own["code"]} | published_thresholds(preset)
 
 
-def resolved_thresholds(judge: JudgeConfig) -> dict[str, Thresholds]:
-    """Thresholds in force per language, `default` included: the preset, then the run's changes."""
+def resolved_thresholds(judge: JudgeConfig, recipe: str | None = None) -> dict[str, Thresholds]:
+    """Thresholds in force per language, `default` included: the preset, the run's changes, then those of a recipe."""
     preset = _preset_thresholds(judge.preset)
     resolved = {}
     for language in sorted({"default", *preset, *judge.thresholds}):
@@ -86,5 +108,7 @@ def resolved_thresholds(judge: JudgeConfig) -> dict[str, Thresholds]:
             values |= judge.thresholds["default"].model_dump(exclude_unset=True)
         if language in judge.thresholds:
             values |= judge.thresholds[language].model_dump(exclude_unset=True)
+        if recipe is not None:
+            values |= judge.recipes[recipe].model_dump(exclude_unset=True)
         resolved[language] = Thresholds(**values)
     return resolved

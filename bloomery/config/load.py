@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bloomery.base.errors import ConfigError
+from bloomery.config.catalogue import Catalogue
 from bloomery.config.keys import all_keys, models_in
 from bloomery.config.mend import mend, path_text, touches
 from bloomery.config.run import RunConfig
@@ -94,12 +96,28 @@ def _refuse_endless(value: Any, where: str) -> None:
 
 
 def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
-    """Validate a parsed configuration (`where` names it in errors). Raises ConfigError with every problem."""
-    return validate(raw, RunConfig, where=where, example="a run's YAML, e.g. config/sample.yaml")
+    """Validate a parsed configuration (`where` names it in errors), with the sources that its catalogue lists.
+
+    Raises:
+        ConfigError: every problem; those of the catalogue's rows with its line and column.
+    """
+    placed: Callable[[Problem], Problem] | None = None
+    if isinstance(raw, dict) and isinstance(raw.get("catalogue"), str):
+        own = raw.get("sources", [])
+        if isinstance(own, list):
+            catalogue = Catalogue(Path(_expanded(raw["catalogue"], "catalogue", where)))
+            raw = raw | {"sources": [*own, *catalogue.sources], "catalogue": None}
+            placed = partial(catalogue.placed, before=len(own))
+    return validate(raw, RunConfig, where=where, example="a run's YAML, e.g. config/sample.yaml", placed=placed)
 
 
-def validate(raw: Any, model: type[S], *, where: str, example: str) -> S:
-    """Validate a parsed YAML against `model`; raises ConfigError with every problem (`example`: what is right)."""
+def validate(
+    raw: Any, model: type[S], *, where: str, example: str, placed: Callable[[Problem], Problem] | None = None
+) -> S:
+    """Validate a parsed YAML against `model`; raises ConfigError with every problem.
+
+    `example` is what would be right; `placed` says where a problem stands, if that is not in the YAML.
+    """
     if not isinstance(raw, dict):
         raise ConfigError("is not a mapping of keys", where=where, expected=example)
     _refuse_endless(raw, where)
@@ -108,6 +126,7 @@ def validate(raw: Any, model: type[S], *, where: str, example: str) -> S:
     config, found = _validate(expanded, model, set(missing))
     problems = list({str(problem): problem for problem in [*missing.values(), *found]}.values())
     if config is None or problems:
+        problems = [placed(problem) for problem in problems] if placed else problems
         listed = "\n".join(f"  {problem}" for problem in problems)
         count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
         raise ConfigError(f"{count}\n{listed}", where=where, problems=problems)
@@ -162,6 +181,15 @@ def _expand(value: Any, path: str, missing: dict[str, Problem]) -> Any:
     return _VARIABLE.sub(replace, value)
 
 
+def _expanded(text: str, key: str, where: str) -> str:
+    """One value with its environment variables; raises ConfigError when one is not set."""
+    missing: dict[str, Problem] = {}
+    expanded: str = _expand(text, key, missing)
+    if missing:
+        raise ConfigError(str(missing[key]), where=where, problems=list(missing.values()))
+    return expanded
+
+
 def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Problem:
     location = _without_tags(detail["loc"])
     path = path_text(location)
@@ -169,6 +197,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Problem:
     if kind == "extra_forbidden":
         near = _nearest(location, model)
         hint = f"; did you mean {near!r}?" if near else ""
+        hint = "; another kind of source has it" if near == path else hint
         return Problem(path, value, f"{path}: unknown key (value {_short(value)}){hint}")
     if kind == "missing":
         return Problem(path, None, f"{path}: missing", "a value for this key")

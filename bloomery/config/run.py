@@ -24,6 +24,12 @@ def _folder(root: str) -> str:
     return root
 
 
+def _some(sources: list[Source]) -> list[Source]:
+    if not sources:
+        raise ValueError("at least one source, here or in a catalogue")
+    return sources
+
+
 class RunConfig(Section):
     """Everything that a run is. Each stage sees only its own part (`bloomery.config.stages`)."""
 
@@ -33,8 +39,11 @@ class RunConfig(Section):
     """Folder of all runs."""
     seed: Annotated[int, Field(ge=0, lt=2**63), NotTruth] = 42
     """Seed of everything that is drawn."""
-    sources: Annotated[list[Source], Field(min_length=1)]
-    """Where the text comes from."""
+    sources: Annotated[list[Source], AfterValidator(_some)] = []
+    """Where the text comes from; a `catalogue` may list them instead, or more of them."""
+    catalogue: str | None = None
+    """A table (`.csv`, `.tsv`) of further sources, one a row: its columns are keys of `sources[]`, `;` stands between
+    several values of a cell, an empty cell is the default. Null again once its rows are among the sources."""
     corpus: CorpusConfig = CorpusConfig()
     """Cleaning and deduplication."""
     tokenizer: TokenizerConfig = TokenizerConfig()

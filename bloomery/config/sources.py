@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from bloomery.config.section import Integer, Language, Name, Positive, Section, Share
+from bloomery.config.section import Integer, Language, Name, NotTruth, Positive, Section, Share
 
 
 class SourceBase(Section):
@@ -22,6 +22,14 @@ class SourceBase(Section):
     """Licence of the text, SPDX where there is one; goes into the model card."""
     priority: Integer = 0
     """Of two duplicates, the one from the source with the higher priority is kept."""
+    recipe: Name | None = None
+    """Name of a group of thresholds under `corpus.judge.recipes`, which this source's documents are judged by."""
+    weight: Annotated[float, Field(ge=0.0), NotTruth] | None = None
+    """Factor on the source's bytes among the sources of its language in the mixture: 3 has it read three times as often
+    as a source with 1; null: 1; 0 leaves it out."""
+    min_line_documents: Annotated[int, Field(ge=2), NotTruth] | None = None
+    """A line that so many of the source's documents share is removed, where `corpus.lines` is on (ROOTS: 2 for
+    newspapers); null: `corpus.lines.min_documents`."""
     max_bad_share: Share = 0.01
     """The source fails when a larger share of its rows is bad: in a part of 100 rows or more, or in all of them."""
     max_documents: Positive | None = None
@@ -44,6 +52,9 @@ class RowSource(FileSource):
     """Field that holds the language code (instead of `language`)."""
     id_field: str | None = None
     """Field that identifies a row within its source; null: file name and line number do."""
+    licence_field: str | None = None
+    """Field that holds a row's licence, a name or a list of names, for `corpus.code.licences`; null: `licence` is
+    that of every row."""
 
 
 class JsonlSource(RowSource):
@@ -69,6 +80,14 @@ class TextSource(FileSource):
     """What is one document: the file, each line, or each block between empty lines."""
 
 
+class WarcSource(FileSource):
+    """Web archives: HTML pages of WARC files, texts of WET files; needs the extra `warc`."""
+
+    kind: Literal["warc"]
+    """WARC or WET files (`.warc`, `.warc.gz`, `.wet.gz`): pages that answered 2xx, by trafilatura, and `conversion`
+    records. A document's id is made of its WARC-Record-ID; `meta` holds url, date and media type."""
+
+
 class HubSource(SourceBase):
     """A dataset of the Hugging Face Hub, streamed through `datasets`."""
 
@@ -88,6 +107,8 @@ class HubSource(SourceBase):
     """Field that holds the language code."""
     id_field: str | None = None
     """Field that identifies a row; null: its position."""
+    licence_field: str | None = None
+    """Field that holds a row's licence; null: `licence` is that of every row."""
 
 
 def _pinned(package: str) -> str:
@@ -108,7 +129,7 @@ class UdhrSource(SourceBase):
 
 
 Source = Annotated[
-    JsonlSource | ParquetSource | TextSource | HubSource | UdhrSource,
+    JsonlSource | ParquetSource | TextSource | WarcSource | HubSource | UdhrSource,
     Field(discriminator="kind"),
 ]
 """One source of text, of any kind."""

@@ -22,14 +22,13 @@ from bloomery.config.corpus import (
     Thresholds,
 )
 from bloomery.config.delivery import ExportConfig, PublishConfig
-from bloomery.config.languages import language_profiles, resolved_thresholds
 from bloomery.config.model import ModelConfig
-from bloomery.config.run import RunConfig
+from bloomery.config.portion import Piece
 from bloomery.config.section import Section
-from bloomery.config.sources import FileSource, Source
+from bloomery.config.sources import Source
 from bloomery.config.tokens import TokenizerConfig
 from bloomery.config.training import TrainingConfig
-from bloomery.plan.batch import samples_to_read
+from bloomery.config.words import WordLists
 
 
 class IngestStage(Section):
@@ -41,19 +40,62 @@ class IngestStage(Section):
     """Number of the part within the source."""
     files: list[str] | None
     """Files of the part, in order; null for sources that are not files."""
+    piece: Piece | None = None
+    """The piece of its one file that the part is; null: its files are read whole."""
     ingest: IngestConfig
     """Limits."""
+
+
+class LinesStage(Section):
+    """The lines of a shard: counting them, and taking the repeated ones out."""
+
+    min_characters: int
+    """Shorter lines always stay."""
+    partitions: int
+    """Partitions of the count."""
+    untouched: list[str]
+    """Languages whose documents stay as they are: code."""
+
+
+class RepeatedLinesStage(Section):
+    """Which lines are repeated."""
+
+    min_documents: dict[str, int]
+    """Per source, from how many different documents on."""
+    partitions: int
+    """Partitions of the count."""
+    memory_bytes: int
+    """What a job may hold."""
+
+
+class DetectorStage(Section):
+    """What identifies languages."""
+
+    fallback_model: str | None = None
+    """n-gram model; null: the shipped one."""
+    fasttext_model: str | None = None
+    """fastText model; null: CLD2."""
+    digests: list[str] = []
+    """Of these models' files: another model measures again."""
 
 
 class MeasureStage(Section):
     """Measuring a shard."""
 
+    detector: DetectorStage = DetectorStage()
+    """Language identification."""
     near: NearDedupConfig
     """MinHash parameters."""
     seed: int
     """Seed of the MinHash permutations."""
     unspaced: list[str]
     """Languages whose words are characters."""
+    words: dict[str, WordLists] = {}
+    """Stop words and flagged words per language."""
+    scripts: dict[str, list[str]] = {}
+    """Scripts per language; a language that is absent or empty may have any."""
+    licence_fields: dict[str, str] = {}
+    """Per source whose rows state their licence: the field that does."""
 
 
 class JudgeStage(Section):
@@ -62,11 +104,24 @@ class JudgeStage(Section):
     thresholds: dict[str, Thresholds]
     """Resolved limits per language; `default` for any other."""
     accept: dict[str, list[str]]
-    """CLD2 codes that count as the language; a language that is absent or empty is not judged by CLD2."""
+    """Detectors' codes that count as the language; a language that is absent or empty is not judged by them."""
     trusted_sources: list[str]
     """Sources whose labels are trusted."""
     language_id: LanguageIdConfig
     """Limits of language identification."""
+    code_licences: list[str] = []
+    """Licences whose code is kept; empty: not judged."""
+    source_licences: dict[str, str] = {}
+    """Licence of each source whose rows do not state their own."""
+    recipes: dict[str, dict[str, Thresholds]] = {}
+    """Resolved limits per language, `default` included, of each recipe that a source follows."""
+    recipe_of: dict[str, str] = {}
+    """The recipe of each source that follows one."""
+
+    def limits(self, source: str, language: str) -> Thresholds:
+        """The limits that a source's documents of a language are held to."""
+        table = self.recipes[self.recipe_of[source]] if source in self.recipe_of else self.thresholds
+        return table.get(language) or table["default"]
 
 
 class DedupStage(Section):
@@ -78,6 +133,8 @@ class DedupStage(Section):
     """Languages whose words are characters."""
     priorities: dict[str, int]
     """Priority per source."""
+    seed: int
+    """Seed of the MinHash permutations: that of `measure`."""
 
 
 class DecontaminateStage(Section):
@@ -111,6 +168,10 @@ class MixtureStage(Section):
 
     mixture: MixtureConfig
     """Settings."""
+    source_weights: dict[str, float] = {}
+    """Sources with a weight of their own: factor on their bytes within a language."""
+    budget_bytes: int | None = None
+    """Text that the training reads, as far as the mixture asks; None when it does not."""
 
 
 class CountStage(Section):
@@ -181,64 +242,6 @@ class PublishStage(Section):
     """Name of the exported model."""
     publish: PublishConfig
     """Settings."""
-
-
-def ingest_stage(config: RunConfig, source: Source, part: int, files: list[str] | None) -> IngestStage:
-    """The part of the configuration that one ingest job sees."""
-    if isinstance(source, FileSource):
-        source = source.model_copy(update={"paths": ["<see files>"]})
-    # Priority, licence and trust are read by later stages: changing them must not read the source again.
-    source = source.model_copy(update={"priority": 0, "licence": "", "trust_language": False})
-    return IngestStage(source=source, part=part, files=files, ingest=config.corpus.ingest)
-
-
-def _key_parameters(near: NearDedupConfig) -> NearDedupConfig:
-    """What the MinHash keys depend on: whether and how strictly they are used must not measure the corpus again."""
-    return NearDedupConfig(**near.model_dump(exclude={"enabled", "min_jaccard"}))
-
-
-def stage_sections(config: RunConfig) -> dict[str, Section]:
-    """Every stage's part by the name of its file (`<name>.json`); ingest parts come from `ingest_stage`."""
-    unspaced = sorted(code for code, profile in language_profiles().items() if profile.unspaced)
-    training = config.training
-    return {
-        "measure": MeasureStage(near=_key_parameters(config.corpus.dedup.near), seed=config.seed, unspaced=unspaced),
-        "judge": JudgeStage(
-            thresholds=resolved_thresholds(config.corpus.judge),
-            accept={code: profile.accept for code, profile in language_profiles().items()},
-            trusted_sources=sorted(source.name for source in config.sources if source.trust_language),
-            language_id=config.corpus.language_id,
-        ),
-        "dedup": DedupStage(
-            dedup=config.corpus.dedup,
-            unspaced=unspaced,
-            priorities={source.name: source.priority for source in config.sources},
-        ),
-        "decontaminate": DecontaminateStage(
-            **config.corpus.decontaminate.model_dump(exclude={"paths"}), unspaced=unspaced
-        ),
-        "clean": CleanStage(pii=config.corpus.pii, keep_removed_text=config.corpus.keep_removed_text),
-        "mixture": MixtureStage(mixture=config.corpus.mixture),
-        "count": CountStage(pre_tokenizer=config.tokenizer.pre_tokenizer),
-        "tokenizer": TokenizerStage(tokenizer=config.tokenizer),
-        "index": IndexStage(
-            sequence_length=config.model.sequence_length,
-            train_samples=samples_to_read(training.batch, training.train_samples),
-            validation_samples=training.validation.samples,
-            validation_share=config.index.validation_share,
-            seed=config.seed,
-        ),
-        "train": TrainStage(name=config.name, seed=config.seed, model=config.model, training=training),
-        "export": ExportStage(
-            name=config.name,
-            model_name=config.model_name,
-            export=config.export,
-            model=config.model,
-            training=training,
-            licences={source.name: source.licence for source in config.sources},
-        ),
-        "publish": PublishStage(name=config.name, model_name=config.model_name, publish=config.publish),
-    }
 
 
 def write_stage(path: Path, section: Section) -> bool:

@@ -168,6 +168,28 @@ class DatasetEntry(BaseModel):
     shuffle: ArrayEntry
 
 
+class TextRead(BaseModel):
+    """Training text of a language or of a source in it, and how much of it the training reads."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    documents: int
+    tokens: int
+    """Unique tokens, ends of documents counted; what is held out for validation is not in it."""
+    share: float
+    """Share of the tokens that the training reads."""
+    epochs: float
+    """How often the training reads them."""
+
+
+class LanguageRead(TextRead):
+    """A language of the mixture, in tokens."""
+
+    weight: float
+    """In mixture.json; `share` differs where `max_epochs` cuts it, and by the rounding to whole samples."""
+    sources: dict[str, TextRead]
+
+
 class IndexManifest(BaseModel):
     """index.json: written last; without it there is no index."""
 
@@ -190,6 +212,8 @@ class IndexManifest(BaseModel):
     train_samples: int
     shares: dict[str, float]
     """Share of the training samples per dataset."""
+    languages: dict[str, LanguageRead] = {}
+    """The mixture in tokens."""
 
 
 def read_index_manifest(path: Path) -> IndexManifest:

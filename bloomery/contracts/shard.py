@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -206,7 +207,8 @@ def open_table(path: Path) -> Iterator[pq.ParquetFile]:
     """
     read_manifest(path)
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        # pre_buffer, arrow's default, would hold every page of the file that was read so far.
+        with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"cannot be read as Parquet ({error})", where=str(path), expected=_AGAIN) from error
@@ -224,3 +226,37 @@ def iterate_batches(path: Path, columns: list[str] | None = None, rows: int = 20
     check_table(path)
     with open_table(path) as file:
         yield from file.iter_batches(batch_size=rows, columns=columns)
+
+
+def iterate_span(path: Path, start: int, end: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """Rows `start` to `end` (that one left out), a table a row group; others are not read. Raises as `open_table`."""
+    with open_table(path) as file:
+        begin = 0
+        for group in range(file.num_row_groups):
+            size = file.metadata.row_group(group).num_rows
+            first, last = max(start - begin, 0), min(end - begin, size)
+            if first < last:
+                yield file.read_row_group(group, columns=columns).slice(first, last - first)
+            begin += size
+
+
+def read_span(path: Path, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
+    """The rows of `iterate_span` as one table."""
+    with open_table(path) as file:
+        schema = file.schema_arrow
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns])
+    return pa.concat_tables([schema.empty_table(), *iterate_span(path, start, end, columns)])
+
+
+def read_rows(path: Path, rows: npt.NDArray[np.int64], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Batches of the sorted rows `rows`, one a row group that holds any of them. Raises as `open_table`."""
+    with open_table(path) as file:
+        start = 0
+        for group in range(file.num_row_groups):
+            size = file.metadata.row_group(group).num_rows
+            inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + size)] - start
+            if len(inside):
+                table = file.read_row_group(group, columns=columns).take(pa.array(inside))
+                yield from table.combine_chunks().to_batches()
+            start += size

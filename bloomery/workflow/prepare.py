@@ -9,13 +9,15 @@ from pathlib import Path
 from bloomery.base.atomic import dump_json, read_json, write_if_changed
 from bloomery.base.errors import InputError
 from bloomery.config.corpus import IngestConfig
+from bloomery.config.portion import Portion
 from bloomery.config.run import RunConfig
 from bloomery.config.sources import Source
-from bloomery.config.stages import IngestStage, ingest_stage, read_stage, stage_sections, write_stage
+from bloomery.config.stage_sections import ingest_stage, stage_sections
+from bloomery.config.stages import IngestStage, read_stage, write_stage
 from bloomery.contracts.paths import RunPaths
 
-PlanParts = Callable[[Source, IngestConfig], list[list[str] | None]]
-"""Deals a source's files into parts, one ingest job each; None for a part that is no files."""
+PlanParts = Callable[[Source, IngestConfig], list[Portion]]
+"""Deals a source's files into parts, one ingest job each."""
 
 PARTS_NAME = "parts.json"
 
@@ -26,7 +28,12 @@ class Part:
 
     source: str
     number: int
-    files: list[str] | None
+    portion: Portion
+
+    @property
+    def files(self) -> list[str]:
+        """The source's own files that the part reads; none for a source that is fetched."""
+        return self.portion.files or []
 
     @property
     def name(self) -> str:
@@ -37,9 +44,9 @@ class Part:
 def plan_run(config: RunConfig, plan_parts: PlanParts) -> list[Part]:
     """Every shard of the run, in order. Raises what `plan_parts` raises, and InputError when there is none."""
     parts = [
-        Part(source.name, number, files)
+        Part(source.name, number, portion)
         for source in config.sources
-        for number, files in enumerate(plan_parts(source, config.corpus.ingest))
+        for number, portion in enumerate(plan_parts(source, config.corpus.ingest))
     ]
     if not parts:
         raise InputError("the sources hold nothing to read", where=config.name)
@@ -52,7 +59,7 @@ def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
     sources = {source.name: source for source in config.sources}
     sections = {folder / f"{name}.json": section for name, section in stage_sections(config).items()}
     for part in parts:
-        section = ingest_stage(config, sources[part.source], part.number, part.files)
+        section = ingest_stage(config, sources[part.source], part.number, *part.portion)
         sections[folder / "ingest" / f"{part.name}.json"] = section
     written = [path for path, section in sections.items() if write_stage(path, section)]
     listing = folder / PARTS_NAME
@@ -66,7 +73,7 @@ def read_parts(run: RunPaths) -> list[Part]:
     parts = []
     for name in read_json(run.config / PARTS_NAME):
         stage = read_stage(run.config / "ingest" / f"{name}.json", IngestStage)
-        parts.append(Part(stage.source.name, stage.part, stage.files))
+        parts.append(Part(stage.source.name, stage.part, Portion(stage.files, stage.piece)))
     return parts
 
 

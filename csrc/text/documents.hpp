@@ -9,13 +9,9 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
-namespace bloomery {
+#include "bytes.hpp"
 
-struct Bytes {
-    const std::uint8_t* begin;
-    const std::uint8_t* end;
-    std::size_t size() const { return static_cast<std::size_t>(end - begin); }
-};
+namespace bloomery {
 
 // Holds the caller's buffer for as long as it lives; build and destroy it with the GIL held.
 class Documents {

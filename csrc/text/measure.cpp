@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <utility>
 
 #include "hash.hpp"
 #include "words.hpp"
@@ -43,26 +42,30 @@ void count_all(Counter& counter, const std::vector<std::uint64_t>& hashes) {
 
 }  // namespace
 
-Measures Measurer::measure(Bytes document, bool unspaced) {
+Measures Measurer::measure(Bytes document, bool unspaced, const WordLists* lists) {
     Measures measures;
     decode_utf8(document, code_points_);
+    scope_ = std::min(code_points_.size(), SCOPE_CHARACTERS);
     measures.bytes = static_cast<std::int64_t>(document.size());
     measures.characters = static_cast<std::int64_t>(code_points_.size());
     measure_characters(measures);
     measure_lines(measures);
     measure_paragraphs(measures);
-    measure_words(measures, unspaced);
+    measure_words(measures, unspaced, lists);
     return measures;
 }
 
 void Measurer::measure_characters(Measures& measures) {
     const Unicode& unicode = Unicode::instance();
-    std::size_t special = 0, digits = 0, broken = 0;
-    std::uint16_t previous = 0;
+    std::size_t special = 0, digits = 0, alphanumeric = 0, broken = 0;
+    std::array<std::size_t, SCRIPTS + 1> scripts{};
+    Properties previous = 0;
     newlines_ = number_signs_ = ellipses_ = 0;
     std::size_t dots = 0;
     for (const CodePoint code : code_points_) {
-        const std::uint16_t properties = unicode.properties(code);
+        const Properties properties = unicode.properties(code);
+        ++scripts[script_of(properties)];
+        alphanumeric += (properties & WORD) != 0;
         special += (properties & SPECIAL) != 0;
         digits += (properties & DIGIT) != 0;
         // No code point is both halves of a mojibake pair, so pairs never overlap.
@@ -79,10 +82,13 @@ void Measurer::measure_characters(Measures& measures) {
     const std::size_t characters = code_points_.size();
     measures.special_ratio = ratio(special, characters);
     measures.digit_ratio = ratio(digits, characters);
+    measures.alphanumeric_ratio = ratio(alphanumeric, characters);
+    const std::size_t letters = characters - scripts[0];
+    for (std::size_t i = 0; i < SCRIPTS; ++i) measures.scripts[i] = ratio(scripts[i + 1], letters);
     measures.replacement_ratio = ratio(broken, characters);
 
     hashes_.clear();
-    for_each_window(code_points_.data(), characters, CHARACTER_NGRAM,
+    for_each_window(code_points_.data(), scope_, CHARACTER_NGRAM,
                     [this](std::uint64_t hash) { hashes_.push_back(mix(hash)); });
     if (hashes_.empty()) return;
     count_all(counter_, hashes_);
@@ -99,18 +105,27 @@ void Measurer::measure_characters(Measures& measures) {
 
 void Measurer::measure_lines(Measures& measures) {
     const Unicode& unicode = Unicode::instance();
-    const auto has = [&](std::size_t at, std::uint16_t set) {
+    const auto has = [&](std::size_t at, Properties set) {
         return (unicode.properties(code_points_[at]) & set) != 0;
     };
     lines_.clear();
     bool first = true;
+    std::size_t count = 0, total = 0, longest = 0, indentation = 0;  // of lines as they stand, blank ones too
     for (std::size_t begin = 0; begin < code_points_.size();) {
         std::size_t end = begin;
         while (end < code_points_.size() && code_points_[end] != '\n') ++end;
         const std::size_t next = end + 1;
+        const std::size_t length = end - begin - (end > begin && code_points_[end - 1] == '\r');
+        ++count;
+        total += length;
+        longest = std::max(longest, length);
+        const std::size_t start = begin;
         while (begin < end && has(begin, SPACE)) ++begin;
         while (begin < end && has(end - 1, SPACE)) --end;
-        if (begin < end) lines_.push_back({begin, end, first, 0});
+        if (begin < end) {
+            lines_.push_back({begin, end, first, 0});
+            indentation += begin - start;
+        }
         first = begin == end;
         begin = next;
     }
@@ -135,6 +150,9 @@ void Measurer::measure_lines(Measures& measures) {
         }
     }
     measures.lines = static_cast<std::int64_t>(lines_.size());
+    measures.longest_line = static_cast<std::int64_t>(longest);
+    measures.mean_line_length = ratio(total, count);
+    measures.indentation_ratio = ratio(indentation, code_points_.size());
     measures.short_line_ratio = ratio(shorter, lines_.size());
     measures.bullet_ratio = ratio(bullets, lines_.size());
     measures.terminal_punctuation_ratio = ratio(ended, lines_.size());
@@ -181,7 +199,7 @@ double Measurer::top_ngram_ratio(std::size_t length) {
     std::size_t first = 0;
     while (counter_.count(hashes_[first]) != most) ++first;
     const std::size_t characters = letters_[first + length] - letters_[first] + length - 1;
-    return ratio(characters * most, code_points_.size());
+    return ratio(characters * most, scope_);
 }
 
 // Characters of the n-grams that were seen before, without the spaces; the search goes on behind each one found.
@@ -198,28 +216,36 @@ double Measurer::duplicate_ngram_ratio(std::size_t length) {
             ++i;
         }
     }
-    return ratio(repeated, code_points_.size());
+    return ratio(repeated, scope_);
 }
 
-void Measurer::measure_words(Measures& measures, bool unspaced) {
+void Measurer::measure_words(Measures& measures, bool unspaced, const WordLists* lists) {
     const Unicode& unicode = Unicode::instance();
-    std::size_t letters = 0, alphabetic = 0;
+    std::size_t words = 0, letters = 0, alphabetic = 0;
     words_.clear();
     letters_.assign(1, 0);
     for_each_word(code_points_.data(), code_points_.size(), unspaced, [&](std::size_t begin, std::size_t end) {
+        ++words;
         letters += end - begin;
-        letters_.push_back(letters);
         bool has_letter = false;
         for (std::size_t i = begin; i < end && !has_letter; ++i) {
             has_letter = (unicode.properties(code_points_[i]) & LETTER) != 0;
         }
         alphabetic += has_letter;
+        if (begin >= scope_) return;
+        letters_.push_back(letters);
         words_.push_back(hash_word(code_points_.data() + begin, code_points_.data() + end));
     });
-    measures.words = static_cast<std::int64_t>(words_.size());
-    measures.mean_word_length = ratio(letters, words_.size());
-    measures.alphabetic_word_ratio = ratio(alphabetic, words_.size());
-    measures.newline_ratio = ratio(newlines_, std::max<std::size_t>(words_.size(), 1));
+    measures.words = static_cast<std::int64_t>(words);
+    measures.mean_word_length = ratio(letters, words);
+    measures.alphabetic_word_ratio = ratio(alphabetic, words);
+    measures.newline_ratio = ratio(newlines_, std::max<std::size_t>(words, 1));
+    measures.hash_ratio = ratio(number_signs_, words);
+    measures.ellipsis_ratio = ratio(ellipses_, words);
+    if (lists) {
+        measures.stop_word_ratio = ratio(lists->stop.covered(words_), words_.size());
+        measures.flagged_word_ratio = ratio(lists->flagged.covered(words_), words_.size());
+    }
 
     hash_windows(WORD_NGRAM);
     count_all(counter_, hashes_);
@@ -237,8 +263,6 @@ void Measurer::measure_words(Measures& measures, bool unspaced) {
     measures.duplicate_8gram_ratio = duplicate_ngram_ratio(8);
     measures.duplicate_9gram_ratio = duplicate_ngram_ratio(9);
     measures.duplicate_10gram_ratio = duplicate_ngram_ratio(10);
-    measures.hash_ratio = ratio(number_signs_, words_.size());
-    measures.ellipsis_ratio = ratio(ellipses_, words_.size());
 }
 
 }  // namespace bloomery::text

@@ -1,12 +1,16 @@
 // Every statistic of a document that a filter may ask for, in one go. No threshold lives here.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <iterator>
 #include <vector>
 
 #include "counter.hpp"
 #include "unicode.hpp"
+#include "unicode_table.hpp"
+#include "word_set.hpp"
 
 namespace bloomery::text {
 
@@ -43,24 +47,43 @@ namespace bloomery::text {
     X(double, duplicate_10gram_ratio)       \
     X(double, hash_ratio)                   \
     X(double, ellipsis_ratio)               \
-    X(double, ellipsis_line_ratio)
+    X(double, ellipsis_line_ratio)          \
+    X(std::int64_t, longest_line)           \
+    X(double, mean_line_length)             \
+    X(double, indentation_ratio)            \
+    X(double, alphanumeric_ratio)           \
+    X(double, stop_word_ratio)              \
+    X(double, flagged_word_ratio)
+
+inline constexpr std::size_t SCRIPTS = std::size(table::SCRIPT_NAMES);
+
+// Words that a language's documents are searched for.
+struct WordLists {
+    WordSet stop, flagged;
+};
 
 struct Measures {
 #define BLOOMERY_FIELD(type, name) type name = 0;
     BLOOMERY_MEASURES(BLOOMERY_FIELD)
 #undef BLOOMERY_FIELD
+    std::array<double, SCRIPTS> scripts{};  // share of the letters that have a script, by SCRIPT_NAMES
 };
 
 // Holds the scratch memory; use one object a thread.
 class Measurer {
   public:
-    Measures measure(Bytes document, bool unspaced);
+    // Repetition of characters and words, and listed words, are those of this many characters from the start: that
+    // bounds the memory of a longer document, which the default corpus.ingest.max_document_bytes does not let in.
+    static constexpr std::size_t SCOPE_CHARACTERS = std::size_t{1} << 23;
+
+    // `lists` may be null: then both ratios of listed words are 0.
+    Measures measure(Bytes document, bool unspaced, const WordLists* lists);
 
   private:
     void measure_characters(Measures& measures);
     void measure_lines(Measures& measures);
     void measure_paragraphs(Measures& measures);
-    void measure_words(Measures& measures, bool unspaced);
+    void measure_words(Measures& measures, bool unspaced, const WordLists* lists);
     void hash_windows(std::size_t length);
     double top_ngram_ratio(std::size_t length);
     double duplicate_ngram_ratio(std::size_t length);
@@ -74,7 +97,8 @@ class Measurer {
     };
 
     CodePoints code_points_;
-    std::vector<std::uint64_t> words_;   // hash of each word
+    std::size_t scope_ = 0;              // characters that repetition looks at
+    std::vector<std::uint64_t> words_;   // hash of each word that begins there
     std::vector<std::size_t> letters_;   // characters of all words before word i; one more entry than words
     std::vector<std::uint64_t> hashes_;  // hash of each window
     std::vector<std::uint64_t> counts_;

@@ -1,8 +1,13 @@
 // Python module data_prep.corpus._text; its signatures and docs for readers are in _text.pyi.
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
+
+#include <pybind11/stl.h>
 
 #include "documents.hpp"
 #include "measure.hpp"
@@ -12,6 +17,10 @@
 namespace py = pybind11;
 
 namespace bloomery::text {
+
+void define_lines(py::module_& module);    // lines_module.cpp
+void define_content(py::module_& module);  // content_module.cpp
+
 namespace {
 
 using Flags = py::array_t<std::uint8_t, py::array::c_style>;
@@ -29,11 +38,59 @@ std::size_t positive(std::int64_t value, const char* name) {
     return static_cast<std::size_t>(value);
 }
 
-py::dict measure(const py::object& data, const Documents::Offsets& offsets, const Flags& unspaced) {
+using Numbers = py::array_t<std::int32_t, py::array::c_style>;
+using ListEntries = std::tuple<std::vector<std::string>, std::vector<std::string>, bool>;
+
+// The lists of several languages; a struct of its own, since pybind11 would copy a vector into a Python list.
+struct ListTable {
+    std::vector<WordLists> lists;
+};
+
+ListTable make_lists(const std::vector<ListEntries>& lists) {
+    ListTable made;
+    for (const auto& [stop, flagged, unspaced] : lists) {
+        const auto set_of = [spaceless = unspaced](const std::vector<std::string>& entries) {
+            std::vector<Bytes> views;
+            for (const std::string& entry : entries) {
+                const auto* const begin = reinterpret_cast<const std::uint8_t*>(entry.data());
+                views.push_back({begin, begin + entry.size()});
+            }
+            return WordSet(views, spaceless);
+        };
+        made.lists.push_back({set_of(stop), set_of(flagged)});
+    }
+    return made;
+}
+
+// The number of each document's lists, or nullptr where no lists are given.
+const std::int32_t* checked_numbers(const Documents& documents, const ListTable* table,
+                                    const std::optional<Numbers>& given) {
+    if (!table != !given) throw std::invalid_argument("lists and numbers go together");
+    if (!table) return nullptr;
+    const Numbers& numbers = *given;
+    const auto lists = static_cast<std::int64_t>(table->lists.size());
+    if (numbers.ndim() != 1 || static_cast<std::size_t>(numbers.size()) != documents.size()) {
+        throw std::invalid_argument("numbers must be 1-D with one entry a document");
+    }
+    for (py::ssize_t i = 0; i < numbers.size(); ++i) {
+        const std::int32_t number = numbers.data()[i];
+        if (number < -1 || number >= lists) {
+            throw std::invalid_argument("numbers[" + std::to_string(i) + "] = " + std::to_string(number) +
+                                        " must lie between -1 and " + std::to_string(lists - 1));
+        }
+    }
+    return numbers.data();
+}
+
+py::dict measure(const py::object& data, const Documents::Offsets& offsets, const Flags& unspaced,
+                 const ListTable* lists, const std::optional<Numbers>& numbers) {
     const Documents documents(data, offsets);
     check_flags(documents, unspaced);
+    const std::int32_t* const number = checked_numbers(documents, lists, numbers);
     const std::size_t count = documents.size();
     py::dict result;
+    py::array_t<double> scripts_column({static_cast<py::ssize_t>(count), static_cast<py::ssize_t>(SCRIPTS)});
+    double* const scripts = scripts_column.mutable_data();
 #define BLOOMERY_COLUMN(type, name)                           \
     py::array_t<type> name##_column(static_cast<py::ssize_t>(count)); \
     type* const name = name##_column.mutable_data();          \
@@ -45,12 +102,16 @@ py::dict measure(const py::object& data, const Documents::Offsets& offsets, cons
         const py::gil_scoped_release release;
         Measurer measurer;
         for (std::size_t i = 0; i < count; ++i) {
-            const Measures measures = measurer.measure(documents[i], flags[i] != 0);
+            const bool any = number && number[i] >= 0;
+            const WordLists* const listed = any ? &lists->lists[static_cast<std::size_t>(number[i])] : nullptr;
+            const Measures measures = measurer.measure(documents[i], flags[i] != 0, listed);
+            std::copy(measures.scripts.begin(), measures.scripts.end(), scripts + i * SCRIPTS);
 #define BLOOMERY_STORE(type, name) name[i] = measures.name;
             BLOOMERY_MEASURES(BLOOMERY_STORE)
 #undef BLOOMERY_STORE
         }
     }
+    result["scripts"] = scripts_column;
     return result;
 }
 
@@ -118,9 +179,17 @@ PYBIND11_MODULE(_text, module) {
     module.doc() = "Compiled text kernel: measures and MinHash of batches of documents (see _text.pyi).";
     module.attr("UNICODE_VERSION") = table::UNICODE_VERSION;
     Unicode::instance();  // expand the tables once, at import
-    module.def("measure", &measure, py::arg("data"), py::arg("offsets"), py::arg("unspaced"));
+    py::tuple scripts(SCRIPTS);
+    for (std::size_t i = 0; i < SCRIPTS; ++i) scripts[i] = table::SCRIPT_NAMES[i];
+    module.attr("SCRIPTS") = scripts;
+    module.attr("SCOPE_CHARACTERS") = Measurer::SCOPE_CHARACTERS;
+    py::class_<ListTable>(module, "WordLists").def(py::init(&make_lists), py::arg("lists"));
+    module.def("measure", &measure, py::arg("data"), py::arg("offsets"), py::arg("unspaced"),
+               py::arg("lists") = py::none(), py::arg("numbers") = py::none());
     module.def("minhash", &minhash, py::arg("data"), py::arg("offsets"), py::arg("unspaced"), py::arg("ngram_words"),
                py::arg("ngram_characters"), py::arg("bands"), py::arg("rows"), py::arg("seed"));
     module.def("shingles", &shingles, py::arg("data"), py::arg("offsets"), py::arg("unspaced"), py::arg("ngram_words"),
                py::arg("ngram_characters"));
+    define_lines(module);
+    define_content(module);
 }

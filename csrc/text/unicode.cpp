@@ -26,7 +26,7 @@ constexpr char32_t CP1252_IMAGES[] =
     U"\u20AC\u201A\u0192\u201E\u2026\u2020\u2021\u02C6\u2030\u0160\u2039\u0152\u017D\u2018\u2019\u201C\u201D\u2022"
     U"\u2013\u2014\u02DC\u2122\u0161\u203A\u0153\u017E\u0178";
 
-std::uint16_t of_category(std::uint8_t category) {
+Properties of_category(std::uint8_t category) {
     using namespace table;
     switch (category) {
         case Lu: case Ll: case Lt: case Lm: case Lo: return LETTER;
@@ -43,11 +43,11 @@ std::uint16_t of_category(std::uint8_t category) {
 Unicode::Unicode() : properties_(CODE_POINTS), lower_(CASED_CODE_POINTS) {
     CodePoint code = 0;
     for (const std::uint32_t run : table::CATEGORY_RUNS) {
-        const std::uint16_t properties = of_category(static_cast<std::uint8_t>(run & 31));
+        const Properties properties = of_category(static_cast<std::uint8_t>(run & 31));
         for (const CodePoint end = code + (run >> 5); code < end; ++code) properties_[code] = properties;
     }
-    const auto add = [this](const char32_t* set, std::uint16_t property) {
-        for (; *set; ++set) properties_[*set] = static_cast<std::uint16_t>(properties_[*set] | property);
+    const auto add = [this](const char32_t* set, Property property) {
+        for (; *set; ++set) properties_[*set] |= property;
     };
     add(TERMINALS, TERMINAL);
     add(BULLETS, BULLET);
@@ -55,16 +55,17 @@ Unicode::Unicode() : properties_(CODE_POINTS), lower_(CASED_CODE_POINTS) {
     add(CLOSERS, CLOSER);
     add(MOJIBAKE_LEADS, MOJIBAKE);
     add(CP1252_IMAGES, CONTINUED);
-    for (CodePoint c = 0x80; c < 0xC0; ++c) properties_[c] = static_cast<std::uint16_t>(properties_[c] | CONTINUED);
+    for (CodePoint c = 0x80; c < 0xC0; ++c) properties_[c] |= CONTINUED;
     for (const CodePoint c : {0x09u, 0x0Au, 0x0Bu, 0x0Cu, 0x0Du, 0x1Cu, 0x1Du, 0x1Eu, 0x1Fu, 0x85u}) {
-        properties_[c] = static_cast<std::uint16_t>(properties_[c] | SPACE);
+        properties_[c] |= SPACE;
     }
-    for (const char32_t* c = ORDINARY; *c; ++c) {
-        properties_[*c] = static_cast<std::uint16_t>(properties_[*c] & ~SPECIAL);
-    }
+    for (const char32_t* c = ORDINARY; *c; ++c) properties_[*c] &= ~Properties{SPECIAL};
     for (const auto& range : table::UNSPACED_RANGES) {
+        for (CodePoint c = range.first; c <= range.last; ++c) properties_[c] |= UNSPACED;
+    }
+    for (const auto& range : table::SCRIPT_RANGES) {
         for (CodePoint c = range.first; c <= range.last; ++c) {
-            properties_[c] = static_cast<std::uint16_t>(properties_[c] | UNSPACED);
+            if (properties_[c] & LETTER) properties_[c] |= range.script << SCRIPT_SHIFT;
         }
     }
     for (CodePoint c = 0; c < CASED_CODE_POINTS; ++c) lower_[c] = c;

@@ -1,17 +1,19 @@
-// What a character is: one 16-bit set of properties a code point, its lower case, and UTF-8 decoding.
+// What a character is: one set of properties and a script a code point, its lower case, and UTF-8 decoding.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "documents.hpp"
+#include "bytes.hpp"
 
 namespace bloomery::text {
 
 using CodePoint = std::uint32_t;
 using CodePoints = std::vector<CodePoint>;
+using Properties = std::uint32_t;  // a set of Property, and the script above it
 
-enum Property : std::uint16_t {
+enum Property : Properties {
     LETTER = 1 << 0,      // L*
     MARK = 1 << 1,        // M*
     DIGIT = 1 << 2,       // Nd
@@ -27,6 +29,10 @@ enum Property : std::uint16_t {
     WORD = LETTER | MARK | DIGIT,
 };
 
+// What letters count as: numbers from 1 on name SCRIPT_NAMES[number - 1]; 0 has no script.
+inline constexpr int SCRIPT_SHIFT = 16;
+inline std::size_t script_of(Properties properties) { return properties >> SCRIPT_SHIFT; }
+
 inline constexpr CodePoint REPLACEMENT = 0xFFFD;
 inline constexpr CodePoint CODE_POINTS = 0x110000;
 inline constexpr CodePoint CASED_CODE_POINTS = 0x20000;  // no letter from here on has a lower case
@@ -35,12 +41,12 @@ class Unicode {
   public:
     static const Unicode& instance();
     // `code` must be below CODE_POINTS, as all that decode_utf8 yields is.
-    std::uint16_t properties(CodePoint code) const { return properties_[code]; }
+    Properties properties(CodePoint code) const { return properties_[code]; }
     CodePoint lower(CodePoint code) const { return code < CASED_CODE_POINTS ? lower_[code] : code; }
 
   private:
     Unicode();
-    std::vector<std::uint16_t> properties_;
+    std::vector<Properties> properties_;
     std::vector<CodePoint> lower_;
 };
 

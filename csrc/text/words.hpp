@@ -14,10 +14,10 @@ namespace bloomery::text {
 template <typename Emit>
 void for_each_word(const CodePoint* code_points, std::size_t count, bool unspaced, Emit emit) {
     const Unicode& unicode = Unicode::instance();
-    const std::uint16_t alone = unspaced ? UNSPACED : 0;
+    const Properties alone = unspaced ? Properties{UNSPACED} : 0;
     std::size_t at = 0;
     while (at < count) {
-        const std::uint16_t first = unicode.properties(code_points[at]);
+        const Properties first = unicode.properties(code_points[at]);
         if (!(first & WORD)) {
             ++at;
             continue;
@@ -27,7 +27,7 @@ void for_each_word(const CodePoint* code_points, std::size_t count, bool unspace
             while (at < count && (unicode.properties(code_points[at]) & MARK)) ++at;
         } else {
             while (at < count) {
-                std::uint16_t next = unicode.properties(code_points[at]);
+                Properties next = unicode.properties(code_points[at]);
                 if ((next & JOINER) && at + 1 < count) {
                     next = unicode.properties(code_points[at + 1]);
                 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,8 @@ from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.config.stages import CleanStage
-from bloomery.contracts.shard import (
-    DOCUMENT_SCHEMA,
-    ROW_GROUP_ROWS,
-    iterate_batches,
-    open_table,
-    read_manifest,
-    read_table,
-    write_table,
-)
+from bloomery.contracts.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest, read_table
+from data_prep.corpus.catalogue import read_part
 from data_prep.corpus.pii import redact
 
 REMOVED_SCHEMA = pa.schema(
@@ -51,16 +44,13 @@ CONTAMINATED = "contaminated"
 """The rule that removes what shares an n-gram with an evaluation text."""
 
 
-def read_duplicates(duplicates: Path, part: str) -> pa.Table:
-    """The rows of one part, sorted by id; only their row groups are read."""
-    manifest = read_manifest(duplicates)
-    start, end = manifest["counts"]["spans"].get(part, (0, 0))
-    with open_table(duplicates) as file:
-        if start == end:
-            return file.schema_arrow.empty_table()
-        first, last = start // ROW_GROUP_ROWS, (end - 1) // ROW_GROUP_ROWS
-        table = file.read_row_groups(list(range(first, last + 1)))
-        return table.slice(start - first * ROW_GROUP_ROWS, end - start)
+class Duplicates(NamedTuple):
+    """What the search for duplicates decided, one file a partition each."""
+
+    resolved: list[Path]
+    """Documents that go for a twin."""
+    repeated: list[Path]
+    """Documents whose id another one has."""
 
 
 def part_of(shard: Path) -> str:
@@ -72,7 +62,7 @@ def clean(
     stage: CleanStage,
     raw: Path,
     verdicts: Path,
-    duplicates: Path,
+    duplicates: Duplicates,
     output: Path,
     removed: Path,
     contaminated: Path | None = None,
@@ -86,39 +76,50 @@ def clean(
         InputError: an input is missing, damaged, or not of these documents.
     """
     manifests = {name: read_manifest(path) for name, path in (("raw", raw), ("verdicts", verdicts))}
-    if manifests["raw"]["rows"] != manifests["verdicts"]["rows"]:
-        raise InputError(
-            f"{manifests['verdicts']['rows']} verdicts for {manifests['raw']['rows']} documents", where=str(verdicts)
-        )
-    judged = read_table(verdicts, ["id", "rule", "rules"])
-    hits = read_table(contaminated, ["id"])["id"] if contaminated is not None else pa.chunked_array([], pa.string())
-    why = _Reasons.of(judged, read_duplicates(duplicates, part_of(raw)), hits)
+    count = manifests["raw"]["rows"]
+    if count != manifests["verdicts"]["rows"]:
+        raise InputError(f"{manifests['verdicts']['rows']} verdicts for {count} documents", where=str(verdicts))
+    part = part_of(raw)
+    why = _Reasons.of(read_table(verdicts, ["rule", "rules"]), duplicates, part, contaminated)
+    renamed = {row["row"]: row["id"] for path in duplicates.repeated for row in read_part(path, part).to_pylist()}
     tally = _Tally()
-    kept: list[pa.RecordBatch] = []
-    gone: list[pa.RecordBatch] = []
     start = 0
-    with Progress(f"clean {part_of(raw)}", judged.num_rows) as bar:
+    with (
+        Progress(f"clean {part}", count) as bar,
+        TableWriter.open(removed, REMOVED_SCHEMA) as gone,
+        TableWriter.open(output, DOCUMENT_SCHEMA) as kept,
+    ):
         for batch in iterate_batches(raw):
+            batch = _with_final_ids(batch, renamed, start)
             reasons = why.rule[start : start + batch.num_rows]
             sizes = np.asarray(pc.binary_length(batch["text"]), dtype=np.int64)
             languages = np.asarray(batch["language"].to_pylist(), dtype=object)
             tally.count(languages, sizes, reasons)
             rows = np.flatnonzero(reasons == "")
-            kept.append(_redacted(batch.take(pa.array(rows)), stage, tally))
-            gone.append(_removed(batch, why, start, stage))
+            kept.write(_redacted(batch.take(pa.array(rows)), stage, tally))
+            gone.write(_removed(batch, why, start, stage))
             start += batch.num_rows
             bar.advance(batch.num_rows)
     inputs = {name: manifest["file"]["digest"] for name, manifest in manifests.items()}
     facts: dict[str, Any] = {
         "inputs": inputs
-        | {"duplicates": read_manifest(duplicates)["file"]["digest"]}
+        | {path.stem: read_manifest(path)["file"]["digest"] for path in (*duplicates.resolved, *duplicates.repeated)}
         | ({"contaminated": read_manifest(contaminated)["file"]["digest"]} if contaminated is not None else {}),
         "parameters": digest_json(stage.model_dump(mode="json")),
     }
-    table = pa.Table.from_batches(gone, schema=REMOVED_SCHEMA)
-    write_table(removed, table, kind="removed", counts={"rules": tally.removed()}, **facts)
-    table = pa.Table.from_batches(kept, schema=DOCUMENT_SCHEMA)
-    return write_table(output, table, kind="documents", counts=tally.counts(), **facts)
+    gone.manifest(kind="removed", counts={"rules": tally.removed()}, **facts)
+    return kept.manifest(kind="documents", counts=tally.counts(), **facts)
+
+
+def _with_final_ids(batch: pa.RecordBatch, renamed: dict[int, str], start: int) -> pa.RecordBatch:
+    """The batch, which begins at row `start`, with the ids of second and later occurrences of a key replaced."""
+    rows = [row for row in range(start, start + batch.num_rows) if row in renamed] if renamed else []
+    if not rows:
+        return batch
+    ids = batch["id"].to_pylist()
+    for row in rows:
+        ids[row - start] = renamed[row]
+    return batch.set_column(batch.schema.get_field_index("id"), "id", pa.array(ids, pa.string()))
 
 
 @dataclass(frozen=True)
@@ -133,16 +134,19 @@ class _Reasons:
     """Id of the document that stayed for it, or None."""
 
     @classmethod
-    def of(cls, judged: pa.Table, duplicates: pa.Table, contaminated: pa.ChunkedArray) -> _Reasons:
-        """From the verdicts of a part, its rows of the duplicates, and the ids that evaluation texts hit."""
+    def of(cls, judged: pa.Table, duplicates: Duplicates, part: str, contaminated: Path | None) -> _Reasons:
+        """From the verdicts of a part, its rows of the duplicates, and its rows that evaluation texts hit."""
         rule = np.asarray(judged["rule"].to_pylist(), dtype=object)
-        hit = np.asarray(pc.is_in(judged["id"], value_set=contaminated.combine_chunks()))
-        rule = np.where(hit & (rule == ""), CONTAMINATED, rule)
-        place = np.asarray(pc.index_in(judged["id"], value_set=duplicates["id"].combine_chunks()).fill_null(-1))
-        kinds = np.array([*(DUPLICATE_KINDS[kind] for kind in duplicates["kind"].to_pylist()), ""], dtype=object)
-        twins = np.array([*duplicates["twin"].to_pylist(), None], dtype=object)
-        duplicate = (place >= 0) & (rule == "")
-        return cls(np.where(duplicate, kinds[place], rule), judged["rules"], twins[np.where(duplicate, place, -1)])
+        twin = np.full(len(rule), None, dtype=object)
+        # What evaluation texts hit goes for that, a duplicate or not.
+        if contaminated is not None:
+            hit = read_table(contaminated, ["row"])["row"].to_numpy()
+            rule[hit[rule[hit] == ""]] = CONTAMINATED
+        for path in duplicates.resolved:
+            for row in read_part(path, part).select(["row", "kind", "twin"]).to_pylist():
+                if rule[row["row"]] == "":
+                    rule[row["row"]], twin[row["row"]] = DUPLICATE_KINDS[row["kind"]], row["twin"]
+        return cls(rule, judged["rules"], twin)
 
 
 def _removed(batch: pa.RecordBatch, why: _Reasons, start: int, stage: CleanStage) -> pa.RecordBatch:

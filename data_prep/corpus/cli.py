@@ -9,8 +9,10 @@ import typer
 
 from bloomery.base.progress import say
 from bloomery.base.units import format_bytes
+from data_prep.corpus.dedup.cli import app as dedup
 
 app = typer.Typer(no_args_is_help=True, help="Ingest, measure, judge, deduplicate, clean, mix.")
+app.add_typer(dedup, name="dedup")
 
 Config = Annotated[Path, typer.Option("--config", help="The stage's part of the configuration (JSON).")]
 Output = Annotated[Path, typer.Option("--output", help="The file to write.")]
@@ -30,6 +32,79 @@ def ingest_verb(
 
     counts = ingest(read_stage(config, IngestStage), output, quarantine)["counts"]
     say(f"{counts['documents']} documents, {format_bytes(counts['bytes'])}, {counts['bad_rows']} bad rows")
+
+
+@app.command("train-langid")
+def train_langid_verb(
+    shards: Annotated[list[Path], typer.Argument(help="Shards (`runs/x/corpus/raw/**/*.parquet`) of trusted labels.")],
+    languages: Annotated[list[str], typer.Option("--language", help="A language that the detector lacks; repeatable.")],
+    output: Output,
+    base: Annotated[
+        Path | None, typer.Option("--base", help="The model that knows the other languages; else the shipped one.")
+    ] = None,
+    min_bytes: Annotated[
+        str, typer.Option("--min-bytes", help="A language with less text keeps the label of its source.")
+    ] = "4KiB",
+    max_bytes: Annotated[str, typer.Option("--max-bytes", help="Text that is read of a language.")] = "4MiB",
+) -> None:
+    """Train the n-gram model of language identification (`corpus.language_id.fallback_model`) from labelled shards."""
+    from bloomery.base.units import parse_bytes
+    from bloomery.config.languages import SHIPPED_FALLBACK
+    from data_prep.corpus.langid import ngrams
+    from data_prep.corpus.langid.train import labelled, train
+
+    least, most = parse_bytes(min_bytes), parse_bytes(max_bytes)
+    model = train(labelled(shards), languages, ngrams.load(base or SHIPPED_FALLBACK), least, most)
+    ngrams.save(model, output)
+    say(f"tells {', '.join(model.languages)} from {len(model.classes) - len(model.languages)} other languages")
+
+
+@app.command("lines")
+def lines_verb(
+    config: Config, shard: Annotated[Path, typer.Option("--input", help="A raw shard.")], output: Output
+) -> None:
+    """Write the hashes of the lines of a shard's documents."""
+    from bloomery.config.stages import LinesStage, read_stage
+    from data_prep.corpus.lines.count import count_lines
+
+    count_lines(read_stage(config, LinesStage), shard, output)
+
+
+@app.command("repeated-lines")
+def repeated_lines_verb(
+    config: Config,
+    corpus: Corpus,
+    parts: Parts,
+    partition: Annotated[int, typer.Option("--partition", min=0, help="Number of the hash partition.")],
+    output: Output,
+) -> None:
+    """Find the lines of one hash partition that many documents of a source share."""
+    from bloomery.base.errors import InputError
+    from bloomery.config.stages import RepeatedLinesStage, read_stage
+    from data_prep.corpus.lines.repeated import find_repeated_lines
+
+    stage = read_stage(config, RepeatedLinesStage)
+    if partition >= stage.partitions:
+        raise InputError(f"partition {partition}", where="--partition", expected=f"below {stage.partitions}")
+    say(f"{find_repeated_lines(stage, corpus, parts, partition, output)['rows']} repeated lines")
+
+
+@app.command("strip")
+def strip_verb(
+    config: Config,
+    shard: Annotated[Path, typer.Option("--input", help="A raw shard.")],
+    corpus: Corpus,
+    output: Output,
+) -> None:
+    """Write the documents of a shard without the lines that are repeated in their source."""
+    from bloomery.config.stages import LinesStage, read_stage
+    from data_prep.corpus.lines.strip import strip_lines
+
+    counts = strip_lines(read_stage(config, LinesStage), shard, corpus, output)["counts"]
+    say(
+        f"{counts['lines_removed']} lines ({format_bytes(counts['line_bytes_removed'])}) removed from"
+        f" {counts['documents_changed']} of {counts['documents']} documents"
+    )
 
 
 @app.command("measure")
@@ -56,39 +131,6 @@ def judge_verb(
     say(f"{removed} of {sum(entry['documents'] for entry in languages)} documents removed")
 
 
-@app.command("candidates")
-def candidates_verb(
-    config: Config,
-    corpus: Corpus,
-    parts: Parts,
-    partition: Annotated[int, typer.Option("--partition", min=0, help="Number of the hash partition.")],
-    output: Output,
-) -> None:
-    """Find pairs of documents that share a key of one hash partition."""
-    from bloomery.base.errors import InputError
-    from bloomery.config.stages import DedupStage, read_stage
-    from data_prep.corpus.catalogue import Catalogue
-    from data_prep.corpus.dedup.candidates import find_candidates
-
-    stage = read_stage(config, DedupStage)
-    if partition >= stage.dedup.partitions:
-        raise InputError(f"partition {partition}", where="--partition", expected=f"below {stage.dedup.partitions}")
-    find_candidates(stage, Catalogue(corpus, parts), partition, output)
-
-
-@app.command("cluster")
-def cluster_verb(config: Config, corpus: Corpus, parts: Parts, output: Output) -> None:
-    """Decide which duplicates go, and for which twin."""
-    from bloomery.config.stages import DedupStage, read_stage
-    from data_prep.corpus.catalogue import Catalogue
-    from data_prep.corpus.dedup.cluster import cluster
-
-    stage = read_stage(config, DedupStage)
-    candidates = [corpus / "duplicates" / f"candidates-{number}.parquet" for number in range(stage.dedup.partitions)]
-    counts = cluster(stage, Catalogue(corpus, parts), candidates, output)["counts"]
-    say(f"{counts['exact']} exact and {counts['near']} near duplicates removed")
-
-
 @app.command("decontaminate")
 def decontaminate_verb(
     config: Config,
@@ -109,7 +151,8 @@ def clean_verb(
     config: Config,
     raw: Annotated[Path, typer.Option("--raw", help="A raw shard.")],
     verdicts: Annotated[Path, typer.Option("--verdicts", help="Its verdicts.")],
-    duplicates: Annotated[Path, typer.Option("--duplicates", help="Duplicates of the corpus.")],
+    duplicates: Annotated[list[Path], typer.Option("--duplicates", help="Duplicates of one partition; repeatable.")],
+    repeated: Annotated[list[Path], typer.Option("--repeated", help="Repeated ids of one partition; repeatable.")],
     output: Output,
     removed: Annotated[Path, typer.Option("--removed", help="The table of removed documents to write.")],
     contaminated: Annotated[
@@ -118,9 +161,10 @@ def clean_verb(
 ) -> None:
     """Write the documents that stay, personal data replaced, and those that do not, each with its reasons."""
     from bloomery.config.stages import CleanStage, read_stage
-    from data_prep.corpus.clean import clean
+    from data_prep.corpus.clean import Duplicates, clean
 
-    counts = clean(read_stage(config, CleanStage), raw, verdicts, duplicates, output, removed, contaminated)["counts"]
+    found = Duplicates(duplicates, repeated)
+    counts = clean(read_stage(config, CleanStage), raw, verdicts, found, output, removed, contaminated)["counts"]
     say(f"{counts['out']['documents']} of {counts['in']['documents']} documents stay")
 
 
@@ -128,10 +172,13 @@ def clean_verb(
 def mixture_verb(config: Config, corpus: Corpus, parts: Parts, output: Output) -> None:
     """Weigh the languages of the clean corpus."""
     from bloomery.config.stages import MixtureStage, read_stage
-    from data_prep.corpus.mixture import mixture
+    from data_prep.corpus.mixture import lines, mixture
 
-    languages = mixture(read_stage(config, MixtureStage), corpus, parts, output)["languages"]
-    say(f"{len(languages)} languages, {format_bytes(sum(entry['bytes'] for entry in languages.values()))}")
+    found = mixture(read_stage(config, MixtureStage), corpus, parts, output)
+    languages = found["languages"].values()
+    say(f"{len(languages)} languages, {format_bytes(sum(entry['bytes'] for entry in languages))}")
+    for line in lines(found):
+        say(line)
 
 
 @app.command("explain")

@@ -29,9 +29,9 @@ from data_prep.corpus.columns import flags_of, text_buffers
 from data_prep.corpus.rows import BadRow
 from data_prep.corpus.sources.lines import read_lines
 
-SCHEMA = pa.schema([("id", pa.string()), ("item", pa.string()), ("hits", pa.int64()), ("share", pa.float64())])
-"""One row a document with enough hits: the item that it shares most n-grams with (the first on ties), how many n-grams
-of the document are in any item, and their share of the document's."""
+SCHEMA = pa.schema([("row", pa.int64()), ("item", pa.string()), ("hits", pa.int64()), ("share", pa.float64())])
+"""One row a document with enough hits, by its `row` in the shard: the item that it shares most n-grams with (the first
+on ties), how many n-grams of the document are in any item, and their share of the document's."""
 
 _LINE_BYTES = 64 << 20
 
@@ -127,8 +127,11 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"cannot be read as Parquet ({error})", where=str(path)) from error
 
 
-def find_hits(index: EvaluationIndex, batch: pa.RecordBatch, stage: DecontaminateStage) -> pa.RecordBatch:
-    """Rows of `SCHEMA` for the documents (columns id, language, text) that share at least `stage.min_hits` n-grams."""
+def find_hits(index: EvaluationIndex, batch: pa.RecordBatch, stage: DecontaminateStage, start: int) -> pa.RecordBatch:
+    """Rows of `SCHEMA` for the documents that share at least `stage.min_hits` n-grams.
+
+    `batch` has the columns language and text; it begins at row `start` of the shard.
+    """
     data, offsets = text_buffers(batch["text"])
     flags = flags_of(batch["language"], stage.unspaced)
     values, bounds = _text.shingles(data, offsets, flags, stage.word_ngram, stage.character_ngram)
@@ -137,14 +140,14 @@ def find_hits(index: EvaluationIndex, batch: pa.RecordBatch, stage: Decontaminat
     before = np.concatenate([[0], np.cumsum(hit)])
     counts = before[bounds[1:]] - before[bounds[:-1]]
     rows = np.flatnonzero(counts >= stage.min_hits)
-    ids, names, shares = batch["id"].to_pylist(), [], []
+    names, shares = [], []
     for row in rows:
         mine = slice(bounds[row], bounds[row + 1])
         found = index.items[place[mine][hit[mine]]]
         numbers, times = np.unique(found, return_counts=True)
         names.append(index.names[int(numbers[times.argmax()])])
         shares.append(counts[row] / (bounds[row + 1] - bounds[row]))
-    columns = [[ids[row] for row in rows], names, counts[rows].tolist(), shares]
+    columns = [(rows + start).tolist(), names, counts[rows].tolist(), shares]
     return pa.record_batch(columns, schema=SCHEMA)
 
 
@@ -157,9 +160,11 @@ def decontaminate(stage: DecontaminateStage, shard: Path, files: list[Path], out
     manifest = read_manifest(shard)
     index = build_index(stage, files)
     batches = []
+    start = 0
     with Progress(f"decontaminate {shard.parent.name}/{shard.stem}", manifest["rows"]) as bar:
-        for batch in iterate_batches(shard, ["id", "language", "text"]):
-            batches.append(find_hits(index, batch, stage))
+        for batch in iterate_batches(shard, ["language", "text"]):
+            batches.append(find_hits(index, batch, stage, start))
+            start += batch.num_rows
             bar.advance(batch.num_rows)
     table = pa.Table.from_batches(batches, schema=SCHEMA)
     return write_table(

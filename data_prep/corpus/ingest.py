@@ -1,7 +1,7 @@
 """Ingest: one part of a source becomes a shard of documents; what cannot become one is quarantined with its reason.
 
-Memory is that of the part's text, at most a few times `ingest.shard_bytes`; every row passes through arrow builders,
-never through a list of the whole part.
+Rows are written in the source's order as they come: memory is that of a few thousand of them, whatever the part. Ids
+are made from keys alone and may repeat; the search for duplicates, which sees all parts, numbers the occurrences.
 """
 
 from __future__ import annotations
@@ -14,67 +14,61 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bloomery.base.atomic import atomic_path
 from bloomery.base.digest import digest_file, digest_json, document_id
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.config.stages import IngestStage
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, write_table
+from bloomery.contracts.shard import DOCUMENT_SCHEMA, TableWriter
 from data_prep.corpus.rows import BadRow, Row
 from data_prep.corpus.sources import read_source
 
 _FLUSH_ROWS = 4096
-_FLUSH_BYTES = 32 << 20
+_FLUSH_BYTES = 8 << 20
 _CHECK_AFTER_ROWS = 1000
 _CHECK_AT_END_ROWS = 100
-_KEYED_SCHEMA = DOCUMENT_SCHEMA.append(pa.field("key", pa.string()))
+# Made once: `json.dumps` with any option makes one a row.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False)
 
 
 class _Rows:
-    """Columns of the rows so far, as arrow batches."""
+    """Columns of the rows since the last batch."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, writer: TableWriter) -> None:
         self._source = source
-        self._batches: list[pa.RecordBatch] = []
+        self._writer = writer
         self._clear()
 
     def _clear(self) -> None:
-        self._columns: dict[str, list[str]] = {name: [] for name in ("id", "language", "text", "meta", "key")}
+        self._columns: dict[str, list[str]] = {name: [] for name in ("id", "language", "text", "meta")}
         self._bytes = 0
 
     def add(self, row: Row) -> int:
         """Add a row; returns the bytes of its text."""
         text_bytes = len(row.text.encode("utf-8"))
-        values = (document_id(self._source, row.key), row.language, row.text, _meta(row), row.key)
+        values = (document_id(self._source, row.key), row.language, row.text, _meta(row))
         for column, value in zip(self._columns.values(), values, strict=True):
             column.append(value)
         self._bytes += text_bytes
         if len(self._columns["id"]) >= _FLUSH_ROWS or self._bytes >= _FLUSH_BYTES:
-            self._flush()
+            self.flush()
         return text_bytes
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is held."""
         columns = self._columns | {"source": [self._source] * len(self._columns["id"])}
-        self._batches.append(pa.record_batch([columns[name] for name in _KEYED_SCHEMA.names], schema=_KEYED_SCHEMA))
+        batch = pa.record_batch([columns[name] for name in DOCUMENT_SCHEMA.names], schema=DOCUMENT_SCHEMA)
+        self._writer.write(batch)
         self._clear()
-
-    def finish(self) -> pa.Table:
-        """All rows sorted by id, ids made unique."""
-        self._flush()
-        table = pa.Table.from_batches(self._batches, schema=_KEYED_SCHEMA)
-        self._batches = []
-        return _sorted_with_unique_ids(table, self._source)
 
 
 def _meta(row: Row) -> str:
     """The row's key, from which its id was made, and what else the source said, as JSON."""
     value = {"key": row.key} | ({"fields": row.meta} if row.meta else {})
     try:
-        text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+        text = _ENCODER.encode(value)
         text.encode("utf-8")
     except (ValueError, TypeError):
         # NaN, a lone surrogate, or a name that is no string: rare, so only then is the value gone through.
@@ -89,28 +83,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _sorted_with_unique_ids(table: pa.Table, source: str) -> pa.Table:
-    """Sort by id; the second row with a key gets the id of `key#2`, the third of `key#3`, in the source's order."""
-    while True:
-        # arrow's sort is stable, so rows of one id stay in the source's order.
-        table = table.take(pc.sort_indices(table, sort_keys=[("id", "ascending")])).combine_chunks()
-        ids = table["id"]
-        if table.num_rows < 2:
-            return table.drop_columns(["key"])
-        again = np.asarray(pc.equal(ids[1:], ids[:-1]).combine_chunks().to_numpy(zero_copy_only=False))
-        if not again.any():
-            return table.drop_columns(["key"])
-        renamed_ids, renamed_keys = ids.to_pylist(), table["key"].to_pylist()
-        occurrence = 1
-        for row, repeats in enumerate(again.tolist(), start=1):
-            occurrence = occurrence + 1 if repeats else 1
-            if repeats:
-                renamed_keys[row] = f"{renamed_keys[row]}#{occurrence}"
-                renamed_ids[row] = document_id(source, renamed_keys[row])
-        columns = {name: table[name] for name in table.column_names}
-        table = pa.table(columns | {"id": renamed_ids, "key": renamed_keys}, schema=table.schema)
 
 
 class _Tally:
@@ -178,24 +150,23 @@ def ingest(stage: IngestStage, output: Path, quarantine: Path) -> dict[str, Any]
             `source.max_bad_share` allows. In the last case the bad rows stay in `<quarantine>.failed.jsonl`: a
             workflow deletes the declared outputs of a job that fails, and a person needs them then most.
     """
-    rows, tally = _Rows(stage.source.name), _Tally(stage)
+    tally = _Tally(stage)
     failed = quarantine.with_suffix(".failed.jsonl")
-    with atomic_path(quarantine) as temporary, temporary.open("w", encoding="utf-8") as log:
-        fault = _read(stage, rows, tally, log)
-    if not fault:
-        failed.unlink(missing_ok=True)
-    else:
-        quarantine.replace(failed)
-        raise InputError(
-            fault,
-            where=f"sources[{stage.source.name}], part {stage.part}",
-            expected=f"a source with fewer bad rows, or a higher max_bad_share; the bad rows are listed in {failed}",
-        )
-    table = rows.finish()
+    with TableWriter.open(output, DOCUMENT_SCHEMA) as writer:
+        rows = _Rows(stage.source.name, writer)
+        with atomic_path(quarantine) as temporary, temporary.open("w", encoding="utf-8") as log:
+            fault = _read(stage, rows, tally, log)
+        if fault:
+            quarantine.replace(failed)
+            raise InputError(
+                fault,
+                where=f"sources[{stage.source.name}], part {stage.part}",
+                expected=f"a source with fewer bad rows, or a higher max_bad_share; the bad rows: {failed}",
+            )
+        rows.flush()
+    failed.unlink(missing_ok=True)
     parameters = digest_json(stage.model_dump(mode="json", exclude={"files"}))
-    return write_table(
-        output, table, kind="documents", inputs=_inputs(stage), parameters=parameters, counts=tally.counts()
-    )
+    return writer.manifest(kind="documents", inputs=_inputs(stage), parameters=parameters, counts=tally.counts())
 
 
 def _read(stage: IngestStage, rows: _Rows, tally: _Tally, log: IO[str]) -> str | None:
@@ -214,8 +185,15 @@ def _read(stage: IngestStage, rows: _Rows, tally: _Tally, log: IO[str]) -> str |
 
 
 def _inputs(stage: IngestStage) -> dict[str, str]:
-    """Digest per file, named relative to the files' common folder, so that the same data elsewhere give equal bytes."""
+    """Digest per file, named relative to the files' common folder, so that the same data elsewhere give equal bytes.
+
+    Of a file that is read in pieces: its size.
+    """
     if not stage.files:
         return {stage.source.kind: digest_json(stage.source.model_dump(mode="json"))}
+    if stage.piece:
+        # Every piece's job would read all of a huge file once more.
+        path = Path(stage.files[0])
+        return {path.name: f"{path.stat().st_size} bytes, piece {stage.piece.number} of {stage.piece.of}"}
     folder = os.path.commonpath([str(Path(name).absolute().parent) for name in stage.files])
     return {os.path.relpath(Path(name).absolute(), folder): digest_file(Path(name)) for name in stage.files}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +15,34 @@ import pyarrow.compute as pc
 from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.config.corpus import Thresholds
+from bloomery.config.languages import CODE
 from bloomery.config.stages import JudgeStage
-from bloomery.contracts.shard import read_manifest, read_table, write_table
+from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest
+from data_prep.corpus.code import is_permitted
 
 WRONG_LANGUAGE = "wrong_language"
-RULES = (*Thresholds.model_fields, WRONG_LANGUAGE)
+EMPTY = "empty"
+LICENCE = "licence"
+RULES = (EMPTY, *Thresholds.model_fields, WRONG_LANGUAGE, LICENCE)
 """Every rule, in the order in which they are tried: the first that fails is the document's `rule`."""
 
 Bools = npt.NDArray[np.bool_]
+BATCH_ROWS = 16_384
+"""Documents that are judged together; it changes nothing but memory."""
+VERDICT_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("language", pa.string()),
+        ("kept", pa.bool_()),
+        ("rule", pa.string()),
+        ("rules", pa.list_(pa.string())),
+    ]
+)
+_THIS_VERSION = "measures by this version: delete that folder, and the workflow measures again"
 
 
 def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
-    """Which rules each document breaks.
+    """Which rules each document breaks; `empty` is one without anything but white space, whatever the limits.
 
     Returns:
         bool [rules, documents], rows as `RULES`; and bool [documents], the documents of trusted sources whose
@@ -35,18 +53,21 @@ def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
     """
     count = measures.num_rows
     broken = np.zeros((len(RULES), count), dtype=np.bool_)
+    broken[RULES.index(EMPTY)] = measures["lines"].to_numpy() == 0
     dictionary = measures["language"].combine_chunks().dictionary_encode()
     languages, codes = dictionary.dictionary.to_pylist(), np.asarray(dictionary.indices)
-    for number, language in enumerate(languages):
-        rows = np.flatnonzero(codes == number)
-        limits = stage.thresholds.get(language) or stage.thresholds["default"]
+    sources = measures["source"].combine_chunks().dictionary_encode()
+    pairs = product(enumerate(sources.dictionary.to_pylist()), enumerate(languages))
+    for (source_number, source), (number, language) in pairs:
+        rows = np.flatnonzero((codes == number) & (np.asarray(sources.indices) == source_number))
+        limits = stage.limits(source, language)
         for rule, limit in limits.model_dump(exclude_none=True).items():
             bound, name = rule[:3], rule[4:]
             if name not in measures.column_names:
                 raise InputError(
                     f"no measure {name}, which {rule} of {language} asks for",
                     where="corpus/measures",
-                    expected="measures by this version: delete that folder, and the workflow measures again",
+                    expected=_THIS_VERSION,
                 )
             values = measures[name].to_numpy()[rows]
             broken[RULES.index(rule), rows] = values < limit if bound == "min" else values > limit
@@ -54,8 +75,35 @@ def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
     trusted = np.asarray(
         pc.is_in(measures["source"], value_set=pa.array(stage.trusted_sources, pa.string())).to_numpy()
     ).astype(np.bool_)
-    broken[-1] = disagrees & ~trusted
+    broken[RULES.index(WRONG_LANGUAGE)] = disagrees & ~trusted
+    broken[RULES.index(LICENCE)] = _unlicensed(measures, stage)
     return broken, disagrees & trusted
+
+
+def _with_detectable(stage: JudgeStage, manifest: dict[str, Any]) -> JudgeStage:
+    """The stage without accept sets of which the measures' detectors know no code: these languages keep their label."""
+    detectable = manifest["counts"].get("detectable")
+    if detectable is None:
+        raise InputError("not said which languages were looked for", where="corpus/measures", expected=_THIS_VERSION)
+    accept = {language: codes for language, codes in stage.accept.items() if not {*codes}.isdisjoint(detectable)}
+    return stage.model_copy(update={"accept": accept})
+
+
+def _unlicensed(measures: pa.Table, stage: JudgeStage) -> Bools:
+    """Code whose licence, its row's or else its source's, is not one of those that the run keeps."""
+    result = np.zeros(measures.num_rows, dtype=np.bool_)
+    if not stage.code_licences:
+        return result
+    code = np.flatnonzero(np.asarray(pc.equal(measures["language"], CODE)))
+    rows = measures.select(["source", "licence"]).take(pa.array(code))
+    stated = zip(rows["source"].to_pylist(), rows["licence"].to_pylist(), strict=True)
+    permitted: dict[str, bool] = {}
+    for row, (source, own) in zip(code, stated, strict=True):
+        licence = own or stage.source_licences.get(source, "")
+        if licence not in permitted:
+            permitted[licence] = is_permitted(licence, stage.code_licences)
+        result[row] = not permitted[licence]
+    return result
 
 
 def _disagreements(measures: pa.Table, stage: JudgeStage, languages: list[str], codes: npt.NDArray[Any]) -> Bools:
@@ -95,7 +143,8 @@ def verdicts(measures: pa.Table, broken: Bools) -> pa.Table:
             "kept": pa.array(kept),
             "rule": pc.if_else(pa.array(kept), "", first),
             "rules": pa.ListArray.from_arrays(pa.array(offsets), names.take(pa.array(failing))),
-        }
+        },
+        schema=VERDICT_SCHEMA,
     )
 
 
@@ -108,29 +157,39 @@ def judge(stage: JudgeStage, measures: Path, output: Path) -> dict[str, Any]:
         InputError: the measures are missing or damaged.
     """
     manifest = read_manifest(measures)
-    table = read_table(measures)
-    broken, disagreeing = failures(table, stage)
-    judged = verdicts(table, broken)
-    counts: dict[str, Any] = {}
-    encoded = table["language"].combine_chunks().dictionary_encode()
-    # The first failing rule by its number; documents without one get the number after the last.
-    first = np.where(broken.any(axis=0), broken.argmax(axis=0), len(RULES))
-    for code, language in sorted(enumerate(encoded.dictionary.to_pylist()), key=lambda pair: pair[1]):
-        mine = np.asarray(encoded.indices) == code
-        numbers = np.bincount(first[mine], minlength=len(RULES))
-        removed = {rule: int(number) for rule, number in zip(RULES, numbers, strict=False) if number}
-        failing = {rule: int(broken[row, mine].sum()) for row, rule in enumerate(RULES) if broken[row, mine].any()}
-        counts[language] = {
-            "documents": int(mine.sum()),
-            "removed": removed,
-            "failing": failing,
-            "trusted_disagreements": int(disagreeing[mine].sum()),
-        }
-    return write_table(
-        output,
-        judged,
+    judging = _with_detectable(stage, manifest)
+    counts: dict[str, dict[str, Any]] = {}
+    with TableWriter.open(output, VERDICT_SCHEMA) as writer:
+        for batch in iterate_batches(measures, rows=BATCH_ROWS):
+            table = pa.Table.from_batches([batch])
+            broken, disagreeing = failures(table, judging)
+            writer.write(verdicts(table, broken))
+            _count(counts, table["language"], broken, disagreeing)
+    return writer.manifest(
         kind="verdicts",
         inputs={"measures": manifest["file"]["digest"]},
         parameters=digest_json(stage.model_dump(mode="json")),
-        counts={"languages": counts},
+        counts={"languages": {language: _plain(entry) for language, entry in sorted(counts.items())}},
     )
+
+
+def _count(counts: dict[str, dict[str, Any]], languages: pa.ChunkedArray, broken: Bools, disagreeing: Bools) -> None:
+    """Add a batch to the counts of its languages."""
+    encoded = languages.combine_chunks().dictionary_encode()
+    # The first failing rule by its number; documents without one get the number after the last.
+    first = np.where(broken.any(axis=0), broken.argmax(axis=0), len(RULES))
+    for code, language in enumerate(encoded.dictionary.to_pylist()):
+        mine = np.asarray(encoded.indices) == code
+        entry = counts.setdefault(
+            language, {"documents": 0, "removed": Counter(), "failing": Counter(), "trusted_disagreements": 0}
+        )
+        entry["documents"] += int(mine.sum())
+        entry["removed"].update(dict(zip(RULES, np.bincount(first[mine], minlength=len(RULES)).tolist(), strict=False)))
+        entry["failing"].update(dict(zip(RULES, broken[:, mine].sum(axis=1).tolist(), strict=True)))
+        entry["trusted_disagreements"] += int(disagreeing[mine].sum())
+
+
+def _plain(entry: dict[str, Any]) -> dict[str, Any]:
+    """Rules in their order, those that no document breaks left out."""
+    rules = ("removed", "failing")
+    return entry | {name: {rule: entry[name][rule] for rule in RULES if entry[name][rule]} for name in rules}

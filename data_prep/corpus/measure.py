@@ -1,48 +1,50 @@
 """Measure: every statistic of a document once, so that thresholds can change later without reading a text again.
 
-One row a document, in the shard's order: the kernel's measures, CLD2's languages, the hash of the content and the
+One row a document, in the shard's order: the kernel's measures, the detected languages, the hash of the content and the
 MinHash band keys that find near duplicates.
 """
 
 from __future__ import annotations
 
-import hashlib
-import unicodedata
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
+from bloomery.config.corpus import NearDedupConfig
 from bloomery.config.stages import MeasureStage
-from bloomery.contracts.shard import iterate_batches, read_manifest, write_table
+from bloomery.contracts.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest
 from data_prep.corpus import _text
+from data_prep.corpus.code import code_measures
 from data_prep.corpus.columns import flags_of, text_buffers
-from data_prep.corpus.langid import Detection, detect
+from data_prep.corpus.content import content_hashes
+from data_prep.corpus.langid import Detection, identifier
+from data_prep.corpus.listed import Listed
 
-CONTENT_HASH_BYTES = 16
 _U64 = (1 << 64) - 1
 
 
-def content_hash(text: str) -> bytes:
-    """BLAKE2b-128 of the text in NFC with every run of white space as one space."""
-    return hashlib.blake2b(
-        unicodedata.normalize("NFC", " ".join(text.split())).encode("utf-8"), digest_size=CONTENT_HASH_BYTES
-    ).digest()
+def key_digest(near: NearDedupConfig, seed: int, unspaced: list[str]) -> str:
+    """What the keys of near duplicates depend on: those of two runs meet only where this is equal."""
+    parameters = near.model_dump(mode="json", include={"word_ngram", "character_ngram", "bands", "rows"})
+    return digest_json([parameters, seed, unspaced])
 
 
-def measure_batch(batch: pa.RecordBatch, stage: MeasureStage) -> pa.RecordBatch:
-    """Measures of a batch of documents (columns id, source, language, text), row by row the same for any batching."""
+def measure_batch(batch: pa.RecordBatch, stage: MeasureStage, listed: Listed) -> pa.RecordBatch:
+    """Measures of a batch of a shard's rows, row by row the same for any batching; `listed` is `Listed(stage)`."""
     near = stage.near
     data, offsets = text_buffers(batch["text"])
     unspaced = flags_of(batch["language"], stage.unspaced)
     columns: dict[str, Any] = {name: batch[name] for name in ("id", "source", "language")}
-    columns |= _text.measure(data, offsets, unspaced)
+    columns |= _text.measure(data, offsets, unspaced, listed.lists, listed.numbers(batch["language"]))
+    columns |= listed.scripts(columns["scripts"], batch["language"])
     texts = batch["text"].to_pylist()
-    columns |= _detections([detect(text) for text in texts])
-    columns["content_hash"] = pa.array([content_hash(text) for text in texts], pa.binary(CONTENT_HASH_BYTES))
+    columns |= code_measures(batch, texts, stage.licence_fields)
+    columns |= _detections(identifier(stage.detector).detect_all(texts, batch["language"].to_pylist()))
+    columns["content_hash"] = content_hashes(data, offsets)
     keys = _text.minhash(
         data, offsets, unspaced, near.word_ngram, near.character_ngram, near.bands, near.rows, stage.seed & _U64
     )
@@ -66,23 +68,26 @@ def measure(stage: MeasureStage, shard: Path, output: Path) -> dict[str, Any]:
         InputError: the shard is missing or damaged.
     """
     manifest = read_manifest(shard)
-    batches = []
-    with Progress(f"measure {shard.parent.name}/{shard.stem}", manifest["rows"]) as bar:
-        for batch in iterate_batches(shard, ["id", "source", "language", "text"]):
-            batches.append(measure_batch(batch, stage))
+    listed = Listed(stage)
+    schema = measure_batch(pa.RecordBatch.from_pylist([], schema=DOCUMENT_SCHEMA), stage, listed).schema
+    characters = 0
+    with (
+        Progress(f"measure {shard.parent.name}/{shard.stem}", manifest["rows"]) as bar,
+        TableWriter.open(output, schema) as writer,
+    ):
+        for batch in iterate_batches(shard):
+            measured = measure_batch(batch, stage, listed)
+            characters += pc.sum(measured["characters"]).as_py()
+            writer.write(measured)
             bar.advance(batch.num_rows)
-    table = pa.Table.from_batches(batches) if batches else _empty(stage)
-    return write_table(
-        output,
-        table,
+    return writer.manifest(
         kind="measures",
         inputs={"documents": manifest["file"]["digest"]},
         parameters=digest_json(stage.model_dump(mode="json")),
-        counts={"documents": table.num_rows, "characters": int(np.sum(table["characters"].to_numpy()))},
+        counts={
+            "documents": writer.rows,
+            "characters": characters,
+            "detectable": sorted(identifier(stage.detector).codes),
+            "keys": key_digest(stage.near, stage.seed, stage.unspaced),
+        },
     )
-
-
-def _empty(stage: MeasureStage) -> pa.Table:
-    names = {"id": pa.string(), "source": pa.string(), "language": pa.string(), "text": pa.large_string()}
-    none = pa.record_batch([pa.array([], kind) for kind in names.values()], names=list(names))
-    return pa.Table.from_batches([measure_batch(none, stage)])

@@ -1,42 +1,33 @@
-"""The mixture: how much of each language the tokenizer and the training see. Reads manifests, no text."""
+"""The mixture: how much of each language, and of each source in it, the tokenizer and the training see.
+
+Reads manifests, no text. Within a language its sources are mixed in proportion to bytes times `sources[].weight` (1
+where none is given), under the same cap on epochs as the languages. `shares.py` has the arithmetic between languages.
+
+mixture.json is the one truth: the tokenizer weighs its counts by it, the index fills its blend by it and, knowing
+tokens, says them and exact epochs in index.json. Epochs here are of bytes: how often `budget_bytes` of text, so mixed,
+read each.
+"""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
-from bloomery.config.corpus import MixtureConfig
+from bloomery.base.progress import say
+from bloomery.base.units import format_bytes
 from bloomery.config.stages import MixtureStage
 from bloomery.contracts.shard import read_manifest
+from data_prep.corpus.shares import fill, weights
 
+Sizes = dict[str, dict[str, Counter[str]]]
+"""Language, source: documents and bytes."""
 
-def weights(sizes: dict[str, int], config: MixtureConfig) -> dict[str, float]:
-    """Weight per language, summing to 1.
-
-    A language's weight is proportional to bytes ** alpha (XLM, section 3.1: alpha < 1 lifts small languages). An
-    explicit weight takes the place of the share that alpha would give; then all are scaled to sum to 1.
-
-    Raises:
-        InputError: an explicit weight above 0 for a language without text, or no language left.
-    """
-    absent = sorted(code for code, weight in config.weights.items() if weight > 0 and not sizes.get(code))
-    if absent:
-        raise InputError(
-            f"no clean document in {', '.join(absent)}",
-            where="corpus.mixture.weights",
-            expected=f"languages of the corpus: {', '.join(sorted(sizes)) or 'it is empty'}",
-        )
-    tempered = {code: size**config.alpha for code, size in sorted(sizes.items()) if size}
-    total = math.fsum(tempered.values())
-    raw = {code: config.weights.get(code, value / total) for code, value in tempered.items()}
-    total = math.fsum(raw.values())
-    if not total:
-        raise InputError("no language has any weight", where="corpus.mixture", expected="a corpus that is not empty")
-    return {code: value / total for code, value in raw.items()}
+MANY = 12
+"""Languages that a table for people names."""
 
 
 def mixture(stage: MixtureStage, corpus: Path, parts: Path, output: Path) -> dict[str, Any]:
@@ -45,43 +36,129 @@ def mixture(stage: MixtureStage, corpus: Path, parts: Path, output: Path) -> dic
     Raises:
         InputError: a clean shard is missing, or the configuration asks for what the corpus lacks.
     """
-    languages: dict[str, Counter[str]] = {}
-    sources: dict[str, dict[str, Counter[str]]] = {}
+    sizes: Sizes = {}
+    names: list[str] = []
     removed: Counter[str] = Counter()
     for part in read_json(parts):
-        counts = read_manifest(corpus / "clean" / f"{part}.parquet")["counts"]
-        per_source = sources.setdefault(part.split("/")[0], {})
-        for language, entry in counts["languages"].items():
-            languages.setdefault(language, Counter()).update(entry["out"])
+        source = part.split("/")[0]
+        names += [source] if source not in names else []
+        for language, entry in read_manifest(corpus / "clean" / f"{part}.parquet")["counts"]["languages"].items():
             removed.update({rule: size["documents"] for rule, size in entry["removed"].items()})
-            per_source.setdefault(language, Counter()).update(entry["out"])
-    sizes = {code: count["bytes"] for code, count in sorted(languages.items()) if count["documents"]}
+            if entry["out"]["documents"]:
+                sizes.setdefault(language, {}).setdefault(source, Counter()).update(entry["out"])
     if not sizes:
         raise _empty(removed)
-    total = sum(sizes.values())
-    table = {
-        code: {
-            "documents": languages[code]["documents"],
-            "bytes": sizes[code],
-            "share": sizes[code] / total,
-            "weight": weight,
-        }
-        for code, weight in weights(sizes, stage.mixture).items()
-    }
+    languages = table(stage, sizes)
     value = {
-        "languages": table,
-        "sources": {
-            name: {
-                "documents": sum(count["documents"] for count in per_language.values()),
-                "bytes": sum(count["bytes"] for count in per_language.values()),
-                "languages": {code: dict(count) for code, count in per_language.items() if count["documents"]},
-            }
-            for name, per_language in sources.items()
-        },
+        "method": stage.mixture.method,
         "alpha": stage.mixture.alpha,
+        "max_epochs": stage.mixture.max_epochs,
+        "budget_bytes": stage.budget_bytes,
+        "languages": languages,
+        "sources": {name: _of_source(name, languages) for name in names},
     }
+    _warn_of_repeats(stage, languages)
     write_json(output, value)
     return value
+
+
+def table(stage: MixtureStage, sizes: Sizes) -> dict[str, dict[str, Any]]:
+    """Per language: documents, bytes, share of the text, weight in the mixture (they sum to 1), epochs of the budget
+    (None: no budget), `sources` with the same keys, and `by_source`: whether its sources have different weights of
+    their own, so that they are mixed and not read as they are.
+
+    Raises:
+        InputError: see `weights`.
+    """
+    total = sum(count["bytes"] for of_language in sizes.values() for count in of_language.values())
+    factors = {
+        code: {name: stage.source_weights.get(name, 1.0) for name in sorted(of_language)}
+        for code, of_language in sizes.items()
+    }
+    used = {
+        code: sum(count["bytes"] for name, count in of_language.items() if factors[code][name] > 0)
+        for code, of_language in sizes.items()
+    }
+    found = {}
+    # A language whose sources all have weight 0 is left out as if it had no text.
+    language_weights = weights(used, stage.mixture, stage.budget_bytes)
+    for code, of_language in sorted(sizes.items()):
+        weight = language_weights.get(code, 0.0)
+        within = _within(stage, weight, {name: of_language[name]["bytes"] for name in factors[code]}, factors[code])
+        found[code] = {
+            **_line(stage, sum(of_language.values(), Counter()), total, weight, used[code]),
+            "by_source": len(set(factors[code].values())) > 1,
+            "sources": {
+                name: _line(stage, of_language[name], total, part, of_language[name]["bytes"])
+                for name, part in within.items()
+            },
+        }
+    return found
+
+
+def _within(stage: MixtureStage, weight: float, sizes: dict[str, int], factors: dict[str, float]) -> dict[str, float]:
+    """Weight per source of a language, summing to the language's."""
+    wanted = {name: size * factors[name] for name, size in sizes.items() if size * factors[name] > 0}
+    if weight == 0 or not wanted:
+        return dict.fromkeys(sizes, 0.0)
+    cap = stage.mixture.max_epochs
+    budget = Fraction(weight) * (stage.budget_bytes or 1)
+    limits = {name: budget if cap is None else Fraction(cap) * sizes[name] for name in wanted}
+    parts = fill(wanted, budget, limits)
+    total = sum(parts.values())
+    return {name: weight * float(parts[name] / total) if name in parts else 0.0 for name in sizes}
+
+
+def _line(stage: MixtureStage, count: Counter[str], total: int, weight: float, used: int) -> dict[str, Any]:
+    """What the table says of a language or a source in it; `used`: bytes that are in the mixture."""
+    budget = stage.budget_bytes
+    return {
+        "documents": count["documents"],
+        "bytes": count["bytes"],
+        "share": count["bytes"] / total if total else 0.0,
+        "weight": weight,
+        "epochs": None if budget is None else weight * budget / used if used else 0.0,
+    }
+
+
+def _of_source(name: str, languages: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """A source over all its languages."""
+    own = {code: entry["sources"][name] for code, entry in languages.items() if name in entry["sources"]}
+    return {
+        "documents": sum(entry["documents"] for entry in own.values()),
+        "bytes": sum(entry["bytes"] for entry in own.values()),
+        "languages": {code: {key: entry[key] for key in ("documents", "bytes")} for code, entry in own.items()},
+    }
+
+
+def _warn_of_repeats(stage: MixtureStage, languages: dict[str, dict[str, Any]]) -> None:
+    """Says when the cap cannot hold: no error here, because bytes only estimate what the index knows exactly."""
+    cap = stage.mixture.max_epochs
+    most = max(entry["epochs"] or 0.0 for entry in languages.values())
+    if cap is None or stage.budget_bytes is None or most <= cap * (1 + 1e-9):
+        return
+    text = sum(entry["bytes"] for entry in languages.values() if entry["weight"] > 0)
+    say(
+        f"warning: the training reads {format_bytes(stage.budget_bytes)}, more than {cap:g} times the "
+        f"{format_bytes(text)} of the mixture: about {most:.3g} epochs of all. The index, which counts tokens, will "
+        "refuse more; a larger corpus.mixture.max_epochs, fewer training.train_samples or more text would do"
+    )
+
+
+def lines(value: dict[str, Any]) -> list[str]:
+    """The mixture for a person: the `MANY` languages with the most weight, a line each."""
+    languages = value["languages"]
+    first = sorted(languages, key=lambda code: (-languages[code]["weight"], code))
+    text = [f"{'language':<10}{'text':>12}{'of all':>9}{'mixture':>9}{'epochs':>9}"]
+    for code in first[:MANY]:
+        entry = languages[code]
+        epochs = "" if entry["epochs"] is None else f"{entry['epochs']:.2f}"
+        size = format_bytes(entry["bytes"])
+        text.append(f"{code:<10}{size:>12}{entry['share']:>9.2%}{entry['weight']:>9.2%}{epochs:>9}".rstrip())
+    if len(first) > MANY:
+        rest = sum(languages[code]["weight"] for code in first[MANY:])
+        text.append(f"{len(first) - MANY} more languages: {rest:.2%} of the mixture")
+    return text
 
 
 def _empty(removed: Counter[str]) -> InputError:

@@ -11,15 +11,17 @@ from pathlib import Path
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import DecontaminateConfig, IngestConfig
-from bloomery.config.sources import FileSource, SourceBase
+from bloomery.config.portion import Piece, Portion
+from bloomery.config.sources import FileSource, SourceBase, TextSource
 
 
-def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[list[str] | None]:
-    """Files of each part of a source, in order; `[None]` for a source that is not made of files.
+def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[Portion]:
+    """What each part of a source reads, in order: as many parts as its bytes over `ingest.shard_bytes`.
 
-    Files are sorted by name and grouped greedily up to `ingest.shard_bytes` of file size; a larger file is a part of
-    its own. The plan depends on names and sizes only, so a rerun finds the same parts. A source that is read in part
-    (`max_documents`) has its first part only.
+    Files are sorted by name and grouped greedily up to that size; a larger file is cut into pieces, one a part, where
+    its kind can be (`piece.py`), else it is a part of its own. The plan depends on names and sizes only, so a rerun
+    finds the same parts. A source that is read in part (`max_documents`) has its first part only. One that is not made
+    of files is one part.
 
     Documents without an id of their own are named by their file, so files of one name in several folders must differ:
     a file below the folder that all of the source's patterns share is listed as `folder/./below/en.jsonl`. What follows
@@ -29,23 +31,33 @@ def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[list[str] | Non
         ConfigError: a path or pattern that matches no file, or a file name that is not UTF-8, with its key path.
     """
     if not isinstance(source, FileSource):
-        return [None]
+        return [Portion(None)]
     files: set[str] = set()
     for number, pattern in enumerate(source.paths):
         files.update(_matches(pattern, f"sources[{source.name}].paths[{number}]"))
     folder = _common_folder(source.paths)
-    parts: list[list[str] | None] = []
+    parts: list[Portion] = []
     group: list[str] = []
     group_bytes = 0
     for name in sorted(files):
         size = Path(name).stat().st_size
         if group and group_bytes + size > ingest.shard_bytes:
-            parts.append(group)
+            parts.append(Portion(group))
             group, group_bytes = [], 0
+        pieces = -(-size // ingest.shard_bytes)
+        if pieces > 1 and _can_be_cut(source):
+            parts += [Portion([_below(folder, name)], Piece(number=piece, of=pieces)) for piece in range(pieces)]
+            continue
         group.append(_below(folder, name))
         group_bytes += size
-    parts.append(group)
+    if group:
+        parts.append(Portion(group))
     return parts if source.max_documents is None else parts[:1]
+
+
+def _can_be_cut(source: FileSource) -> bool:
+    """Whether a piece of a file can be read: not where a document is the file, or what lies between empty lines."""
+    return not isinstance(source, TextSource) or source.documents == "line"
 
 
 def evaluation_files(decontaminate: DecontaminateConfig) -> list[str]:

@@ -13,24 +13,24 @@ sorted at a time. 166.8 M samples, 46 datasets: 40 windows of 4 M, 2 GB of outpu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from data_prep.corpus.shares import fill
 from data_prep.index.arrays import CHUNK
 
 
-def quotas(weights: Mapping[str, float], samples: int) -> dict[str, int]:
+def quotas(weights: Mapping[str, float], samples: int, limits: Mapping[str, int] | None = None) -> dict[str, int]:
     """Samples per dataset: `weights` renormalised, times `samples`, by largest remainder; ties by name. Sums exactly.
 
-    All weights positive, at least one.
+    All weights positive, at least one. `limits`: most samples of a dataset, together at least `samples`; what a limit
+    cuts off goes to the others in proportion to their weights.
     """
-    exact = {name: Fraction(weight) for name, weight in sorted(weights.items())}
-    total = sum(exact.values())
-    ideal = {name: weight * samples / total for name, weight in exact.items()}
+    ideal = fill(weights, samples, dict.fromkeys(weights, samples) if limits is None else limits)
     result = {name: int(value) for name, value in ideal.items()}
     missing = samples - sum(result.values())
+    # A dataset at its limit has no remainder, so rounding up passes no limit.
     for name in sorted(ideal, key=lambda name: (result[name] - ideal[name], name))[:missing]:
         result[name] += 1
     return result

@@ -15,8 +15,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 from contextlib import ExitStack, closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bloomery.base.atomic import explained, write_json
 from bloomery.base.digest import digest_file, digest_json
@@ -27,15 +30,17 @@ from bloomery.contracts.index import (
     ArrayEntry,
     DatasetEntry,
     IndexManifest,
+    LanguageRead,
     TokenFileEntry,
     open_token_file,
     token_dtype,
 )
-from bloomery.contracts.mixture import read_weights
+from bloomery.contracts.mixture import Mixture, read_mixture
 from bloomery.contracts.shard import read_manifest
 from data_prep.index.arrays import write_array
-from data_prep.index.blend import blend, quotas
+from data_prep.index.blend import blend
 from data_prep.index.encode import sidecar_path
+from data_prep.index.mix import datasets_of, language_read, sample_quotas
 from data_prep.index.samples import Plan, write_train, write_validation
 from data_prep.index.split import Rows, Spill
 from data_prep.tokenizer.vocabulary import END_OF_DOCUMENT, load_tokenizer
@@ -60,9 +65,10 @@ def build_index(
         output: `index/index.json`.
 
     Raises:
-        InputError: damaged, missing or foreign token files; nothing to train on.
+        InputError: damaged, missing or foreign token files; nothing to train on; less text than the mixture's cap on
+            epochs needs.
     """
-    weights = read_weights(mixture)
+    wanted, sources = read_mixture(mixture), [part.split("/")[0] for part in parts]
     tokenizer = load_tokenizer(tokenizer_path)
     tokenizer_digest = digest_file(tokenizer_path)
     vocabulary_size = tokenizer.get_vocab_size()
@@ -79,14 +85,14 @@ def build_index(
         digest = digest_json(
             {
                 "stage": stage.model_dump(mode="json"),
-                "weights": weights,
+                "mixture": asdict(wanted),
                 "tokenizer": tokenizer_digest,
                 "files": [file.model_dump(mode="json") for file in files],
             }
         )
         plan = Plan(index, f"{ARRAYS_FOLDER}/{digest}", stage.sequence_length, stage.seed)
-        counts = quotas(_trainable(spill, weights, output), stage.train_samples)
-        train, validation = _datasets(plan, spill, counts, stage.validation_samples)
+        counts = sample_quotas(wanted, _trainable(spill, wanted, sources, output), stage)
+        train, validation, read = _datasets(plan, spill, wanted, sources, counts, stage)
     blend_dataset, blend_sample = _write_blend(plan, [counts[entry.name] for entry in train], stage.train_samples)
     manifest = IndexManifest(
         digest=digest,
@@ -101,6 +107,7 @@ def build_index(
         blend_sample=blend_sample,
         train_samples=stage.train_samples,
         shares={entry.name: counts[entry.name] / stage.train_samples for entry in train},
+        languages=read,
     )
     write_json(output, manifest.model_dump(mode="json"))
     _remove_stale(arrays, digest)
@@ -145,41 +152,48 @@ def _has_text(rows: Rows) -> bool:
     return bool(len(rows) and rows[:, 2].max() > 1)
 
 
-def _trainable(spill: Spill, weights: dict[str, float], output: Path) -> dict[str, float]:
-    """Weights of the languages that have text to train on and weight in the mixture. Raises InputError for none."""
-    found = {
-        language: weights[language]
-        for language, rows, _ in spill.languages()
-        if weights.get(language, 0.0) > 0 and _has_text(rows)
-    }
+def _trainable(spill: Spill, mixture: Mixture, sources: list[str], output: Path) -> dict[str, dict[str, int]]:
+    """Tokens per dataset of each language, of those with text to train on and weight. Raises InputError for none."""
+    found = {}
+    for language, rows, _ in spill.languages():
+        datasets = datasets_of(mixture, language, rows, sources)
+        tokens = {name: int(own[:, 2].sum(dtype=np.int64)) for name, own in datasets.items() if _has_text(own)}
+        if tokens:
+            found[language] = tokens
     if not found:
         raise InputError(
             "no document to train on",
             where=str(output),
-            expected=f"text in a language of the mixture ({', '.join(weights) or 'which is empty'})",
+            expected=f"text in a language of the mixture ({', '.join(mixture.languages) or 'which is empty'})",
         )
     return found
 
 
 def _datasets(
-    plan: Plan, spill: Spill, counts: dict[str, int], validation_samples: int
-) -> tuple[list[DatasetEntry], list[DatasetEntry]]:
-    train, validation = [], []
+    plan: Plan, spill: Spill, mixture: Mixture, sources: list[str], counts: dict[str, int], stage: IndexStage
+) -> tuple[list[DatasetEntry], list[DatasetEntry], dict[str, LanguageRead]]:
+    """Write the arrays of every dataset that gives samples; their languages' validation sets; what is read of each."""
+    train, validation, read = [], [], {}
     for language, rows, held_out in track(spill.languages(), "build samples", unit="languages"):
-        if counts.get(language, 0) == 0:
+        datasets = datasets_of(mixture, language, rows, sources)
+        datasets = {name: own for name, own in datasets.items() if counts.get(name, 0) > 0}
+        if not datasets:
             continue
-        train.append(write_train(plan, language, rows, counts[language]))
-        entry = write_validation(plan, language, held_out, validation_samples)
+        train += [write_train(plan, name, language, own, counts[name]) for name, own in datasets.items()]
+        read[language] = language_read(mixture.languages[language], datasets, sources, counts, stage)
+        # A source that is left out of the training is left out of its validation.
+        kept = list(datasets_of(mixture, language, held_out, sources).values())
+        entry = write_validation(plan, language, np.concatenate(kept), stage.validation_samples) if kept else None
         if entry is not None:
             validation.append(entry)
     most = max(train, key=lambda entry: entry.epochs)
     repeated = sum(entry.epochs > MANY_EPOCHS for entry in train)
     if repeated:
         say(
-            f"{repeated} of {len(train)} languages are read more than {MANY_EPOCHS} times "
+            f"{repeated} of {len(train)} datasets are read more than {MANY_EPOCHS} times "
             f"(most often: {most.name}, {most.epochs} times); more text or fewer train_samples would avoid it"
         )
-    return train, validation
+    return train, validation, read
 
 
 def _write_blend(plan: Plan, counts: list[int], samples: int) -> tuple[ArrayEntry, ArrayEntry]:

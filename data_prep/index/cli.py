@@ -1,4 +1,4 @@
-"""`bloomery index`: encode, build, verify."""
+"""`bloomery index`: encode, build, verify, mixture."""
 
 from __future__ import annotations
 
@@ -57,3 +57,20 @@ def verify(
         print(dump_json(result), end="")
     else:
         say(f"the index holds: {result['train_samples']} training samples, {result['tokens']} tokens")
+
+
+@app.command()
+def mixture(
+    index: Index,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Print what the training reads of each language and source: tokens, share, epochs."""
+    from bloomery.base.atomic import dump_json
+    from bloomery.contracts.index import read_index_manifest
+    from data_prep.index.mix import lines
+
+    manifest = read_index_manifest(index / "index.json")
+    if json:
+        print(dump_json({code: entry.model_dump() for code, entry in manifest.languages.items()}), end="")
+    else:
+        print("\n".join(lines(manifest)))

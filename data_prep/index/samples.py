@@ -87,16 +87,16 @@ class Plan:
     seed: int
 
 
-def write_train(plan: Plan, language: str, rows: Rows, quota: int) -> DatasetEntry:
-    """Arrays of a training dataset of at least `quota` samples."""
+def write_train(plan: Plan, name: str, language: str, rows: Rows, quota: int) -> DatasetEntry:
+    """Arrays of the training dataset `name` of at least `quota` samples."""
     tokens = int(rows[:, 2].sum(dtype=np.int64))
     epochs = epochs_for(tokens, plan.sequence_length, quota)
     samples = samples_in(epochs * tokens, plan.sequence_length)
-    order = document_order(len(rows), epochs, generator(plan.seed, f"index/train/{language}/documents"))
+    order = document_order(len(rows), epochs, generator(plan.seed, f"index/train/{name}/documents"))
     shuffle = sample_order(
-        tokens, epochs, plan.sequence_length, samples, generator(plan.seed, f"index/train/{language}/samples")
+        tokens, epochs, plan.sequence_length, samples, generator(plan.seed, f"index/train/{name}/samples")
     )
-    return _write(plan, "train", language, rows, order, epochs, samples, shuffle)
+    return _write(plan, "train", name, language, rows, order, epochs, samples, shuffle)
 
 
 def write_validation(plan: Plan, language: str, rows: Rows, most: int) -> DatasetEntry | None:
@@ -109,12 +109,14 @@ def write_validation(plan: Plan, language: str, rows: Rows, most: int) -> Datase
     if kept == 0:
         return None
     shuffle = np.arange(kept, dtype=np.int64) * available // kept
-    return _write(plan, "validation", language, rows, document_order(len(rows), 1, None), 1, available, shuffle)
+    order = document_order(len(rows), 1, None)
+    return _write(plan, "validation", language, language, rows, order, 1, available, shuffle)
 
 
 def _write(
     plan: Plan,
     kind: str,
+    name: str,
     language: str,
     rows: Rows,
     order: npt.NDArray[np.int32],
@@ -122,11 +124,11 @@ def _write(
     available: int,
     shuffle: npt.NDArray[np.int64],
 ) -> DatasetEntry:
-    stem = f"{plan.folder}/{kind}/{quote(language, safe='')}"
+    stem = f"{plan.folder}/{kind}/{quote(name, safe='')}"
     documents = (rows[order[begin : begin + CHUNK], :2] for begin in range(0, len(order), CHUNK))
     starts = sample_starts(rows[order, 2], plan.sequence_length, available)
     return DatasetEntry(
-        name=language,
+        name=name,
         language=language,
         unique_documents=len(rows),
         unique_tokens=int(rows[:, 2].sum(dtype=np.int64)),

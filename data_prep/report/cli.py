@@ -29,15 +29,24 @@ def corpus_verb(
     from bloomery.base.atomic import write_json, write_text
     from bloomery.config.stages import JudgeStage, read_stage
     from data_prep.corpus.catalogue import Catalogue
+    from data_prep.report.clusters import clusters
     from data_prep.report.examples import bad_row_examples, rule_examples
     from data_prep.report.gather import gather
+    from data_prep.report.histograms import distributions
     from data_prep.report.page import render
+    from data_prep.report.what_if import quantiles, what_if
 
     catalogue = Catalogue(corpus, parts)
-    report = gather(corpus, catalogue.parts, read_stage(config, JudgeStage))
-    for rule, examples in rule_examples(catalogue).items():
+    stage = read_stage(config, JudgeStage)
+    report = gather(corpus, catalogue.parts, stage)
+    for rule, examples in rule_examples(catalogue, stage).items():
         report["rules"][rule]["examples"] = examples
     report["bad_rows"]["examples"] = bad_row_examples(corpus, catalogue.parts)
+    report["duplicates"]["clusters"] = clusters(catalogue)
+    tables = [(part.split("/")[0], catalogue.path("measures", part)) for part in catalogue.parts]
+    found = distributions(tables, stage)
+    report["quantiles"] = quantiles(found)
+    report["what_if"] = what_if(found, stage)
     write_text(output_html, render(report))
     write_json(output_json, report)
     totals = report["totals"]

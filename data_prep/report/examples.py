@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bloomery.config.stages import JudgeStage
 from bloomery.contracts.shard import read_manifest, read_table
 from data_prep.corpus.catalogue import Catalogue
-from data_prep.corpus.clean import CONTAMINATED, DUPLICATE_KINDS, read_duplicates
+from data_prep.corpus.clean import CONTAMINATED, DUPLICATE_KINDS
+from data_prep.corpus.judge import WRONG_LANGUAGE
 from data_prep.corpus.pii import PLACEHOLDERS, redact
+from data_prep.report.duplicates import duplicates_of_part, ids_of, twin_node
+from data_prep.report.rules import measure_of
 
 PER_RULE = 3
-EXCERPT_CHARACTERS = 80
+EXCERPT_CHARACTERS = 160
 BAD_ROWS = 20
+
+Nodes = npt.NDArray[np.int64]
 
 
 def excerpt(text: str, language: str = "") -> str:
@@ -28,61 +36,120 @@ def excerpt(text: str, language: str = "") -> str:
     return start if len(start) <= EXCERPT_CHARACTERS else start[: EXCERPT_CHARACTERS - 1] + "…"
 
 
-def rule_examples(catalogue: Catalogue) -> dict[str, list[dict[str, Any]]]:
-    """Up to `PER_RULE` removed documents per rule, from the first parts that have any.
+def excerpts(catalogue: Catalogue, nodes: Nodes) -> list[dict[str, Any]]:
+    """Id, source, language and excerpt of documents, in the order of `nodes`."""
+    unique, places = np.unique(nodes, return_inverse=True)
+    facts = catalogue.take("measures", ["source", "language"], unique).to_pylist()
+    texts = [text for batch in catalogue.texts(unique) for text in batch["text"].to_pylist()]
+    shown = [
+        {"id": identity, **fact, "excerpt": excerpt(text, fact["language"])}
+        for identity, fact, text in zip(ids_of(catalogue, unique), facts, texts, strict=True)
+    ]
+    return [dict(shown[place]) for place in places.tolist()]
 
-    Only tables of parts whose manifest says that they hold what is still missing are read.
+
+def rule_examples(catalogue: Catalogue, stage: JudgeStage) -> dict[str, list[dict[str, Any]]]:
+    """Up to `PER_RULE` removed documents per rule, of the languages and sources where it removed most.
+
+    Each has the reason beside its excerpt: `value` and `limit`, the language that was `detected`, the `twin` that
+    stayed and how its text begins, or the evaluation `item`. Tables are read of a few parts per rule only.
     """
-    found: dict[str, list[dict[str, Any]]] = {}
-    duplicates = catalogue.corpus / "duplicates" / "duplicates.parquet"
-    for number, part in enumerate(catalogue.parts):
-        counts = read_manifest(catalogue.path("clean", part))["counts"]["languages"].values()
-        rules = {rule for entry in counts for rule in entry["removed"]}
-        wanted = sorted(rule for rule in rules if len(found.get(rule, [])) < PER_RULE)
-        if not wanted:
-            continue
-        twins = read_duplicates(duplicates, part).to_pylist() if set(wanted) & set(DUPLICATE_KINDS.values()) else []
-        verdicts = read_table(catalogue.path("verdicts", part), ["id", "rule"])
-        for rule in wanted:
-            known = found.setdefault(rule, [])
-            details: list[dict[str, Any]] = [{}] * PER_RULE
-            if rule in DUPLICATE_KINDS.values():
-                chosen = [row for row in twins if DUPLICATE_KINDS[row["kind"]] == rule][: PER_RULE - len(known)]
-                ids = pa.array([row["id"] for row in chosen], pa.string())
-                rows = np.asarray(pc.index_in(ids, value_set=verdicts["id"].combine_chunks()), dtype=np.int64)
-                details = [{name: row[name] for name in ("twin", "similarity", "cluster_size")} for row in chosen]
-            elif rule == CONTAMINATED:
-                removed = read_table(catalogue.path("removed", part), ["id", "rule"])
-                ids = removed.filter(pc.field("rule") == rule)["id"][: PER_RULE - len(known)].combine_chunks()
-                rows = np.asarray(pc.index_in(ids, value_set=verdicts["id"].combine_chunks()), dtype=np.int64)
-                hits = {row["id"]: row for row in read_table(catalogue.path("contaminated", part)).to_pylist()}
-                details = [{name: hits[one][name] for name in ("item", "hits", "share")} for one in ids.to_pylist()]
-            else:
-                rows = np.flatnonzero(np.asarray(pc.equal(verdicts["rule"], rule)))[: PER_RULE - len(known)]
-            known += _described(catalogue, number, rows.astype(np.int64), rule, details)
+    found = {}
+    for rule, picks in _picks(catalogue).items():
+        chosen: list[int] = []
+        for part, language in picks:
+            # One of each language and source first, then whatever there is.
+            room = PER_RULE - len(chosen) if language is None else 1
+            nodes = _nodes(catalogue, part, rule, language) if len(chosen) < PER_RULE else []
+            chosen += [node for node in nodes if node not in chosen][:room]
+        found[rule] = _reasoned(catalogue, rule, np.array(chosen, dtype=np.int64), stage)
     return found
 
 
-def _described(
-    catalogue: Catalogue,
-    number: int,
-    rows: np.ndarray[Any, np.dtype[np.int64]],
-    rule: str,
-    details: list[dict[str, Any]],
-) -> list[dict[str, Any]]:
-    """Id, language, source, excerpt and the value that broke the rule, of rows (sorted by id, as shards are)."""
-    nodes = rows + catalogue.bounds[number]
-    measure = rule[4:] if rule.startswith(("min_", "max_")) else "detected"
-    facts = catalogue.take("measures", list(dict.fromkeys(["id", "source", "language", "detected", measure])), nodes)
-    texts = [text for batch in catalogue.texts(nodes) for text in batch["text"].to_pylist()]
-    described = []
-    for fact, text, detail in zip(facts.to_pylist(), texts, details, strict=False):
-        entry = {"id": fact["id"], "source": fact["source"], "language": fact["language"]}
-        entry["excerpt"] = excerpt(text, fact["language"])
-        if rule not in (*DUPLICATE_KINDS.values(), CONTAMINATED):
-            entry["value"] = fact[measure]
-        described.append(entry | detail)
-    return described
+def _picks(catalogue: Catalogue) -> dict[str, list[tuple[str, str | None]]]:
+    """Where to look for examples, per rule: parts and a language, then parts whatever the language."""
+    removed: dict[str, Counter[tuple[str, str]]] = {}
+    first: dict[tuple[str, str, str], str] = {}
+    parts: dict[str, list[str]] = {}
+    for part in catalogue.parts:
+        source = part.split("/")[0]
+        for language, entry in read_manifest(catalogue.path("clean", part))["counts"]["languages"].items():
+            for rule, size in entry["removed"].items():
+                removed.setdefault(rule, Counter())[source, language] += size["documents"]
+                first.setdefault((rule, source, language), part)
+                known = parts.setdefault(rule, [])
+                if part not in known[-1:] and len(known) < 2 * PER_RULE:
+                    known.append(part)
+    picks: dict[str, list[tuple[str, str | None]]] = {}
+    for rule, counts in removed.items():
+        most = sorted(counts, key=lambda key: (-counts[key], key))[:PER_RULE]
+        picks[rule] = [(first[rule, source, language], language) for source, language in most]
+        picks[rule] += [(part, None) for part in parts[rule]]
+    return picks
+
+
+def _nodes(catalogue: Catalogue, part: str, rule: str, language: str | None) -> list[int]:
+    """Up to 2 x `PER_RULE` documents of a part (and a language) that the rule removed."""
+    gone = ~catalogue.kept(part)
+    rule_of = np.full(len(gone), "", dtype=object)
+    rule_of[gone] = read_table(catalogue.path("verdicts", part), ["rule"])["rule"].filter(pa.array(gone)).to_pylist()
+    # As clean decides: the judge first, then evaluation texts, then duplicates.
+    for row in _hits(catalogue, part):
+        rule_of[row] = rule_of[row] or CONTAMINATED
+    duplicates = duplicates_of_part(catalogue.corpus, part)
+    for row, kind in zip(duplicates["row"].to_pylist(), duplicates["kind"].to_pylist(), strict=True):
+        rule_of[row] = rule_of[row] or DUPLICATE_KINDS[kind]
+    wanted = rule_of == rule
+    if language is not None:
+        languages = read_table(catalogue.path("measures", part), ["language"])["language"]
+        wanted &= np.asarray(pc.equal(languages, language))
+    return [catalogue.start(part) + int(row) for row in np.flatnonzero(wanted)[: 2 * PER_RULE]]
+
+
+def _hits(catalogue: Catalogue, part: str) -> dict[int, dict[str, Any]]:
+    """Rows of a part that evaluation texts hit; none where the run looks for none."""
+    path = catalogue.path("contaminated", part)
+    return {row["row"]: row for row in read_table(path).to_pylist()} if path.exists() else {}
+
+
+def _reasoned(catalogue: Catalogue, rule: str, nodes: Nodes, stage: JudgeStage) -> list[dict[str, Any]]:
+    """Documents that a rule removed, with what it saw."""
+    shown = excerpts(catalogue, nodes)
+    column = "detected" if rule == WRONG_LANGUAGE else measure_of(rule)
+    if column is not None:
+        order = np.argsort(nodes)
+        values = dict(
+            zip(
+                nodes[order].tolist(),
+                catalogue.take("measures", [column], nodes[order])[column].to_pylist(),
+                strict=True,
+            )
+        )
+    for node, entry in zip(nodes.tolist(), shown, strict=True):
+        number = int(np.searchsorted(catalogue.bounds, node, side="right")) - 1
+        part, row = catalogue.parts[number], node - int(catalogue.bounds[number])
+        if rule == WRONG_LANGUAGE:
+            entry |= {"detected": values[node]}
+        elif column is not None:
+            limits = stage.limits(entry["source"], entry["language"])
+            entry |= {"value": values[node], "limit": getattr(limits, rule)}
+        elif rule == CONTAMINATED:
+            hit = _hits(catalogue, part)[row]
+            entry |= {name: hit[name] for name in ("item", "hits", "share")}
+        elif rule in DUPLICATE_KINDS.values():
+            duplicate = duplicates_of_part(catalogue.corpus, part).filter(pc.field("row") == row).to_pylist()[0]
+            entry |= {name: duplicate[name] for name in ("twin", "similarity", "cluster_size")}
+            twin = twin_of(catalogue, duplicate)
+            entry |= {f"twin_{name}": twin[name] for name in ("source", "language", "excerpt")}
+    return shown
+
+
+def twin_of(catalogue: Catalogue, row: dict[str, Any]) -> dict[str, Any]:
+    """The document that stayed for a row of the duplicates; one of an earlier run without its text."""
+    node = twin_node(catalogue, row)
+    if node is None:
+        return {"id": row["twin"], "source": "an earlier run", "language": "", "excerpt": ""}
+    return excerpts(catalogue, np.array([node]))[0]
 
 
 def bad_row_examples(corpus: Path, parts: list[str]) -> list[dict[str, Any]]:

@@ -10,11 +10,10 @@ from bloomery.base.atomic import read_json
 from bloomery.config.languages import language_profiles, profile_of
 from bloomery.config.stages import JudgeStage
 from bloomery.contracts.shard import read_manifest
-from data_prep.corpus.clean import CONTAMINATED, DUPLICATE_KINDS
-from data_prep.corpus.judge import RULES
-
-ALL_RULES = (*RULES, CONTAMINATED, *DUPLICATE_KINDS.values())
-"""Everything that removes a document, in the order of the stages."""
+from data_prep.corpus.catalogue import CorpusTables
+from data_prep.report.duplicates import duplicate_counts
+from data_prep.report.lines import repeated_lines
+from data_prep.report.rules import ALL_RULES, STAGES, stage_of
 
 
 class _Funnel:
@@ -41,6 +40,9 @@ class _Funnel:
     def plain(self) -> dict[str, Any]:
         """For JSON; rules in the order of the stages."""
         rules = [rule for rule in ALL_RULES if rule in self.removed]
+        stages: Counter[str] = Counter()
+        for rule in rules:
+            stages[stage_of(rule)] += self.removed[rule]["documents"]
         return {
             "documents_in": self.ingested["documents"],
             "bytes_in": self.ingested["bytes"],
@@ -48,6 +50,7 @@ class _Funnel:
             "bytes_out": self.kept["bytes"],
             "removed": {rule: self.removed[rule]["documents"] for rule in rules},
             "removed_bytes": {rule: self.removed[rule]["bytes"] for rule in rules},
+            "removed_by_stage": {stage: stages[stage] for stage in STAGES},
             "redactions": dict(sorted(self.redactions.items())),
             "redacted_documents": self.redacted_documents,
             "trusted_disagreements": self.trusted_disagreements,
@@ -56,6 +59,8 @@ class _Funnel:
 
 def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
     """The report without its examples: totals, languages, sources, rules, duplicates, mixture.
+
+    In is out plus removed, for all, each language and each source.
 
     Raises:
         InputError: a manifest is missing.
@@ -77,7 +82,7 @@ def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
             for funnel in (total, sources[source], languages.setdefault(language, _Funnel())):
                 funnel.add(entry, judged[language])
     mixture = corpus / "mixture.json"
-    duplicates = read_manifest(corpus / "duplicates" / "duplicates.parquet")["counts"]
+    duplicates = duplicate_counts(corpus)
     known = language_profiles()
     reasons: Counter[str] = sum(bad.values(), Counter())
     return {
@@ -104,15 +109,14 @@ def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
         "bad_rows": {"count": reasons.total(), "reasons": dict(sorted(reasons.items()))},
         "duplicates": {name: duplicates[name] for name in ("exact", "near", "compared")},
         "repeated_ids": duplicates["repeated_ids"],
+        "repeated_lines": repeated_lines(CorpusTables(corpus), parts),
         "mixture": read_json(mixture) if mixture.exists() else None,
     }
 
 
 def _limits(stage: JudgeStage, rule: str, languages: list[str]) -> dict[str, float]:
-    """The rule's limit per language of the corpus, where it has one."""
-    limits = {}
-    for code in languages:
-        limit = getattr(stage.thresholds.get(code) or stage.thresholds["default"], rule, None)
-        if limit is not None:
-            limits[code] = limit
-    return limits
+    """The rule's limit per language of the corpus, where it has one; recipes of single sources are in `what_if`."""
+    limits = {
+        code: getattr(stage.thresholds.get(code) or stage.thresholds["default"], rule, None) for code in languages
+    }
+    return {code: limit for code, limit in limits.items() if limit is not None}

@@ -1,15 +1,17 @@
 """A fixed sample of documents per language, read from few places of a corpus of any size.
 
-Shards are sorted by document id, which is a hash, so the first rows of a shard are a random sample of it. Parts are
-visited in the order of the digest of their name; each gives a language at most `PER_PART` documents until it has
-`PER_LANGUAGE` documents or `LANGUAGE_BYTES`. The same corpus always gives the same sample; a large one is read in the
-first row group of its shards only, and of most shards only the language column of that.
+Parts are visited in the order of the digest of their name; each gives a language the documents with the smallest ids,
+which are hashes, at most `PER_PART`, until it has `PER_LANGUAGE` documents or `LANGUAGE_BYTES`. The same corpus always
+gives the same sample; of most shards of a large one only the language column is read.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, defaultdict
 from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from bloomery.base.digest import digest_bytes
 from bloomery.base.progress import track
@@ -25,26 +27,30 @@ def sample_documents(clean: Path, parts: list[str]) -> dict[str, list[str]]:
     texts: defaultdict[str, list[str]] = defaultdict(list)
     sizes: Counter[str] = Counter()
     for part in track(sorted(parts, key=lambda part: digest_bytes(part.encode())), "sample", len(parts), "shards"):
-        path = clean / f"{part}.parquet"
-        with open_table(path) as file:
-            if file.num_row_groups == 0:
-                continue
-            chosen = _chosen_rows(file.read_row_group(0, columns=["language"])["language"].to_pylist(), texts)
-            if chosen:
-                column = file.read_row_group(0, columns=["text"])["text"]
-                for language, row in chosen:
+        with open_table(clean / f"{part}.parquet") as file:
+            full = {language for language, size in sizes.items() if size >= LANGUAGE_BYTES}
+            room = {language: PER_LANGUAGE - len(found) for language, found in texts.items()}
+            chosen = _smallest_ids(file, room | dict.fromkeys(full, 0))
+            groups = {group for rows in chosen.values() for _, group, _ in rows}
+            columns = {group: file.read_row_group(group, columns=["text"])["text"] for group in sorted(groups)}
+            for language, rows in chosen.items():
+                for _, group, row in rows:
                     if sizes[language] < LANGUAGE_BYTES:
-                        texts[language].append(column[row].as_py())
+                        texts[language].append(columns[group][row].as_py())
                         sizes[language] += len(texts[language][-1].encode())
     return {language: texts[language] for language in sorted(texts)}
 
 
-def _chosen_rows(languages: list[str], have: dict[str, list[str]]) -> list[tuple[str, int]]:
-    room = {language: min(PER_PART, PER_LANGUAGE - len(have.get(language, ()))) for language in set(languages)}
-    taken: Counter[str] = Counter()
-    chosen = []
-    for row, language in enumerate(languages):
-        if taken[language] < room[language]:
-            taken[language] += 1
-            chosen.append((language, row))
-    return chosen
+def _smallest_ids(file: pq.ParquetFile, room: dict[str, int]) -> dict[str, list[tuple[str, int, int]]]:
+    """(id, row group, row) of the chosen documents of a shard, per language; `room` defaults to `PER_PART`."""
+    found: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    for group in range(file.num_row_groups):
+        languages = file.read_row_group(group, columns=["language"])["language"].to_pylist()
+        if not any(room.get(language, PER_PART) > 0 for language in set(languages)):
+            continue
+        ids = file.read_row_group(group, columns=["id"])["id"].to_pylist()
+        for row, (language, identity) in enumerate(zip(languages, ids, strict=True)):
+            found[language].append((identity, group, row))
+        for language, rows in found.items():
+            found[language] = heapq.nsmallest(min(PER_PART, room.get(language, PER_PART)), rows)
+    return found

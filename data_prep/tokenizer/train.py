@@ -15,7 +15,7 @@ from bloomery.base.digest import digest_file
 from bloomery.base.errors import ConfigError
 from bloomery.base.progress import say
 from bloomery.config.stages import TokenizerStage
-from bloomery.contracts.mixture import read_weights
+from bloomery.contracts.mixture import read_mixture
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.pre_tokenizer import BLOOM_PATTERN
 from data_prep.tokenizer.vocabulary import (
@@ -57,7 +57,8 @@ def train_tokenizer(
             expected=f"at least {fixed}: {len(SPECIAL_TOKENS)} special, {config.reserved_tokens} reserved, 256 bytes",
         )
     tables = [counts / f"{part}.parquet" for part in parts]
-    data = weighted_pieces(sum_counts(tables), read_weights(mixture))
+    wanted = read_mixture(mixture)
+    data = weighted_pieces(sum_counts(tables, wanted, [part.split("/")[0] for part in parts]), wanted.datasets)
     say(f"train BPE: {len(data.counts)} pieces, {config.vocabulary_size - fixed} merges asked")
     merges = _bpe.train(
         data.pieces,

@@ -1,6 +1,7 @@
 """Pre-token counts of all shards, summed and weighted by the mixture: what the BPE trainer is given.
 
 Arithmetic. Let B(l) be the bytes of language l's pre-tokens (sum of count x length) and w(l) its weight in the mixture.
+(Where a language is mixed by source, each of its sources stands for itself below, as a dataset of its own.)
 Training should see each language in proportion to its weight, as if it had been sampled by bytes (BLOOM's way), so the
 counts of l are multiplied by
 
@@ -17,7 +18,7 @@ pieces: below 1 GB) plus the pending rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -29,6 +30,7 @@ import pyarrow.compute as pc
 
 from bloomery.base.errors import InputError
 from bloomery.base.progress import track
+from bloomery.contracts.mixture import Mixture
 from bloomery.contracts.shard import read_table
 from data_prep.tokenizer.count import COUNT_SCHEMA
 from data_prep.tokenizer.vocabulary import SPECIAL_PATTERN
@@ -52,19 +54,29 @@ class WeightedPieces:
     language_bytes: dict[str, int]
 
 
-def sum_counts(tables: list[Path]) -> pa.Table:
-    """Sum of count tables, columns language, piece (large_string), count; sorted by (language, piece)."""
+def sum_counts(tables: list[Path], mixture: Mixture | None = None, sources: Sequence[str] = ()) -> pa.Table:
+    """Sum of count tables, columns language, piece (large_string), count; sorted by (language, piece).
+
+    With a mixture, `language` is the name of its dataset; `sources` then holds the source of each table.
+    """
     schema = pa.schema([("language", pa.string()), ("piece", pa.large_string()), ("count", pa.int64())])
     total, pending, rows = schema.empty_table(), [], 0
-    for path in track(tables, "sum pre-token counts", len(tables), "shards"):
+    for number, path in enumerate(track(tables, "sum pre-token counts", len(tables), "shards")):
         table = read_table(path)
         if table.schema.names != COUNT_SCHEMA.names:
             raise InputError(f"columns {table.schema.names}", where=str(path), expected=str(COUNT_SCHEMA.names))
-        pending.append(table.cast(schema))
+        table = table.cast(schema)
+        pending.append(table if mixture is None else _by_dataset(table, mixture, sources[number]))
         rows += table.num_rows
         if rows > PENDING_ROWS:
             total, pending, rows = _summed([total, *pending]), [], 0
     return _summed([total, *pending]).sort_by([("language", "ascending"), ("piece", "ascending")])
+
+
+def _by_dataset(table: pa.Table, mixture: Mixture, source: str) -> pa.Table:
+    codes = table["language"].combine_chunks().dictionary_encode()
+    names = pa.array([mixture.dataset(code, source) for code in codes.dictionary.to_pylist()], pa.string())
+    return table.set_column(0, "language", names.take(codes.indices))
 
 
 def _summed(tables: list[pa.Table]) -> pa.Table:
@@ -83,7 +95,10 @@ def language_factors(language_bytes: Mapping[str, int], weights: Mapping[str, fl
 
 
 def weighted_pieces(table: pa.Table, weights: Mapping[str, float]) -> WeightedPieces:
-    """Apply the mixture to `sum_counts`' table. Raises InputError when nothing is left to train on."""
+    """Apply the mixture's weights (per name in the column `language`) to `sum_counts`' table.
+
+    Raises InputError when nothing is left to train on.
+    """
     byte_counts = pc.multiply(pc.binary_length(table["piece"]), table["count"])
     sums = (
         pa.table({"language": table["language"], "bytes": byte_counts})

@@ -34,8 +34,8 @@ def test_a_run_of_two_nodes_with_two_processes_each_goes_the_whole_way(
 def test_the_executor_as_it_is_runs_jobs_one_after_another(on_cluster: Callable[..., Workflow]) -> None:
     # Its polling, which waits longer each time, costs more than the jobs: three steps are enough.
     workflow = on_cluster(stock=True)
-    workflow.run("runs/tiny/corpus/duplicates/duplicates.parquet")
-    assert (workflow.run_folder / "corpus/duplicates/duplicates.json").is_file()
+    workflow.run("runs/tiny/corpus/duplicates/resolved-0.parquet")
+    assert (workflow.run_folder / "corpus/duplicates/resolved-0.json").is_file()
 
 
 def test_shards_share_jobs(cluster: SlurmCluster, undisturbed: Workflow) -> None:

@@ -11,9 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from bloomery.config import RunConfig, validate_config
-from bloomery.config.stages import ingest_stage, stage_sections, write_stage
+from bloomery.config.stage_sections import ingest_stage, stage_sections
+from bloomery.config.stages import write_stage
 from bloomery.contracts.shard import read_table
 from data_prep.corpus.cli import app as corpus_app
+from data_prep.corpus.names import earlier_parts
 from data_prep.corpus.parts import evaluation_files, plan_parts
 from data_prep.report.cli import app as report_app
 
@@ -35,6 +37,10 @@ class CorpusRun:
     def path(self, kind: str, part: str) -> Path:
         return self.corpus / kind / f"{part}.parquet"
 
+    def texts(self, part: str) -> Path:
+        """The shard whose texts are measured and cleaned."""
+        return self.path(self.config.corpus.texts, part)
+
     def table(self, kind: str) -> pa.Table:
         """One kind of table of all parts."""
         return pa.concat_tables([read_table(self.path(kind, part)) for part in self.parts])
@@ -43,14 +49,21 @@ class CorpusRun:
         return self.table(kind).to_pylist()
 
     def duplicates(self) -> list[dict[str, Any]]:
-        return read_table(self.corpus / "duplicates" / "duplicates.parquet").to_pylist()
+        return [row for path in self.partitioned("resolved") for row in read_table(path).to_pylist()]
+
+    def partitioned(self, name: str) -> list[Path]:
+        """Tables of the search for duplicates, one a partition."""
+        return [
+            self.corpus / "duplicates" / f"{name}-{number}.parquet"
+            for number in range(self.config.corpus.dedup.partitions)
+        ]
 
     def section(self, name: str) -> Path:
         return self.folder / "config" / name
 
     def verb(self, name: str, *options: object) -> None:
         app = report_app if name == "report" else corpus_app
-        arguments = ["corpus" if name == "report" else name, *map(str, options)]
+        arguments = [*("corpus" if name == "report" else name).split(), *map(str, options)]
         result = CliRunner().invoke(app, arguments, catch_exceptions=False)
         assert result.exit_code == 0, result.output
         assert result.stdout == "", "stdout is data, and these verbs print none"
@@ -66,12 +79,34 @@ class CorpusRun:
         self.ingest()
         self.reread()
 
+    def strip(self) -> None:
+        """Take the repeated lines out of the shards that are there."""
+        lines = self.config.corpus.lines
+        for part in self.parts:
+            self.verb(
+                "lines", "--config", self.section("lines.json"), "--input", self.path("raw", part),
+                "--output", self.path("lines", part),
+            )  # fmt: skip
+        for partition in range(lines.partitions):
+            self.verb(
+                "repeated-lines", "--config", self.section("repeated_lines.json"), "--corpus", self.corpus,
+                "--parts", self.section("parts.json"), "--partition", partition,
+                "--output", self.corpus / "repeated_lines" / f"{partition}.parquet",
+            )  # fmt: skip
+        for part in self.parts:
+            self.verb(
+                "strip", "--config", self.section("lines.json"), "--input", self.path("raw", part),
+                "--corpus", self.corpus, "--output", self.path("stripped", part),
+            )  # fmt: skip
+
     def reread(self) -> None:
         """Measure and judge the shards that are there."""
+        if self.config.corpus.lines.enabled:
+            self.strip()
         for part in self.parts:
             measures = self.path("measures", part)
             self.verb(
-                "measure", "--config", self.section("measure.json"), "--input", self.path("raw", part),
+                "measure", "--config", self.section("measure.json"), "--input", self.texts(part),
                 "--output", measures,
             )  # fmt: skip
             self.verb(
@@ -86,32 +121,48 @@ class CorpusRun:
     def finish(self) -> None:
         """Everything after judge."""
         everything = ["--corpus", self.corpus, "--parts", self.section("parts.json")]
-        folder = self.corpus / "duplicates"
-        for partition in range(self.config.corpus.dedup.partitions):
-            self.verb(
-                "candidates", "--config", self.section("dedup.json"), *everything, "--partition", partition,
-                "--output", folder / f"candidates-{partition}.parquet",
-            )  # fmt: skip
-        self.verb(
-            "cluster", "--config", self.section("dedup.json"), *everything, "--output", folder / "duplicates.parquet"
-        )
+        self.deduplicate()
         evaluation = evaluation_files(self.config.corpus.decontaminate)
         for part in self.parts:
             looked = ["--contaminated", self.path("contaminated", part)] if evaluation else []
             if evaluation:
                 self.verb(
-                    "decontaminate", "--config", self.section("decontaminate.json"), "--input", self.path("raw", part),
+                    "decontaminate", "--config", self.section("decontaminate.json"), "--input", self.texts(part),
                     *(word for path in evaluation for word in ("--evaluation", path)), "--output", looked[-1],
                 )  # fmt: skip
             self.verb(
-                "clean", "--config", self.section("clean.json"), "--raw", self.path("raw", part),
-                "--verdicts", self.path("verdicts", part), "--duplicates", folder / "duplicates.parquet",
+                "clean", "--config", self.section("clean.json"), "--raw", self.texts(part),
+                "--verdicts", self.path("verdicts", part),
+                *(word for path in self.partitioned("resolved") for word in ("--duplicates", path)),
+                *(word for path in self.partitioned("repeated") for word in ("--repeated", path)),
                 "--output", self.path("clean", part), "--removed", self.path("removed", part),
                 *looked,
             )  # fmt: skip
         self.verb(
             "mixture", "--config", self.section("mixture.json"), *everything, "--output", self.corpus / "mixture.json"
         )
+
+    def deduplicate(self) -> None:
+        """The search for duplicates."""
+        settings = ["--config", self.section("dedup.json"), "--corpus", self.corpus]
+        everything = [*settings, "--parts", self.section("parts.json")]
+        folder = self.corpus / "duplicates"
+        parts = [*self.parts, *earlier_parts(self.config.corpus.dedup.against)]
+        for part in parts:
+            self.verb("dedup keys", *settings, "--part", part, "--output", self.path("keys", part))
+        for number, path in enumerate(self.partitioned("candidates")):
+            self.verb(
+                "dedup candidates", *everything, "--partition", number, "--output", path,
+                "--repeated", self.partitioned("repeated")[number],
+            )  # fmt: skip
+        self.verb(
+            "dedup connect", *everything, "--output", folder / "clusters.parquet",
+            "--involved", folder / "involved.parquet",
+        )  # fmt: skip
+        for part in parts:
+            self.verb("dedup members", *settings, "--part", part, "--output", self.path("members", part))
+        for number, path in enumerate(self.partitioned("resolved")):
+            self.verb("dedup resolve", *everything, "--partition", number, "--output", path)
 
     def report(self) -> tuple[dict[str, Any], str]:
         page = self.folder / "report" / "corpus.html"
@@ -146,10 +197,10 @@ def corpus_run(tmp_path_factory: pytest.TempPathFactory) -> CorpusRunner:
         )
         parts = []
         for source in config.sources:
-            for number, files in enumerate(plan_parts(source, config.corpus.ingest)):
+            for number, portion in enumerate(plan_parts(source, config.corpus.ingest)):
                 parts.append(f"{source.name}/{number:05d}")
                 write_stage(
-                    folder / "config" / "ingest" / f"{parts[-1]}.json", ingest_stage(config, source, number, files)
+                    folder / "config" / "ingest" / f"{parts[-1]}.json", ingest_stage(config, source, number, *portion)
                 )
         for name, section in stage_sections(config).items():
             write_stage(folder / "config" / f"{name}.json", section)

@@ -8,6 +8,7 @@ from typing import Any
 
 from bloomery.base.atomic import write_json
 from bloomery.config import validate_config
+from bloomery.config.portion import Portion
 from bloomery.config.run import RunConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, FileEntry, step_name, write_manifest
 from bloomery.contracts.paths import RunPaths
@@ -44,7 +45,7 @@ def configuration(**training: Any) -> RunConfig:
 def make_run(root: Path, config: RunConfig, shards: int = 4) -> RunPaths:
     """The stages' parts of the configuration."""
     paths = RunPaths.of(str(root), config.name)
-    write_sections(config.model_copy(update={"root": str(root)}), [Part("s", n, ["x"]) for n in range(shards)])
+    write_sections(config.model_copy(update={"root": str(root)}), [Part("s", n, Portion(["x"])) for n in range(shards)])
     return paths
 
 

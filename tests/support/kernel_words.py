@@ -1,8 +1,11 @@
-"""The kernel's words in plain Python, by ``unicodedata``."""
+"""The kernel's words, listed words and scripts in plain Python, by ``unicodedata`` and ``regex``."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
+
+import regex
 
 JOINERS = "'’\u200c\u200d"
 UNSPACED_NAMES = ("CJK UNIFIED", "HIRAGANA", "KATAKANA", "THAI", "TIBETAN")
@@ -45,3 +48,30 @@ def words_of(text: str, unspaced: bool) -> list[str]:
 def normal(word: str) -> str:
     """Simple lower case, without apostrophes and joiners."""
     return "".join(character.lower()[0] for character in word if character not in JOINERS)
+
+
+def covered(words: Sequence[str], entries: Sequence[str], unspaced: bool) -> int:
+    """How many of the words belong to an entry, a word or a phrase of several."""
+    text = [normal(word) for word in words]
+    phrases = [[normal(word) for word in words_of(entry, unspaced)] for entry in entries]
+    inside = {
+        i + k
+        for phrase in phrases
+        for i in range(len(text) - len(phrase) + 1)
+        if text[i : i + len(phrase)] == phrase
+        for k in range(len(phrase))
+    }
+    return len(inside)
+
+
+def script_of(character: str, names: Sequence[str]) -> str | None:
+    """What a letter counts as, of `names`; None for what is no letter, or one that many scripts use."""
+    if unicodedata.category(character)[0] != "L" or regex.match(r"[\p{Script=Common}\p{Script=Inherited}]", character):
+        return None
+    if regex.match(r"[\p{Script=Hiragana}\p{Script=Katakana}]", character):
+        return "Kana"
+    return next((name for name in names if name not in ("Kana", "Other") and in_script(character, name)), "Other")
+
+
+def in_script(character: str, name: str) -> bool:
+    return regex.match(rf"\p{{Script={name}}}", character) is not None

@@ -34,6 +34,6 @@ def test_a_root_and_a_source_with_spaces(fresh: Callable[..., Workflow]) -> None
     talk = workflow.run("corpus")
     run = workflow.folder / "x y é/tiny"
     assert (run / "report/corpus.html").exists()
-    assert (run / "logs/cluster_duplicates.log").exists()
+    assert (run / "logs/connect_candidates.log").exists()
     assert "documents read" in talk
     assert "Nothing to be done" in workflow.run("corpus")

@@ -18,7 +18,9 @@ INDEX_ON = {"build_index", "verify_index"} | END
 TOKENIZER_ON = {"train_tokenizer", "report_tokenizer", "encode"} | INDEX_ON
 MIXTURE_ON = {"weigh_mixture", "report_corpus"} | TOKENIZER_ON
 CLEAN_ON = {"clean", "count_pretokens"} | MIXTURE_ON
-DEDUP_ON = {"find_candidates", "cluster_duplicates"} | CLEAN_ON
+RESOLVE_ON = {"resolve_duplicates"} | CLEAN_ON
+CONNECT_ON = {"connect_candidates", "gather_members"} | RESOLVE_ON
+DEDUP_ON = {"scatter_keys", "find_candidates"} | CONNECT_ON
 
 
 def test_a_second_run_has_nothing_to_do_and_says_so_in_seconds(finished: Workflow) -> None:
@@ -35,7 +37,10 @@ def test_a_second_run_has_nothing_to_do_and_says_so_in_seconds(finished: Workflo
         ("corpus/quarantine", {"ingest", "measure", "judge"} | DEDUP_ON),
         ("corpus/measures", {"measure", "judge"} | DEDUP_ON),
         ("corpus/verdicts", {"judge"} | DEDUP_ON),
-        ("corpus/duplicates/duplicates.parquet", {"cluster_duplicates"} | CLEAN_ON),
+        ("corpus/keys", DEDUP_ON),
+        ("corpus/duplicates/clusters.parquet", CONNECT_ON),
+        ("corpus/members", {"gather_members"} | RESOLVE_ON),
+        ("corpus/duplicates/resolved-0.parquet", RESOLVE_ON),
         ("corpus/clean", CLEAN_ON),
         ("corpus/mixture.json", MIXTURE_ON),
         ("tokenizer/tokenizer.json", TOKENIZER_ON),

@@ -13,6 +13,7 @@ from bloomery.workflow.environment import prepare_environment
 from bloomery.workflow.lock import RunLock
 from bloomery.workflow.log_watch import LogWatch
 from bloomery.workflow.prepare import plan_run, read_parts, write_sections
+from data_prep.corpus.names import corpus_of, earlier_parts, local_name, own_part
 from data_prep.corpus.parts import evaluation_files, plan_parts
 
 
@@ -95,6 +96,9 @@ try:
     TRAINING_JOB = training_job(CONFIG, SITE)
     PARTS = shards_of_run()
     EVALUATION = evaluation_files(CONFIG.corpus.decontaminate)
+    DEDUP_SHARDS = [part.name for part in PARTS] + earlier_parts(
+        CONFIG.corpus.dedup.against
+    )
 except BloomeryError as error:
     logger.error(f"error: {error}")
     raise SystemExit(error.exit_code)
@@ -109,11 +113,13 @@ pathvars:
     run=RUN.run.as_posix(),
     logs=(RUN.run / "logs").as_posix(),
     benchmarks=(RUN.run / "benchmarks").as_posix(),
+    texts=(RUN.corpus / CONFIG.corpus.texts).as_posix(),
 
 
 wildcard_constraints:
     source="[A-Za-z0-9][A-Za-z0-9._-]*",
     part="[0-9]{5}",
+    shard="(_earlier/[0-9]+/)?[A-Za-z0-9][A-Za-z0-9._-]*/[0-9]{5}",
     n="[1-9][0-9]*",
 
 
@@ -122,6 +128,12 @@ SHARDS = {
     "part": [f"{part.number:05d}" for part in PARTS],
 }
 PARTITIONS = range(CONFIG.corpus.dedup.partitions)
+LINES = CONFIG.corpus.lines.enabled
+LINE_PARTITIONS = range(CONFIG.corpus.lines.partitions if LINES else 0)
+# What reads the texts may share a job with what wrote them, but not with what came before a step over all shards.
+TEXT_GROUP = "strip" if LINES else "read"
+# Beside what the setting bounds: the interpreter, its libraries, and what is read and written at a time.
+DEDUP_MEMORY_MB = CONFIG.corpus.dedup.memory_bytes // 2**20 + 1000
 RANKS = CONFIG.training.parallel.world_size
 MODEL = CONFIG.model_name
 
@@ -130,6 +142,24 @@ def files_of_part(wildcards):
     """The source's own files that one ingest job reads (none for a source that is fetched)."""
     name = f"{wildcards.source}/{wildcards.part}"
     return next(part.files or [] for part in PARTS if part.name == name)
+
+
+def table_of(folder, shard):
+    """A shard's table, which for a shard of an earlier run lies in that run's folder."""
+    corpus = corpus_of(shard, RUN.corpus, CONFIG.corpus.dedup.against)
+    return (corpus / folder / f"{local_name(shard)}.parquet").as_posix()
+
+
+def keyed_tables(wildcards):
+    """Input function: what a shard's keys are made from."""
+    verdicts = "verdicts" if own_part(wildcards.shard) else "clean"
+    return [table_of(folder, wildcards.shard) for folder in ("measures", verdicts)]
+
+
+def member_tables(wildcards):
+    """Input function: what a shard's members are made from, but for what the search for duplicates found."""
+    texts = [CONFIG.corpus.texts] if own_part(wildcards.shard) else []
+    return [table_of(folder, wildcards.shard) for folder in ("measures", *texts)]
 
 
 def every_shard(pattern):

@@ -29,7 +29,7 @@ rule ingest:
 rule measure:
     input:
         config="<run>/config/measure.json",
-        raw="<run>/corpus/raw/{source}/{part}.parquet",
+        raw="<texts>/{source}/{part}.parquet",
     output:
         table="<run>/corpus/measures/{source}/{part}.parquet",
         manifest="<run>/corpus/measures/{source}/{part}.json",
@@ -38,7 +38,7 @@ rule measure:
     benchmark:
         "<benchmarks>/measure/{source}/{part}.tsv"
     group:
-        "read"
+        TEXT_GROUP
     conda:
         "../envs/bloomery.yaml"
     resources:
@@ -62,7 +62,7 @@ rule judge:
     benchmark:
         "<benchmarks>/judge/{source}/{part}.tsv"
     group:
-        "read"
+        TEXT_GROUP
     conda:
         "../envs/bloomery.yaml"
     resources:
@@ -78,7 +78,7 @@ rule judge:
 rule decontaminate:
     input:
         config="<run>/config/decontaminate.json",
-        raw="<run>/corpus/raw/{source}/{part}.parquet",
+        raw="<texts>/{source}/{part}.parquet",
         evaluation=EVALUATION,
     output:
         table="<run>/corpus/contaminated/{source}/{part}.parquet",
@@ -88,7 +88,7 @@ rule decontaminate:
     benchmark:
         "<benchmarks>/decontaminate/{source}/{part}.tsv"
     group:
-        "read"
+        TEXT_GROUP
     conda:
         "../envs/bloomery.yaml"
     resources:
@@ -104,68 +104,15 @@ rule decontaminate:
         " --output {output.table:q} 2>&1 | tee {log:q} >&2"
 
 
-rule find_candidates:
-    input:
-        config="<run>/config/dedup.json",
-        parts="<run>/config/parts.json",
-        measures=every_shard("<run>/corpus/measures/{source}/{part}.parquet"),
-        verdicts=every_shard("<run>/corpus/verdicts/{source}/{part}.parquet"),
-    output:
-        table="<run>/corpus/duplicates/candidates-{partition}.parquet",
-        manifest="<run>/corpus/duplicates/candidates-{partition}.json",
-    log:
-        "<logs>/find_candidates/{partition}.log",
-    benchmark:
-        "<benchmarks>/find_candidates/{partition}.tsv"
-    conda:
-        "../envs/bloomery.yaml"
-    resources:
-        **job(mem_mb=8000, runtime=240),
-    params:
-        corpus=run_folder("corpus"),
-    message:
-        "find candidates for duplicates, partition {wildcards.partition}"
-    shell:
-        "bloomery corpus candidates --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
-        " --partition {wildcards.partition:q} --output {output.table:q} 2>&1 | tee {log:q} >&2"
-
-
-rule cluster_duplicates:
-    input:
-        config="<run>/config/dedup.json",
-        parts="<run>/config/parts.json",
-        raw=every_shard("<run>/corpus/raw/{source}/{part}.parquet"),
-        measures=every_shard("<run>/corpus/measures/{source}/{part}.parquet"),
-        verdicts=every_shard("<run>/corpus/verdicts/{source}/{part}.parquet"),
-        candidates=collect(rules.find_candidates.output.table, partition=PARTITIONS),
-    output:
-        table="<run>/corpus/duplicates/duplicates.parquet",
-        manifest="<run>/corpus/duplicates/duplicates.json",
-    log:
-        "<logs>/cluster_duplicates.log",
-    benchmark:
-        "<benchmarks>/cluster_duplicates.tsv"
-    conda:
-        "../envs/bloomery.yaml"
-    resources:
-        **job(mem_mb=16000, runtime=480),
-    params:
-        corpus=run_folder("corpus"),
-    message:
-        "cluster duplicates"
-    shell:
-        "bloomery corpus cluster --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
-        " --output {output.table:q} 2>&1 | tee {log:q} >&2"
-
-
 rule clean:
     input:
         config="<run>/config/clean.json",
-        raw="<run>/corpus/raw/{source}/{part}.parquet",
+        raw="<texts>/{source}/{part}.parquet",
         verdicts="<run>/corpus/verdicts/{source}/{part}.parquet",
-        duplicates="<run>/corpus/duplicates/duplicates.parquet",
+        duplicates=collect(rules.resolve_duplicates.output.table, partition=PARTITIONS),
+        repeated=collect(rules.find_candidates.output.repeated, partition=PARTITIONS),
         contaminated=(
-            "<run>/corpus/contaminated/{source}/{part}.parquet" if EVALUATION else []
+            ["<run>/corpus/contaminated/{source}/{part}.parquet"] if EVALUATION else []
         ),
     output:
         table="<run>/corpus/clean/{source}/{part}.parquet",
@@ -183,15 +130,17 @@ rule clean:
     resources:
         **job(mem_mb=4000, runtime=120, rules_in_group=2),
     params:
-        contaminated=lambda wildcards, input: (
-            ["--contaminated", input.contaminated] if EVALUATION else []
-        ),
+        tables=lambda wildcards, input: [
+            word
+            for option in ("duplicates", "repeated", "contaminated")
+            for path in input.get(option)
+            for word in (f"--{option}", path)
+        ],
     message:
         "clean {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus clean --config {input.config:q} --raw {input.raw:q} --verdicts {input.verdicts:q}"
-        " --duplicates {input.duplicates:q} --output {output.table:q} --removed {output.removed:q}"
-        " {params.contaminated:q} 2>&1 | tee {log:q} >&2"
+        " {params.tables:q} --output {output.table:q} --removed {output.removed:q} 2>&1 | tee {log:q} >&2"
 
 
 rule weigh_mixture:
@@ -222,11 +171,17 @@ rule weigh_mixture:
 rule corpus:
     input:
         collect(rules.ingest.output, zip, **SHARDS),
+        collect(rules.count_lines.output, zip, **SHARDS) if LINES else [],
+        collect(rules.find_repeated_lines.output, partition=LINE_PARTITIONS),
+        collect(rules.strip_lines.output, zip, **SHARDS) if LINES else [],
         collect(rules.measure.output, zip, **SHARDS),
         collect(rules.judge.output, zip, **SHARDS),
         collect(rules.decontaminate.output, zip, **SHARDS) if EVALUATION else [],
+        collect(rules.scatter_keys.output, shard=DEDUP_SHARDS),
         collect(rules.find_candidates.output, partition=PARTITIONS),
-        rules.cluster_duplicates.output,
+        rules.connect_candidates.output,
+        collect(rules.gather_members.output, shard=DEDUP_SHARDS),
+        collect(rules.resolve_duplicates.output, partition=PARTITIONS),
         collect(rules.clean.output, zip, **SHARDS),
         rules.weigh_mixture.output,
         rules.report_corpus.output,

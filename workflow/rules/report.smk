@@ -9,7 +9,10 @@ rule report_corpus:
         quarantine=every_shard("<run>/corpus/quarantine/{source}/{part}.jsonl"),
         measures=every_shard("<run>/corpus/measures/{source}/{part}.parquet"),
         verdicts=every_shard("<run>/corpus/verdicts/{source}/{part}.parquet"),
-        duplicates="<run>/corpus/duplicates/duplicates.parquet",
+        duplicates=collect(
+            "<run>/corpus/duplicates/resolved-{partition}.parquet",
+            partition=PARTITIONS,
+        ),
         clean=every_shard("<run>/corpus/clean/{source}/{part}.parquet"),
         mixture="<run>/corpus/mixture.json",
     output:
@@ -27,7 +30,7 @@ rule report_corpus:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=60),
+        **job(mem_mb=4000, runtime=120),
     params:
         corpus=run_folder("corpus"),
     message:

@@ -1,142 +1,156 @@
-"""Candidate pairs of one hash partition: documents with equal content, or with an equal MinHash band in one language.
+"""Candidate pairs of one partition: documents with equal content, or with an equal MinHash band in one language.
 
-Documents are grouped by key; each group gives the pairs (best document, other document). The best document is the one
-that would be kept, so that most pairs are with a document that stays. Partitions are disjoint in keys and independent.
+Documents are grouped by key; each group gives the pairs (best document, other document): the best one is that which
+would be kept, so most pairs are with a document that stays. Documents with an equal id are told apart here, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bloomery.base.digest import digest_json
-from bloomery.base.progress import track
+from bloomery.base.digest import digest_json, occurrence_id
+from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
-from bloomery.contracts.shard import read_manifest, read_table, write_table
+from bloomery.contracts.shard import TableWriter, read_manifest, write_table
 from data_prep.corpus.catalogue import Catalogue, Nodes
-from data_prep.corpus.columns import fixed_bytes
-from data_prep.corpus.dedup.rank import ID_BYTES, ranks
-from data_prep.corpus.measure import CONTENT_HASH_BYTES
+from data_prep.corpus.dedup.external import unique_rows
+from data_prep.corpus.dedup.keys import CONTENT, IDENTITY, SCHEMA, Columns, count_keys, read_keys
+from data_prep.corpus.dedup.rank import from_earlier_run
 
-Hashes = npt.NDArray[np.uint64]
-_SCHEMA = pa.schema([("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])
+PAIR_SCHEMA = pa.schema([("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])
+REPEATED_SCHEMA = pa.schema([("part", pa.string()), ("row", pa.int64()), ("id", pa.string())])
+"""Second and later documents of one id, with the id that they get instead."""
 
+_EARLIER_TWINS = 4
+"""With so many documents of earlier runs a document is compared for one key; more share a band by chance only."""
 
-class _Keys(NamedTuple):
-    """Keys of one partition: `high`, `low` uint64 [n], `table` int32 [n] (which band of which language), nodes [n]."""
-
-    high: Hashes
-    low: Hashes
-    table: npt.NDArray[np.int32]
-    nodes: Nodes
+BYTES_PER_KEY = 112
+"""Held a key while a pass is sorted: its 36 bytes three times (as read, joined, in order) and the order itself."""
 
 
-def find_candidates(stage: DedupStage, catalogue: Catalogue, partition: int, output: Path) -> dict[str, Any]:
-    """Write the candidate pairs of a partition: `best`, `other` (node numbers), `exact`; returns the manifest.
+def find_candidates(
+    stage: DedupStage, catalogue: Catalogue, partition: int, keys: Path, output: Path, repeated: Path
+) -> dict[str, Any]:
+    """Write the candidate pairs of a partition and its repeated ids; returns the manifest of the pairs.
+
+    Args:
+        stage: settings; `memory_bytes` bounds what is held.
+        catalogue: the corpus.
+        partition: which keys.
+        keys: folder of the shards' keys.
+        output: table of `PAIR_SCHEMA`, nodes.
+        repeated: table of `REPEATED_SCHEMA`, sorted, with the manifest's `spans` a part.
 
     Raises:
-        InputError: a table of the corpus is missing, damaged or of another number of rows.
+        InputError: the keys of a shard are missing or damaged.
     """
-    exact_keys: list[_Keys] = []
-    near_keys: list[_Keys] = []
-    languages: dict[str, int] = {}
-    identities: list[npt.NDArray[np.uint8]] = [np.empty((0, ID_BYTES), np.uint8)]
-    for number, part in enumerate(track(catalogue.parts, f"keys of partition {partition}", unit="shards")):
-        kept = np.flatnonzero(catalogue.kept(part))
-        table = read_table(catalogue.path("measures", part), ["id", "language", "content_hash", "bands"])
-        identities.append(_identities(table["id"], partition, stage.dedup.partitions))
-        table = table.take(pa.array(kept)).combine_chunks()
-        nodes = kept + catalogue.bounds[number]
-        if stage.dedup.exact:
-            exact_keys.append(_content_keys(table, nodes, partition, stage.dedup.partitions))
-        if stage.dedup.near.enabled:
-            near_keys.append(_band_keys(table, nodes, languages, partition, stage))
-    pairs = [_pairs(found, catalogue, stage.priorities) for found in (_joined(exact_keys), _joined(near_keys))]
-    exact = np.repeat([True, False], [len(pairs[0]), len(pairs[1])])
-    best, other = np.concatenate(pairs).T
-    order = np.lexsort((other, best, ~exact))
-    table = pa.table({"best": best[order], "other": other[order], "exact": exact[order]}, schema=_SCHEMA)
-    inputs = {
-        f"{part}/{name}": read_manifest(catalogue.path(name, part))["file"]["digest"]
-        for part in catalogue.parts
-        for name in ("measures", "verdicts")
+    paths = [keys / f"{part}.parquet" for part in catalogue.parts]
+    count = sum(count_keys(path, partition) for path in paths)
+    passes = max(1, -(-count * BYTES_PER_KEY // stage.dedup.memory_bytes))
+    counts = {"keys": count, "passes": passes, "exact": 0, "near": 0}
+    again: list[tuple[int, str]] = []
+    with TableWriter.open(output, PAIR_SCHEMA) as writer, Progress(f"candidates {partition}", passes) as bar:
+        for number in range(passes):
+            found = _in_order(_keys_of(paths, catalogue, partition, stage.dedup.partitions, number, passes))
+            again += _repeated(found)
+            exact = found["table"] == CONTENT
+            for chosen, kind in ((exact, "exact"), (found["table"] > CONTENT, "near")):
+                pairs = _pairs({name: column[chosen] for name, column in found.items()})
+                counts[kind] += len(pairs)
+                columns = [pairs[:, 0], pairs[:, 1], np.full(len(pairs), kind == "exact")]
+                writer.write(pa.record_batch(columns, schema=PAIR_SCHEMA))
+            bar.advance()
+    digests = [read_manifest(path)["file"]["digest"] for path in paths]
+    facts: dict[str, Any] = {
+        "inputs": {"keys": digest_json(digests)},
+        "parameters": digest_json([stage.model_dump(mode="json"), partition]),
     }
-    return write_table(
-        output,
-        table,
-        kind="candidates",
-        inputs={"measures and verdicts": digest_json(inputs)},
-        parameters=digest_json([stage.model_dump(mode="json"), partition]),
-        counts={"exact": len(pairs[0]), "near": len(pairs[1]), "repeated_ids": _repeats(np.concatenate(identities))},
-    )
+    table, spans = _repeated_table(again, catalogue)
+    write_table(repeated, table, kind="repeated", counts={"spans": spans}, **facts)
+    return writer.manifest(kind="candidates", counts=counts | {"repeated_ids": table.num_rows}, **facts)
 
 
-def _identities(ids: pa.ChunkedArray, partition: int, partitions: int) -> npt.NDArray[np.uint8]:
-    """uint8 [n, 16]: the ids of this partition, from their hexadecimal digits."""
-    digits = fixed_bytes(ids.cast(pa.binary()).cast(pa.binary(2 * ID_BYTES)), 2 * ID_BYTES)
-    nibbles = (digits & 15) + 9 * (digits >> 6)
-    values = nibbles[:, ::2] << 4 | nibbles[:, 1::2]
-    mine: npt.NDArray[np.uint8] = values[values.view("<u8")[:, 0] % np.uint64(partitions) == partition]
-    return mine
+def _keys_of(
+    paths: list[Path], catalogue: Catalogue, partition: int, partitions: int, number: int, passes: int
+) -> Iterator[Columns]:
+    """The keys of one pass, with `node` in the place of `row`."""
+    for path, start in zip(paths, catalogue.bounds.tolist(), strict=False):
+        for keys in read_keys(path, partition):
+            # The partition was the remainder; what is above it tells the passes apart.
+            mine = keys["low"] // np.uint64(partitions) % np.uint64(passes) == number
+            chosen = {name: column[mine] for name, column in keys.items()}
+            yield chosen | {"row": chosen["row"].astype(np.int64) + start}
 
 
-def _repeats(identities: npt.NDArray[np.uint8]) -> int:
-    """Documents whose id an earlier one has. Ingest makes ids unique within a part; only here all parts are seen."""
-    high, low = np.ascontiguousarray(identities).view("<u8").T
-    order = np.lexsort((low, high))
-    return int(np.sum((high[order][1:] == high[order][:-1]) & (low[order][1:] == low[order][:-1])))
+def _in_order(pieces: Iterator[Columns]) -> Columns:
+    """All keys of a pass sorted by key, then from the best document to the worst; `row` is the node."""
+    held = list(pieces)
+    empty = {name: np.empty(0, SCHEMA.field(name).type.to_pandas_dtype()) for name in SCHEMA.names}
+    keys = {name: np.concatenate([empty[name], *(piece.pop(name) for piece in held)]) for name in SCHEMA.names}
+    order = np.lexsort((keys["row"], keys["rank"], keys["low"], keys["high"], keys["table"]))
+    return {name: keys.pop(name)[order] for name in SCHEMA.names}
 
 
-def _content_keys(table: pa.Table, nodes: Nodes, partition: int, partitions: int) -> _Keys:
-    words = fixed_bytes(table["content_hash"], CONTENT_HASH_BYTES).view("<u8")
-    mine = words[:, 0] % np.uint64(partitions) == partition
-    return _Keys(words[mine, 1], words[mine, 0], np.zeros(int(mine.sum()), np.int32), nodes[mine])
+def _firsts(keys: Columns) -> npt.NDArray[np.int64]:
+    """int64 [n]: place of the first of each sorted key's group."""
+    count = len(keys["row"])
+    new = np.ones(count, dtype=np.bool_)
+    new[1:] = False
+    for name in ("table", "high", "low"):
+        new[1:] |= keys[name][1:] != keys[name][:-1]
+    return np.maximum.accumulate(np.where(new, np.arange(count), 0))
 
 
-def _band_keys(table: pa.Table, nodes: Nodes, languages: dict[str, int], partition: int, stage: DedupStage) -> _Keys:
-    bands = stage.dedup.near.bands
-    column = table["bands"].combine_chunks()
-    hashes = np.asarray(column.flatten()).reshape(-1, bands)
-    encoded = table["language"].combine_chunks().dictionary_encode()
-    numbers = [languages.setdefault(name, len(languages)) for name in encoded.dictionary.to_pylist()]
-    language = np.array(numbers, np.int32)[np.asarray(encoded.indices)] if len(encoded) else np.empty(0, np.int32)
-    rows, band = np.nonzero(hashes % np.uint64(stage.dedup.partitions) == partition)
-    return _Keys(
-        np.zeros(len(rows), np.uint64),
-        hashes[rows, band],
-        (language[rows] * bands + band).astype(np.int32),
-        nodes[rows],
-    )
+def _pairs(keys: Columns) -> npt.NDArray[np.int64]:
+    """int64 [pairs, 2] (best, other) of documents with equal keys, unique, sorted.
 
-
-def _joined(keys: list[_Keys]) -> _Keys:
-    if not keys:
-        return _Keys(np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int32), np.empty(0, np.int64))
-    high, low, table, nodes = zip(*keys, strict=True)
-    return _Keys(np.concatenate(high), np.concatenate(low), np.concatenate(table), np.concatenate(nodes))
-
-
-def _pairs(keys: _Keys, catalogue: Catalogue, priorities: dict[str, int]) -> npt.NDArray[np.int64]:
-    """int64 [pairs, 2] (best, other) of documents with equal keys, unique, sorted."""
-    order = np.lexsort((keys.low, keys.high, keys.table))
-    keys = _Keys(keys.high[order], keys.low[order], keys.table[order], keys.nodes[order])
-    same = (keys.low[1:] == keys.low[:-1]) & (keys.high[1:] == keys.high[:-1]) & (keys.table[1:] == keys.table[:-1])
-    in_group = np.zeros(len(keys.nodes), dtype=np.bool_)
-    in_group[1:] |= same
-    in_group[:-1] |= same
-    if not in_group.any():
+    Documents of earlier runs are not compared with one another: they stay, so each of them may be somebody's twin.
+    """
+    count = len(keys["row"])
+    if not count:
         return np.empty((0, 2), np.int64)
-    group = np.cumsum(np.concatenate([[True], ~same]))[in_group]
-    nodes = keys.nodes[in_group]
-    involved, place = np.unique(nodes, return_inverse=True)
-    # Only documents that share a key are ranked: a small part of the corpus.
-    rank = ranks(catalogue, involved, priorities)[place]
-    order = np.lexsort((rank, group))
-    group, nodes = group[order], nodes[order]
-    first = np.concatenate([[True], group[1:] != group[:-1]])
-    best = nodes[np.maximum.accumulate(np.where(first, np.arange(len(nodes)), 0))]
-    return np.unique(np.stack([best[~first], nodes[~first]], axis=1), axis=0)
+    first = _firsts(keys)
+    earlier = from_earlier_run(keys["rank"])
+    others = np.flatnonzero((first != np.arange(count)) & ~earlier)
+    twins = [first[others]]
+    for step in range(1, _EARLIER_TWINS):
+        twin = np.minimum(first[others] + step, count - 1)
+        twins.append(np.where(earlier[twin] & (first[twin] == first[others]), twin, first[others]))
+    pairs = np.stack([keys["row"][np.concatenate(twins)], keys["row"][np.tile(others, _EARLIER_TWINS)]], axis=1)
+    return unique_rows(pairs)
+
+
+def _repeated(keys: Columns) -> list[tuple[int, str]]:
+    """(node, new id) of all but the first document of each id, in the order of their content, then of the corpus."""
+    mine = keys["table"] == IDENTITY
+    ids = {name: column[mine] for name, column in keys.items()}
+    if not mine.any():
+        return []
+    first = _firsts(ids)
+    places = np.flatnonzero(first != np.arange(len(first)))
+    return [
+        (node, occurrence_id(f"{high:016x}{low:016x}", occurrence + 1))
+        for node, high, low, occurrence in zip(
+            ids["row"][places].tolist(),
+            ids["high"][places].tolist(),
+            ids["low"][places].tolist(),
+            (places - first[places]).tolist(),
+            strict=True,
+        )
+    ]
+
+
+def _repeated_table(found: list[tuple[int, str]], catalogue: Catalogue) -> tuple[pa.Table, dict[str, list[int]]]:
+    found = sorted(found)
+    nodes: Nodes = np.array([node for node, _ in found], np.int64)
+    spans = catalogue.spans(nodes)
+    parts = [part for part, (start, end) in spans.items() for _ in range(start, end)]
+    rows = nodes - np.repeat([catalogue.start(part) for part in spans], [end - start for start, end in spans.values()])
+    columns = [parts, rows, [identity for _, identity in found]]
+    return pa.table(dict(zip(REPEATED_SCHEMA.names, columns, strict=True)), schema=REPEATED_SCHEMA), spans

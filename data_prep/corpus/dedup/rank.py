@@ -1,6 +1,7 @@
 """Which of two duplicates is the better one: higher priority of its source, then more words, then the smaller id.
 
 Words, not characters: of two texts that differ in white space only, the one with more of it is not the better one.
+Documents of earlier runs are better than any of this run's.
 """
 
 from __future__ import annotations
@@ -9,33 +10,67 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from data_prep.corpus.catalogue import Catalogue, Nodes
+from bloomery.base.errors import InputError
 
 ID_BYTES = 16
+_PRIORITY_BITS, _WORD_BITS, _ID_BITS = 12, 24, 28
 
 
-def ranks(catalogue: Catalogue, nodes: Nodes, priorities: dict[str, int]) -> npt.NDArray[np.int64]:
-    """Place of each of the sorted `nodes` among them, 0 the best. Equal ids (of different parts): the first part's.
+def standings(priorities: dict[str, int]) -> dict[str, int]:
+    """Standing of each source: 1 the best of the run's own (0 is for earlier runs), equal for equal priorities.
 
-    Args:
-        catalogue: the corpus.
-        nodes: int64 [n], sorted.
-        priorities: priority per source, 0 where none is given.
+    Raises:
+        InputError: more different priorities than a rank can hold.
     """
-    table = catalogue.take("measures", ["id", "source", "words"], nodes)
-    return order(table, priorities)
+    order = sorted(set(priorities.values()), reverse=True)
+    if len(order) >= 1 << _PRIORITY_BITS:
+        raise InputError(
+            f"{len(order)} different priorities", where="sources[].priority", expected=f"below {1 << _PRIORITY_BITS}"
+        )
+    return {source: 1 + order.index(priority) for source, priority in priorities.items()}
 
 
-def order(table: pa.Table, priorities: dict[str, int]) -> npt.NDArray[np.int64]:
-    """Ranks of rows with the columns `id, source, words`."""
-    source = table["source"].combine_chunks().dictionary_encode()
-    per_source = np.array([priorities.get(name, 0) for name in source.dictionary.to_pylist()], dtype=np.int64)
-    priority = per_source[np.asarray(source.indices)] if len(source) else np.empty(0, np.int64)
-    # Ids are hexadecimal digits of one length, so their bytes compare as they do.
-    identity = table["id"].cast(pa.binary()).cast(pa.binary(2 * ID_BYTES)).combine_chunks()
-    words = np.frombuffer(identity.buffers()[1], dtype=">u8")[identity.offset * 4 :][: len(identity) * 4].reshape(-1, 4)
-    keys = (*words.T[::-1], -table["words"].to_numpy(), -priority)
-    best_first = np.lexsort(keys)
-    rank = np.empty(len(best_first), dtype=np.int64)
-    rank[best_first] = np.arange(len(best_first))
-    return rank
+def standing_of(sources: pa.ChunkedArray, standing: dict[str, int], *, earlier: bool) -> npt.NDArray[np.int64]:
+    """int64 [n]: the standing of each document's source."""
+    if earlier or not len(sources):
+        return np.zeros(len(sources), np.int64)
+    encoded = sources.combine_chunks().dictionary_encode()
+    values = np.array([standing[name] for name in encoded.dictionary.to_pylist()], np.int64)
+    result: npt.NDArray[np.int64] = values[np.asarray(encoded.indices)]
+    return result
+
+
+def id_words(ids: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    """uint64 [n, 2]: the two halves of each id, from its hexadecimal digits; they compare as the ids do."""
+    text = ids.cast(pa.binary()).cast(pa.binary(2 * ID_BYTES))
+    array = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+    digits = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * 2 * ID_BYTES :][: len(array) * 2 * ID_BYTES]
+    nibbles = (digits & 15) + 9 * (digits >> 6)
+    values = nibbles[::2] << 4 | nibbles[1::2]
+    return values.view(">u8").reshape(-1, 2).astype(np.uint64)
+
+
+def short_rank(
+    standing: npt.NDArray[np.int64], words: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.uint64]:
+    """The rank in 64 bits, smaller is better: with the first bits of the id, which decide between equals by chance."""
+    most = (1 << _WORD_BITS) - 1
+    fewer = (most - np.minimum(words, most)).astype(np.uint64)
+    first: npt.NDArray[np.uint64] = ids[:, 0] >> np.uint64(64 - _ID_BITS)
+    return standing.astype(np.uint64) << np.uint64(_WORD_BITS + _ID_BITS) | fewer << np.uint64(_ID_BITS) | first
+
+
+def from_earlier_run(ranks: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """bool [n]: whether a short rank is that of an earlier run's document."""
+    found: npt.NDArray[np.bool_] = ranks >> np.uint64(_WORD_BITS + _ID_BITS) == 0
+    return found
+
+
+def best_first(
+    standing: npt.NDArray[np.int64],
+    words: npt.NDArray[np.int64],
+    ids: npt.NDArray[np.uint64],
+) -> npt.NDArray[np.int64]:
+    """Places of the documents from the best to the worst. `ids`: uint64 [n, 2], unique within a run."""
+    order: npt.NDArray[np.int64] = np.lexsort((ids[:, 1], ids[:, 0], -words, standing))
+    return order

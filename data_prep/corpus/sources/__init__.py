@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from bloomery.config.sources import HubSource, JsonlSource, ParquetSource, Source, TextSource
+from bloomery.config.sources import HubSource, JsonlSource, ParquetSource, TextSource, WarcSource
 from bloomery.config.stages import IngestStage
 from data_prep.corpus.rows import Item
 
@@ -16,37 +16,40 @@ def read_source(stage: IngestStage) -> Iterator[Item]:
     Raises:
         InputError: the source as a whole cannot be read; a fault of one row or one file is a `BadRow` instead.
     """
-    source, files, limit = stage.source, stage.files or [], stage.ingest.max_document_bytes
-    if source.max_documents is None:
-        return _read(source, files, limit)
-    return _read_some(source, files, limit, source.max_documents)
+    rows = stage.source.max_documents
+    return _read(stage, stage.files or []) if rows is None else _read_some(stage, stage.files or [], rows)
 
 
-def _read_some(source: Source, files: list[str], limit: int, rows: int) -> Iterator[Item]:
+def _read_some(stage: IngestStage, files: list[str], rows: int) -> Iterator[Item]:
     """The first rows of each file: what a short file leaves of its share goes to the ones after it."""
     if not files:
-        yield from islice(_read(source, files, limit), rows)
+        yield from islice(_read(stage, files), rows)
         return
     for number, file in enumerate(files):
         share = -(-rows // (len(files) - number))
-        for item in islice(_read(source, [file], limit), share):
+        for item in islice(_read(stage, [file]), share):
             rows -= 1
             yield item
 
 
-def _read(source: Source, files: list[str], limit: int) -> Iterator[Item]:
+def _read(stage: IngestStage, files: list[str]) -> Iterator[Item]:
+    source, limit = stage.source, stage.ingest.max_document_bytes
     if isinstance(source, JsonlSource):
         from data_prep.corpus.sources.jsonl import read_jsonl
 
-        return read_jsonl(source, files, limit)
+        return read_jsonl(source, files, limit, stage.piece)
     if isinstance(source, ParquetSource):
         from data_prep.corpus.sources.parquet import read_parquet
 
-        return read_parquet(source, files, limit)
+        return read_parquet(source, files, limit, stage.piece)
     if isinstance(source, TextSource):
         from data_prep.corpus.sources.text import read_text
 
-        return read_text(source, files, limit)
+        return read_text(source, files, limit, stage.piece)
+    if isinstance(source, WarcSource):
+        from data_prep.corpus.sources.warc import read_warc
+
+        return read_warc(source, files, limit, stage.piece)
     if isinstance(source, HubSource):
         from data_prep.corpus.sources.hub import read_hub
 

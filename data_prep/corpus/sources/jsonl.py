@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from bloomery.config.portion import Piece
 from bloomery.config.sources import JsonlSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
 from data_prep.corpus.sources.lines import decode_line, read_lines
@@ -15,12 +16,16 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-def read_jsonl(source: JsonlSource, files: list[str], max_bytes: int) -> Iterator[Item]:
-    """Rows of JSON Lines files; blank lines are passed over."""
+# Made once: `json.loads` with any option makes one a row.
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def read_jsonl(source: JsonlSource, files: list[str], max_bytes: int, piece: Piece | None = None) -> Iterator[Item]:
+    """Rows of JSON Lines files, or of a piece of each; blank lines are passed over."""
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
     for path in files:
         name = name_of(path)
-        for entry in read_lines(path, max_bytes):
+        for entry in read_lines(path, max_bytes, piece):
             if isinstance(entry, BadRow):
                 yield entry
                 continue
@@ -35,7 +40,7 @@ def _parse(data: bytes, fields: Fields, file: str, line: int) -> Item:
     if isinstance(text, BadRow):
         return text
     try:
-        value: Any = json.loads(text, parse_constant=_refuse)
+        value: Any = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         return BadRow(file, line, "invalid JSON", str(error), excerpt_of(text))
     if not isinstance(value, dict):

@@ -10,41 +10,58 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomery.base.errors import InputError
+from bloomery.config.portion import Piece
 from bloomery.config.sources import ParquetSource
 from data_prep.corpus.rows import BadRow, Fields, Item, name_of, row_from_fields
 
 _BATCH_ROWS = 512
 
 
-def read_parquet(source: ParquetSource, files: list[str], max_bytes: int) -> Iterator[Item]:
-    """Rows of Parquet files; row numbers count from 1. A damaged file is one bad row after the rows read from it.
+def read_parquet(source: ParquetSource, files: list[str], max_bytes: int, piece: Piece | None = None) -> Iterator[Item]:
+    """Rows of Parquet files, or of a piece of each; row numbers count from 1 in the file.
+
+    Row group `i` of `r` is of the piece `i * n // r` of `n`. A damaged row group is one bad row, and so is a damaged
+    file.
 
     Raises:
         InputError: a file without the text column (a mistake in the configuration, not in the data).
     """
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
+    number, of = (piece.number, piece.of) if piece else (0, 1)
     for path in files:
-        name, line = name_of(path), 0
+        name = name_of(path)
         try:
             if Path(path).stat().st_size == 0:
                 yield BadRow(name, None, "empty file")
                 continue
             with pq.ParquetFile(path) as file:
                 _require(file.schema_arrow.names, fields, path)
-                for batch in file.iter_batches(batch_size=_BATCH_ROWS):
-                    for values in _rows(batch):
-                        line += 1
-                        if isinstance(values, str):
-                            yield BadRow(name, line, "invalid UTF-8", values)
-                        else:
-                            yield row_from_fields(values, fields, name, line)
+                if number == 0 and file.metadata.num_rows == 0:
+                    yield BadRow(name, None, "empty file")
+                line = 0
+                for group in range(file.num_row_groups):
+                    if group * of // file.num_row_groups == number:
+                        yield from _group(file, group, line, fields, name)
+                    line += file.metadata.row_group(group).num_rows
         except (FileNotFoundError, PermissionError) as error:
             raise InputError(f"cannot be read ({error})", where=path) from error
         except (pa.ArrowException, OSError) as error:
-            yield BadRow(name, line + 1, "damaged file", f"{error}; the rows before are kept")
-            continue
-        if line == 0:
-            yield BadRow(name, None, "empty file")
+            if number == 0:
+                yield BadRow(name, 1, "damaged file", str(error))
+
+
+def _group(file: pq.ParquetFile, group: int, line: int, fields: Fields, name: str) -> Iterator[Item]:
+    """Rows of a row group, after `line` rows of the file."""
+    try:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group]):
+            for values in _rows(batch):
+                line += 1
+                if isinstance(values, str):
+                    yield BadRow(name, line, "invalid UTF-8", values)
+                else:
+                    yield row_from_fields(values, fields, name, line)
+    except (pa.ArrowException, OSError) as error:
+        yield BadRow(name, line + 1, "damaged file", f"{error}; the rest of row group {group} is lost")
 
 
 def _require(columns: list[str], fields: Fields, path: str) -> None:

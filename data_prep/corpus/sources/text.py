@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bloomery.config.portion import Piece
 from bloomery.config.sources import TextSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
 from data_prep.corpus.sources.lines import decode_line, read_lines
 
 
-def read_text(source: TextSource, files: list[str], max_bytes: int) -> Iterator[Item]:
-    """Documents of text files. The key is the file's name and the document's first line (`notes.txt:17`)."""
+def read_text(source: TextSource, files: list[str], max_bytes: int, piece: Piece | None = None) -> Iterator[Item]:
+    """Documents of text files. The key is the file's name and the document's first line (`notes.txt:17`).
+
+    Files can be read in pieces where each line is a document.
+    """
     fields = Fields(fixed_language=source.language, max_bytes=max_bytes)
     for path in files:
         name = name_of(path)
         collected = _Collected(name, max_bytes)
-        for entry in read_lines(path, max_bytes):
+        for entry in read_lines(path, max_bytes, piece):
             if isinstance(entry, BadRow):
                 if entry.reason == "damaged file" and source.documents != "line":
                     collected.drop()  # its end is lost: half a document is none

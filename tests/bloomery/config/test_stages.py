@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from bloomery.base.errors import ConfigError
 from bloomery.config import validate_config
-from bloomery.config.stages import IngestStage, ingest_stage, read_stage, stage_sections, write_stage
+from bloomery.config.corpus import Thresholds
+from bloomery.config.stage_sections import ingest_stage, stage_sections
+from bloomery.config.stages import IngestStage, JudgeStage, read_stage, write_stage
 from bloomery.plan.batch import samples_to_read
 
 ROOT = Path(__file__).parents[3]
@@ -36,10 +39,20 @@ def sections(path: str = "", new: Any = None) -> dict[str, Any]:
         ("corpus.ingest.max_document_bytes", 2048, {"ingest"}),
         ("corpus.language_id.min_share", 0.5, {"judge"}),
         ("corpus.judge.thresholds", {"fr": {"min_words": 3}}, {"judge"}),
+        ("corpus.judge.recipes", {"gentle": {"min_words": 3}}, set()),
         ("corpus.dedup.near.bands", 7, {"measure", "dedup"}),
         ("corpus.dedup.exact", False, {"dedup"}),
+        ("corpus.lines.enabled", True, set()),
+        ("corpus.lines.min_characters", 20, {"lines"}),
+        ("corpus.lines.min_documents", 3, {"repeated_lines"}),
+        ("corpus.lines.partitions", 2, {"lines", "repeated_lines"}),
+        ("sources.0.min_line_documents", 2, {"repeated_lines"}),
         ("corpus.pii.kinds", ["ip"], {"clean"}),
         ("corpus.mixture.alpha", 0.5, {"mixture"}),
+        ("corpus.mixture.weights", {"fr": 0.5}, {"mixture"}),
+        ("corpus.mixture.max_epochs", 4, {"mixture"}),
+        ("corpus.mixture", {"method": "unimax", "max_epochs": 4}, {"mixture"}),
+        ("sources.0.weight", 2.0, {"mixture"}),
         ("tokenizer.min_frequency", 5, {"tokenizer"}),
         ("index.validation_share", 0.2, {"index"}),
         ("model.layers", 6, {"train", "export"}),
@@ -58,6 +71,33 @@ def sections(path: str = "", new: Any = None) -> dict[str, Any]:
 def test_a_key_reaches_its_own_stages_only(path: str, new: Any, stages: set[str]) -> None:
     before, after = sections(), sections(path, new)
     assert {name for name in before if before[name] != after[name]} == stages
+
+
+def test_a_recipe_changes_the_limits_of_its_sources_in_every_language() -> None:
+    raw = copy.deepcopy(SAMPLE)
+    raw["corpus"]["judge"] = {
+        "thresholds": {"fr": {"min_words": 7}},
+        "recipes": {"gentle": {"min_words": 3, "max_special_ratio": None}, "unused": {}},
+    }
+    raw["sources"].append({"name": "small", "kind": "jsonl", "paths": ["x"], "recipe": "gentle"})
+    judge = stage_sections(validate_config(raw))["judge"]
+    assert isinstance(judge, JudgeStage)
+    assert set(judge.recipes) == {"gentle"}
+    for language in ("fr", "en", "code", "an unknown one"):
+        usual, gentle = judge.limits("sample", language), judge.limits("small", language)
+        changed = {name for name in Thresholds.model_fields if getattr(usual, name) != getattr(gentle, name)}
+        assert changed <= {"min_words", "max_special_ratio"}, language
+        assert (gentle.min_words, gentle.max_special_ratio) == (3, None)
+    assert judge.limits("sample", "fr").min_words == 7
+
+
+def test_a_recipe_that_keeps_nothing_is_refused_once() -> None:
+    raw = copy.deepcopy(SAMPLE)
+    raw["corpus"]["judge"] = {"recipes": {"odd": {"min_words": 9, "max_words": 3}}}
+    with pytest.raises(ConfigError) as caught:
+        validate_config(raw)
+    assert str(caught.value).count("corpus.judge.recipes.odd: min_words 9 exceeds max_words 3 of") == 1
+    assert "1 problem\n" in str(caught.value)
 
 
 def test_the_index_holds_what_the_last_batch_reads() -> None:

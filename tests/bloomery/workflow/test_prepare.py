@@ -14,6 +14,7 @@ import yaml
 from bloomery.base.errors import InputError
 from bloomery.base.parent import PARENT_VARIABLE
 from bloomery.config import RunConfig, validate_config
+from bloomery.config.portion import Piece, Portion
 from bloomery.contracts.paths import RunPaths
 from bloomery.workflow.environment import prepare_environment
 from bloomery.workflow.prepare import plan_run, read_parts, write_sections
@@ -26,8 +27,8 @@ def config(root: Path, **changes: Any) -> RunConfig:
     return validate_config(raw | {"root": str(root)} | changes)
 
 
-def two_parts(source: Any, ingest: Any) -> list[list[str] | None]:
-    return [["a.jsonl"], ["b.jsonl", "c.jsonl"]]
+def two_parts(source: Any, ingest: Any) -> list[Portion]:
+    return [Portion(["a.jsonl"], Piece(number=0, of=2)), Portion(["b.jsonl", "c.jsonl"])]
 
 
 def test_sections_are_written_once_and_read_back(tmp_path: Path) -> None:
@@ -47,14 +48,15 @@ def test_sections_are_written_once_and_read_back(tmp_path: Path) -> None:
     assert write_sections(run, parts) == []
     assert read_parts(RunPaths.of(run.root, run.name)) == parts
     assert [part.name for part in parts] == ["sample/00000", "sample/00001"]
+    assert [part.files for part in parts] == [["a.jsonl"], ["b.jsonl", "c.jsonl"]]
 
 
 def test_only_what_changed_is_written_again(tmp_path: Path) -> None:
     write_sections(config(tmp_path), plan_run(config(tmp_path), two_parts))
     run = config(tmp_path, seed=43)
     changed = {path.stem for path in write_sections(run, plan_run(run, two_parts))}
-    assert changed == {"measure", "index", "train"}
-    changed = {path.stem for path in write_sections(run, plan_run(run, lambda *_: [["a.jsonl"]]))}
+    assert changed == {"measure", "dedup", "index", "train"}
+    changed = {path.stem for path in write_sections(run, plan_run(run, lambda *_: two_parts(None, None)[:1]))}
     assert changed == {"parts"}
 
 

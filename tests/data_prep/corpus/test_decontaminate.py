@@ -65,7 +65,8 @@ def test_a_quoted_question_is_found_whatever_its_case_and_punctuation(corpus_run
     removed = {keys[row["id"]]: row for row in run.rows("removed")}
     assert removed.keys() == {"quoted", "chinese"}
     assert {row["rule"] for row in removed.values()} == {"contaminated"}
-    hits = {keys[row["id"]]: row for row in run.rows("contaminated")}
+    raw = run.rows("raw")
+    hits = {keys[raw[row["row"]]["id"]]: row for row in run.rows("contaminated")}
     assert hits["quoted"]["item"] == "evaluation.jsonl:2"
     assert hits["quoted"]["hits"] == len(QUESTION.split()) - 12
     assert hits["chinese"]["item"] == "evaluation.jsonl:3"

@@ -1,6 +1,7 @@
 """Duplicates: which document stays, for which reason, and that nothing else decides it."""
 
 import json
+import math
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bloomery.base.digest import document_id
-from data_prep.corpus.dedup.cluster import _Edges, greedy
+from bloomery.base.digest import document_id, occurrence_id
+from bloomery.base.errors import InputError
+from bloomery.config.stages import DedupStage, read_stage
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.shard import read_table
+from data_prep.corpus.catalogue import Catalogue
+from data_prep.corpus.dedup.candidates import find_candidates
+from data_prep.corpus.dedup.connect import connect
+from data_prep.corpus.dedup.resolve import _Edges, greedy, resolve
+from data_prep.corpus.explain import explain
 
 OPEN: dict[str, Any] = {"judge": {"preset": "none"}}
 
@@ -88,24 +97,32 @@ def test_priority_then_length_then_id_decide_what_stays(corpus_run: Any, tmp_pat
     assert {row["cluster_size"] for row in same.duplicates()} == {3}
 
 
-def test_equal_ids_in_two_parts_are_two_documents(corpus_run: Any, tmp_path: Path) -> None:
-    """Two files of one name in two folders: the ids are equal, one text is a copy, the other is not."""
-    for folder, text in (("p", " ".join(words(4))), ("q", " ".join(words(5)))):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "x.jsonl").write_text(json.dumps({"language": "en", "text": text}) + "\n")
-    copy = write(tmp_path / "copy.jsonl", [("copy", "en", " ".join(words(4)))])
-    first = {"name": "s", "kind": "jsonl", "paths": [f"{tmp_path}/?/x.jsonl"], "language_field": "language"} | {
-        "trust_language": True
-    }
-    made = run(
-        corpus_run,
-        first,
-        source(copy, name="best", priority=1),
-        ingest={"shard_bytes": 2048, "max_document_bytes": 2048},
-    )
-    assert made.parts == ["s/00000", "s/00001", "best/00000"]
-    assert [(row["part"], row["twin_part"]) for row in made.duplicates()] == [("s/00000", "best/00000")]
-    assert [made.table("clean").num_rows, len({*made.table("clean")["text"].to_pylist()})] == [2, 2]
+def test_documents_of_one_id_get_occurrence_numbers_wherever_they_lie(corpus_run: Any, tmp_path: Path) -> None:
+    """Equal ids in one part and in several, and the second of a key is a copy of another source's."""
+    rows = [("k", "en", " ".join(words(seed))) for seed in (4, 5, 6)]
+    path = write(tmp_path / "x.jsonl", [*rows, ("other", "en", " ".join(words(7)))])
+    copy = write(tmp_path / "copy.jsonl", [("copy", "en", rows[1][2])])
+    first = document_id("s", "k")
+    expected = {first, occurrence_id(first, 2), occurrence_id(first, 3), document_id("s", "other")}
+    found = []
+    for limits in (
+        {"shard_bytes": "1MiB", "max_document_bytes": "1MiB"},
+        {"shard_bytes": 2048, "max_document_bytes": 2048},
+    ):
+        made = run(
+            corpus_run, source(path), source(copy, name="best", priority=1), ingest=limits, dedup={"partitions": 2}
+        )
+        assert (len(made.parts) > 2) == (limits["shard_bytes"] == 2048)
+        assert made.report()[0]["repeated_ids"] == 2
+        stay = {row["id"]: row["text"] for row in made.rows("clean") if row["source"] == "s"}
+        [gone] = made.rows("removed")
+        assert {*stay, gone["id"]} == expected
+        assert (gone["twin"], made.duplicates()[0]["id"]) == (document_id("best", "copy"), gone["id"])
+        [story] = explain(RunPaths(made.folder), gone["id"])
+        assert story["outcome"] == "removed: exact_duplicate"
+        assert story["excerpt"][:20] == rows[1][2][:20]
+        found.append((stay, gone))
+    assert found[0] == found[1]
 
 
 def corpus_of(seed: int, count: int) -> list[tuple[str, str, str]]:
@@ -123,22 +140,124 @@ def corpus_of(seed: int, count: int) -> list[tuple[str, str, str]]:
     return rows
 
 
-def test_parts_partitions_and_their_order_change_nothing(corpus_run: Any, tmp_path: Path) -> None:
+def rows_of(made: Any) -> dict[str, list[tuple[Any, ...]]]:
+    """What came out, without regard to where it lies."""
+    columns = ("id", "twin", "kind", "similarity", "cluster_size")
+    clean, removed = (sorted(tuple(map(str, row.values())) for row in made.rows(kind)) for kind in ("clean", "removed"))
+    return {
+        "duplicates": sorted(tuple(row[name] for name in columns) for row in made.duplicates()),
+        "clean": clean,
+        "removed": removed,
+    }
+
+
+def test_shard_sizes_partitions_and_the_order_of_the_input_change_nothing(corpus_run: Any, tmp_path: Path) -> None:
     rows = corpus_of(6, 120)
-    one = run(corpus_run, source(write(tmp_path / "all.jsonl", rows)))
+    expected = rows_of(run(corpus_run, source(write(tmp_path / "all.jsonl", rows))))
+    assert all(expected.values())
+    mixed = random.Random(3).sample(rows, len(rows))
+    assert rows_of(run(corpus_run, source(write(tmp_path / "mixed.jsonl", mixed)))) == expected
     files = [write(tmp_path / f"p{n}.jsonl", rows[n::4]) for n in range(4)]
-    limits = {"shard_bytes": 1024, "max_document_bytes": 1024}
-
-    def essence(made: Any) -> list[tuple[Any, ...]]:
-        columns = ("id", "twin", "kind", "similarity", "cluster_size")
-        return sorted(tuple(row[name] for name in columns) for row in made.duplicates())
-
+    limits = {"shard_bytes": "12KiB", "max_document_bytes": "12KiB"}
     for reverse in (False, True):
         many = corpus_run([source(*files)], reverse=reverse, ingest=limits, dedup={"partitions": 5}, **OPEN)
         many.all()
-        assert len(many.parts) == 4
-        assert essence(many) == essence(one) != []
-        assert sorted(many.table("clean")["text"].to_pylist()) == sorted(one.table("clean")["text"].to_pylist())
+        assert len(many.parts) > 4, "files are split"
+        assert rows_of(many) == expected
+
+
+def test_what_does_not_fit_into_memory_is_found_in_passes(corpus_run: Any, tmp_path: Path) -> None:
+    made = run(corpus_run, source(write(tmp_path / "x.jsonl", corpus_of(9, 150))), dedup={"partitions": 2})
+    stage = read_stage(made.section("dedup.json"), DedupStage)
+    small = stage.model_copy(update={"dedup": stage.dedup.model_copy(update={"memory_bytes": 10_000})})
+    catalogue = Catalogue(made.corpus, made.section("parts.json"))
+    folder = tmp_path / "duplicates"
+    candidates = [folder / f"candidates-{number}.parquet" for number in range(2)]
+    for number, path in enumerate(candidates):
+        keys = made.corpus / "keys"
+        found = find_candidates(small, catalogue, number, keys, path, folder / f"repeated-{number}.parquet")["counts"]
+        assert found["passes"] > 3
+    connect(small, catalogue, candidates, folder / "clusters.parquet", folder / "involved.parquet")
+    involved = [read_table(where / "involved.parquet").sort_by("row") for where in (folder, made.corpus / "duplicates")]
+    assert involved[0] == involved[1]
+    for number, path in enumerate(made.partitioned("resolved")):
+        output = folder / path.name
+        members = made.corpus / "members"
+        counts = resolve(small, catalogue, number, folder / "clusters.parquet", members, output)["counts"]
+        assert counts["passes"] > 1
+        assert read_table(output) == read_table(path)
+
+
+def test_without_verification_whole_clusters_go_for_their_best_document(corpus_run: Any, tmp_path: Path) -> None:
+    """The chain a ~ b ~ c once more: c goes although it is unlike a."""
+    base = words(1, 240)
+    texts = {"a": base[:220], "b": base[15:230], "c": base[40:240], "copy": base[15:230]}
+    path = write(tmp_path / "x.jsonl", [(key, "en", " ".join(text)) for key, text in texts.items()])
+    made = run(corpus_run, source(path), dedup={"near": {"verify": False, "bands": 60, "rows": 4}})
+    found = removed(made, texts)
+    assert {key: twin for key, (twin, _) in found.items()} == {"b": "a", "c": "a", "copy": "a"}
+    assert {row["similarity"] for row in made.duplicates()} == {None}
+    assert {row["cluster_size"] for row in made.duplicates()} == {4}
+
+
+def test_a_corpus_does_not_repeat_an_earlier_run(corpus_run: Any, tmp_path: Path) -> None:
+    base = [" ".join(words(seed, 300)) for seed in range(20, 26)]
+    twice = [("twice", "en", "another text " + base[4]), ("twice", "en", base[5])]
+    old = run(corpus_run, source(write(tmp_path / "old.jsonl", [("o1", "en", base[0]), ("o2", "en", base[1]), *twice])))
+    rows = [
+        ("copy", "en", base[0]),
+        ("near", "en", base[1] + " and a bit more, which would make it the better one"),
+        ("new", "en", base[2]),
+        ("newer", "en", base[2] + " end"),
+        ("again", "en", base[5] + " "),
+    ]
+    made = run(corpus_run, source(write(tmp_path / "new.jsonl", rows)), dedup={"against": [str(old.folder)]})
+    # Of one key, the second one is told from the first.
+    known = {document_id("s", key): key for key in ("copy", "near", "new", "newer", "again", "o1", "o2", "twice")}
+    known[occurrence_id(document_id("s", "twice"), 2)] = "twice"
+    assert {known[row["id"]]: (known[row["twin"]], row["kind"]) for row in made.duplicates()} == {
+        "copy": ("o1", "exact"),
+        "near": ("o2", "near"),
+        "new": ("newer", "near"),
+        "again": ("twice", "exact"),
+    }
+    assert {row["id"] for row in made.rows("clean")} == {document_id("s", "newer")}
+    other = corpus_run(
+        [source(write(tmp_path / "n.jsonl", rows))], dedup={"against": [str(old.folder)], "near": {"rows": 7}}
+    )
+    other.judge()
+    with pytest.raises(InputError, match="other MinHash parameters"):
+        other.deduplicate()
+
+
+def test_candidates_follow_the_curve_of_locality_sensitive_hashing(corpus_run: Any, tmp_path: Path) -> None:
+    """1 - (1 - s^rows)^bands of the pairs whose Jaccard similarity is s share a band (Leskovec et al., chapter 3)."""
+    pairs, shingles = 60, 300
+    rows, similarity = [], {}
+    for level in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95):
+        for number in range(pairs):
+            text = words(int(1000 * level) + 7919 * number, shingles + 4)
+            # A changed tail of n words leaves `shingles` - n equal ones of `shingles` + n.
+            changed = round(shingles * (1 - level) / (1 + level))
+            other = text[: len(text) - changed] + words(31 * number + 5, changed)
+            for side, one in (("a", text), ("b", other)):
+                rows.append((f"{level}-{number}-{side}", "en", " ".join(one)))
+            similarity[level] = (shingles - changed) / (shingles + changed)
+    made = run(corpus_run, source(write(tmp_path / "x.jsonl", rows)), dedup={"near": {"min_jaccard": 0.0}})
+    found = removed(made, [key for key, _, _ in rows])
+    assert all(key.rsplit("-", 1)[0] == twin.rsplit("-", 1)[0] for key, (twin, _) in found.items()), "no pair by chance"
+    for level, value in similarity.items():
+        hits = sum(key.startswith(f"{level}-") for key in found)
+        expected = 1 - (1 - value**8) ** 14
+        spread = math.sqrt(pairs * expected * (1 - expected))
+        assert abs(hits - pairs * expected) <= 4 * spread + 1, level
+    strict = run(corpus_run, source(str(tmp_path / "x.jsonl")), dedup={"near": {"min_jaccard": 0.8}})
+    kept = {row["similarity"] for row in strict.duplicates()}
+    assert min(kept) >= 0.8
+    assert (
+        removed(strict, [key for key, _, _ in rows]).items()
+        == {key: value for key, value in found.items() if similarity[float(key.split("-")[0])] >= 0.8}.items()
+    )
 
 
 def test_every_removed_document_is_as_similar_to_a_kept_twin_as_promised(corpus_run: Any, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from bloomery.config.stages import JudgeStage, MeasureStage
 from bloomery.contracts.shard import DOCUMENT_SCHEMA
 from data_prep.corpus.judge import RULES, failures, verdicts
 from data_prep.corpus.langid import detect
+from data_prep.corpus.listed import Listed
 from data_prep.corpus.measure import measure_batch
 
 FRENCH = "Le facteur de notre vallée circule encore à vélo, même en hiver, et salue les vaches par leur nom. " * 2
@@ -36,7 +37,8 @@ def measured(*rows: tuple[str, str, str], batch: int = 100) -> pa.Table:
         "meta": [""] * len(rows),
     }
     table = pa.table(columns, schema=DOCUMENT_SCHEMA)
-    return pa.Table.from_batches([measure_batch(part, STAGE) for part in table.to_batches(max_chunksize=batch)])
+    listed = Listed(STAGE)
+    return pa.Table.from_batches([measure_batch(part, STAGE, listed) for part in table.to_batches(max_chunksize=batch)])
 
 
 def stage(**limits: dict[str, float]) -> JudgeStage:
@@ -78,6 +80,18 @@ def test_a_language_without_limits_gets_the_default_ones() -> None:
     assert verdicts(table, broken)["kept"].to_pylist() == [False, True]
 
 
+def test_a_recipe_holds_for_its_sources_only() -> None:
+    table = measured(("usual", "en", "one two"), ("small", "en", "one two"), ("small", "xx", "one"))
+    judged = stage(en={"min_words": 9}).model_copy(
+        update={
+            "recipes": {"gentle": {"default": Thresholds(min_words=2), "en": Thresholds(min_words=1)}},
+            "recipe_of": {"small": "gentle"},
+        }
+    )
+    broken, _ = failures(table, judged)
+    assert verdicts(table, broken)["kept"].to_pylist() == [False, True, False]
+
+
 def test_the_accept_set_decides_and_short_unknown_and_trusted_documents_pass() -> None:
     malay = (
         "Kerajaan telah mengumumkan bahawa semua pelajar boleh mendapatkan bantuan kewangan daripada universiti " * 2
@@ -116,13 +130,21 @@ def test_there_is_a_profile_for_each_language_of_roots_and_each_number_says_wher
     assert sorted(profiles) == sorted([*ROOTS, "code", "default"])
     for code, profile in profiles.items():
         limits = profile.thresholds.model_dump(exclude_none=True)
-        assert limits.keys() == profile.origin.keys(), code
+        lists = {name for name in ("stop_words", "flagged_words") if getattr(profile, name)}
+        assert limits.keys() | lists == profile.origin.keys(), code
         assert all(math.isfinite(limit) and limit >= 0 for limit in limits.values()), code
         assert all(limit <= 1 for name, limit in limits.items() if name.endswith("_ratio")), code
         assert limits["min_words"] <= 50, code
         assert limits.get("max_mean_word_length", 5) <= 20, "FineWeb-2's 3141 for Xhosa is noise"
     assert {code for code, profile in profiles.items() if profile.unspaced} == {"zhs", "zht"}
-    assert {code for code, profile in profiles.items() if not profile.accept} == {"bm", "fon", "ki", "code", "default"}
+    assert {code for code, profile in profiles.items() if not profile.accept} == {"code", "default"}
+
+
+def test_a_document_without_anything_but_white_space_goes_whatever_the_limits() -> None:
+    table = measured(("s", "fr", "\n \u3000\n"), ("s", "fr", ""), ("s", "code", "\t\n"), ("s", "fr", "!"))
+    result = verdicts(table, failures(table, stage())[0])
+    assert result["kept"].to_pylist() == [False, False, False, True]
+    assert result["rule"].to_pylist() == ["empty", "empty", "empty", ""]
 
 
 def test_every_threshold_names_a_measure() -> None:
@@ -132,9 +154,11 @@ def test_every_threshold_names_a_measure() -> None:
     everything = stage(fr=dict.fromkeys(Thresholds.model_fields, 0.5))
     broken, _ = failures(table, everything)
     assert np.array_equal(broken.any(axis=1), [
-        table[rule[4:]][0].as_py() < 0.5 if rule.startswith("min") else table[rule[4:]][0].as_py() > 0.5
-        for rule in RULES[:-1]
-    ] + [False])  # fmt: skip
+        rule in Thresholds.model_fields and (
+            table[rule[4:]][0].as_py() < 0.5 if rule.startswith("min") else table[rule[4:]][0].as_py() > 0.5
+        )
+        for rule in RULES
+    ])  # fmt: skip
 
 
 def test_published_presets() -> None:

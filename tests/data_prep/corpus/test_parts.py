@@ -7,7 +7,8 @@ import pytest
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.sources import JsonlSource, UdhrSource
+from bloomery.config.portion import Piece, Portion
+from bloomery.config.sources import JsonlSource, TextSource, UdhrSource
 from data_prep.corpus.parts import plan_parts
 from data_prep.corpus.rows import name_of
 
@@ -19,10 +20,28 @@ def source(*paths: str) -> JsonlSource:
 
 
 def test_files_are_sorted_and_grouped_up_to_the_shard_size(tmp_path: Path) -> None:
-    for name, size in [("d", 3000), ("a", 1000), ("c", 10), ("b", 1048), ("e", 5), ("f", 0)]:
+    for name, size in [("d", 2000), ("a", 1000), ("c", 100), ("b", 1048), ("e", 5), ("f", 0)]:
         (tmp_path / f"{name}.jsonl").write_bytes(b"x" * size)
     parts = plan_parts(source(f"{tmp_path}/*.jsonl", f"{tmp_path}/a.jsonl"), LIMITS)
-    assert [[Path(name).stem for name in part or []] for part in parts] == [["a", "b"], ["c"], ["d"], ["e", "f"]]
+    assert [[Path(name).stem for name in part.files or []] for part in parts] == [["a", "b"], ["c"], ["d", "e", "f"]]
+    assert not any(part.piece for part in parts)
+
+
+def test_the_number_of_parts_follows_the_bytes_whatever_the_files(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_bytes(b"x" * 4097)
+    for name in ("a", "c", "d"):
+        (tmp_path / f"{name}.jsonl").write_bytes(b"x" * 10)
+    parts = plan_parts(source(f"{tmp_path}/*.jsonl"), LIMITS)
+    assert [Path(name).stem for part in parts for name in part.files or []] == ["a", "b", "b", "b", "c", "d"]
+    assert [part.piece for part in parts] == [None, *(Piece(number=number, of=3) for number in range(3)), None]
+    assert len(plan_parts(source(f"{tmp_path}/b.jsonl"), LIMITS)) == 3
+
+
+@pytest.mark.parametrize(("documents", "pieces"), [("line", 3), ("file", 1), ("paragraph", 1)])
+def test_text_is_cut_where_a_line_is_a_document(tmp_path: Path, documents: str, pieces: int) -> None:
+    (tmp_path / "a.txt").write_bytes(b"x\n" * 3000)
+    text = TextSource(name="s", kind="text", paths=[f"{tmp_path}/a.txt"], documents=documents)
+    assert len(plan_parts(text, LIMITS)) == pieces
 
 
 def test_a_pattern_reaches_into_folders_and_a_name_with_brackets_is_literal(tmp_path: Path) -> None:
@@ -30,11 +49,11 @@ def test_a_pattern_reaches_into_folders_and_a_name_with_brackets_is_literal(tmp_
     (tmp_path / "x" / "y" / "deep.jsonl").write_text("{}")
     (tmp_path / "odd[1].jsonl").write_text("{}")
     parts = plan_parts(source(f"{tmp_path}/**/deep*", f"{tmp_path}/odd[1].jsonl"), LIMITS)
-    assert [Path(name).name for name in parts[0] or []] == ["odd[1].jsonl", "deep.jsonl"]
+    assert [Path(name).name for name in parts[0].files or []] == ["odd[1].jsonl", "deep.jsonl"]
 
 
-def names(*parts: list[str] | None) -> list[str]:
-    return [name_of(file) for part in parts for file in part or []]
+def names(*parts: Portion) -> list[str]:
+    return [name_of(file) for part in parts for file in part.files or []]
 
 
 def test_files_of_one_name_in_several_folders_differ_whichever_part_holds_them(
@@ -46,14 +65,14 @@ def test_files_of_one_name_in_several_folders_differ_whichever_part_holds_them(
     expected = ["a/en.jsonl", "b/en.jsonl"]
     for paths in [f"{tmp_path}/*/en.jsonl"], [f"{tmp_path}/a/en.jsonl", f"{tmp_path}/b/*.jsonl"]:
         parts = plan_parts(source(*paths), LIMITS)
-        assert [len(part or []) for part in parts] == [1, 1]
+        assert [len(part.files or []) for part in parts] == [1, 1]
         assert names(*parts) == names(*plan_parts(source(*paths), IngestConfig())) == expected
     monkeypatch.chdir(tmp_path)
     assert names(*plan_parts(source("*/en.jsonl"), LIMITS)) == expected
     monkeypatch.chdir("a")
     parts = plan_parts(source("../*/en.jsonl"), LIMITS)
     assert names(*parts) == expected
-    assert all(Path(file).is_file() for part in parts for file in part or [])
+    assert all(Path(file).is_file() for part in parts for file in part.files or [])
     # The folder that a pattern names is no part of the name: data may move.
     assert names(*plan_parts(source("en.jsonl"), LIMITS)) == names(*plan_parts(source(f"{tmp_path}/a/*"), LIMITS))
 
@@ -73,4 +92,4 @@ def test_a_pattern_without_files_names_its_key(tmp_path: Path, pattern: str) -> 
 
 
 def test_a_source_without_files_is_one_part() -> None:
-    assert plan_parts(UdhrSource(name="u", kind="udhr"), LIMITS) == [None]
+    assert plan_parts(UdhrSource(name="u", kind="udhr"), LIMITS) == [Portion(None)]

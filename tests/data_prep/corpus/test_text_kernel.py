@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_words import is_word, normal, words_of
+from kernel_words import covered, is_word, normal, script_of, words_of
 from numpy.typing import NDArray
 
 from data_prep.corpus import _text
@@ -45,6 +45,8 @@ SAMPLES = [
     "na na na batman " * 12 + "\n\n" + "a b c d e f g h i j k l " * 3,
 ]
 
+STOP = ["Don't", "was", "it's", "a", "na", "में", "यह", "है", "好", "İstanbul", "là", "ἐν", "l’été"]
+FLAGGED = ["na na batman", "na", "three four", "天气", "b", "今天天"]
 
 FROZEN = [[11040303651692068487, 9110236215218729585], [7111134806131414817, 12790499463996524773]]
 
@@ -98,7 +100,7 @@ def repeated_ngrams(words: Sequence[str], lower: Sequence[str], length: int) -> 
 
 
 def reference(text: str, unspaced: bool) -> dict[str, float]:
-    """What ``measure`` should say of one document."""
+    """What ``measure`` should say of one document, scripts apart."""
     words = words_of(text, unspaced)
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     characters = len(text)
@@ -120,6 +122,8 @@ def reference(text: str, unspaced: bool) -> dict[str, float]:
     blocks = paragraphs_of(text)
     copies = {block: count - 1 for block, count in Counter(blocks).items()}
     lower = [normal(word) for word in words]
+    raw = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    indents = [len(line) - len(line.lstrip()) for line in raw if line.strip()]
     broken = text.count("\ufffd") + sum(a in "ÂÃâ" and b in CONTINUED for a, b in pairwise(text))
     return {
         "characters": characters,
@@ -149,15 +153,33 @@ def reference(text: str, unspaced: bool) -> dict[str, float]:
         "hash_ratio": divide(text.count("#"), len(words)),
         "ellipsis_ratio": divide(text.count("...") + text.count("…"), len(words)),
         "ellipsis_line_ratio": divide(sum(line.endswith(("...", "…")) for line in lines), len(lines)),
+        "longest_line": max(map(len, raw), default=0),
+        "mean_line_length": divide(sum(map(len, raw)), len(raw)),
+        "indentation_ratio": divide(sum(indents), characters),
+        "alphanumeric_ratio": divide(sum(map(is_word, text)), characters),
+        "stop_word_ratio": divide(covered(words, STOP, unspaced), len(words)),
+        "flagged_word_ratio": divide(covered(words, FLAGGED, unspaced), len(words)),
     }
+
+
+def script_shares(text: str) -> list[float]:
+    found = Counter(script_of(character, _text.SCRIPTS) for character in text)
+    return [divide(found[name], found.total() - found[None]) for name in _text.SCRIPTS]
+
+
+def lists_for(count: int, unspaced: bool) -> tuple[_text.WordLists, NDArray[np.int32]]:
+    """The samples' lists under number 1, behind empty ones, and that number for each document."""
+    return _text.WordLists([([], [], False), (STOP, FLAGGED, unspaced)]), np.full(count, 1, np.int32)
 
 
 def assert_measures(texts: Sequence[str], unspaced: bool) -> None:
     flags = np.full(len(texts), unspaced, np.uint8)
-    measured = _text.measure(*batch(texts), flags)
+    measured = _text.measure(*batch(texts), flags, *lists_for(len(texts), unspaced))
+    scripts = measured.pop("scripts")
     for i, text in enumerate(texts):
         expected = reference(text, unspaced)
         assert list(measured) == list(expected)
+        assert scripts[i].tolist() == script_shares(text)
         for name, value in expected.items():
             assert measured[name][i] == value, (name, text, unspaced)
 
@@ -216,7 +238,7 @@ def test_every_code_point_has_the_category_and_lower_case_of_unicodedata() -> No
 def test_malformed_bytes_count_as_replacement_characters(blob: bytes, unspaced: bool) -> None:
     flags = np.array([unspaced], np.uint8)
     raw, clean = _text.measure(*batch([blob]), flags), _text.measure(*batch([blob.decode("utf-8", "replace")]), flags)
-    assert all(raw[name][0] == clean[name][0] for name in raw if name != "bytes")
+    assert all(np.array_equal(raw[name][0], clean[name][0]) for name in raw if name != "bytes")
     _text.minhash(*batch([blob]), flags, 5, 5, 3, 2, 0)
 
 

@@ -32,6 +32,18 @@ def test_quotas_of_a_known_case():
     assert quotas({"b": 1, "a": 1}, 3) == {"a": 2, "b": 1}
 
 
+@given(st.dictionaries(st.text("abc", min_size=1), st.tuples(st.floats(1e-3, 1e3), st.integers(0, 99)), min_size=1))
+def test_quotas_pass_no_limit_and_still_sum_exactly(entries):
+    weights = {name: weight for name, (weight, _) in entries.items()}
+    limits = {name: limit for name, (_, limit) in entries.items()}
+    for samples in {0, sum(limits.values()) // 2, sum(limits.values())}:
+        found = quotas(weights, samples, limits)
+        assert sum(found.values()) == samples
+        assert all(found[name] <= limits[name] for name in found)
+        if max(quotas(weights, samples)[name] - limits[name] for name in weights) < 0:
+            assert found == quotas(weights, samples)
+
+
 @given(COUNTS)
 def test_order_is_the_naive_sort(counts):
     naive = sorted(

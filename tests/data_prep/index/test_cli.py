@@ -42,6 +42,10 @@ def test_the_rules_verbs_make_the_same_files_as_the_functions(run, tmp_path, mon
     call(index, "build", config="index.json", index="index", tokenizer=made, output="index/index.json", **common)
     found = json.loads(CliRunner().invoke(index, ["verify", "--index", "index", "--json"]).stdout)
     assert found["train_samples"] == 700
+    mixed = call(index, "mixture", index="index")
+    assert [line.split()[0] for line in mixed.stdout.splitlines()] == ["language", *run.weights]
+    table = json.loads(CliRunner().invoke(index, ["mixture", "--index", "index", "--json"]).stdout)
+    assert {code: entry["weight"] for code, entry in table.items()} == run.weights
     assert set(json.loads((tmp_path / "report/tokenizer.json").read_text())["languages"]) == set(run.weights)
     for folder in ("index", "tokenizer"):
         for path in (run.folder / folder).rglob("*"):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomery.base.errors import InputError
+from bloomery.contracts.mixture import Mixture
 from bloomery.contracts.shard import write_table
 from data_prep.tokenizer import weigh
 from data_prep.tokenizer.count import COUNT_SCHEMA
@@ -96,6 +97,25 @@ def test_a_large_corpus_stays_within_64_bits():
 def test_a_language_without_weight_is_left_out(tmp_path):
     data = weighted_pieces(summed(tmp_path, {("en", "a"): 1, ("fr", "b"): 1, ("hi", "c"): 1}), {"en": 1.0, "fr": 0.0})
     assert unpacked(data) == {b"a": 1}
+
+
+def test_a_language_mixed_by_source_is_weighed_by_source(tmp_path):
+    mixture = Mixture(languages={"en": 0.8, "fr": 0.2}, sources={"en": {"web": 0.2, "books": 0.6}}, max_epochs=None)
+    paths = []
+    counted = {"web": {("en", "a"): 4, ("fr", "b"): 2}, "books": {("en", "a"): 3}, "mail": {("en", "c"): 9}}
+    for source, counts in counted.items():
+        paths.append(tmp_path / f"{source}.parquet")
+        write_table(paths[-1], table_of(counts), kind="", inputs={}, parameters="")
+    table = sum_counts(paths, mixture, list(counted))
+    assert table.to_pydict() == {
+        "language": ["en/books", "en/mail", "en/web", "fr"],
+        "piece": ["a", "c", "a", "b"],
+        "count": [3, 9, 4, 2],
+    }
+    data = weighted_pieces(table, mixture.datasets)
+    # 4 bytes of the web stand for 0.2, so the whole is 20: 12 of books, 4 of French.
+    assert data.factors == pytest.approx({"en/books": 4, "en/web": 1, "fr": 2})
+    assert unpacked(data) == {b"a": 16, b"b": 4}
 
 
 def test_nothing_to_train_on_is_an_error(tmp_path):

@@ -1,0 +1,51 @@
+"""Lists of words as they stand in a configuration: exactly the words that the text kernel finds in a document."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from bloomery.config.section import Section
+
+JOINERS = "'’\u200c\u200d"
+"""May stand inside a word: apostrophes, ZWJ and ZWNJ."""
+MAX_WORDS = 8
+"""Words of a phrase at most, characters where a language writes no spaces."""
+
+
+def _letter(character: str) -> bool:
+    category = unicodedata.category(character)
+    return category[0] in "LM" or category == "Nd"
+
+
+def _is_word(text: str) -> bool:
+    joined = (at for at, character in enumerate(text) if not _letter(character))
+    return bool(text) and all(
+        text[at] in JOINERS and 0 < at < len(text) - 1 and _letter(text[at - 1]) and _letter(text[at + 1])
+        for at in joined
+    )
+
+
+def _listed(text: str) -> str:
+    words = text.split(" ")
+    if len(words) > MAX_WORDS or not all(map(_is_word, words)):
+        raise ValueError(
+            f"a word of letters, marks and digits, or up to {MAX_WORDS} of them with one space between each; no comma, "
+            "gloss, byte order mark or zero-width space"
+        )
+    return text
+
+
+ListedWord = Annotated[str, AfterValidator(_listed)]
+"""A word, or a phrase of several. Case, apostrophes and joiners do not count when it is looked for; marks do."""
+
+
+class WordLists(Section):
+    """Words of a language whose share of a document is measured."""
+
+    stop_words: list[ListedWord] = []
+    """Function words, which any prose of the language is full of."""
+    flagged_words: list[ListedWord] = []
+    """Words of pornographic spam."""

@@ -1,0 +1,34 @@
+"""The hash of a document's content, by which exact duplicates are found."""
+
+from __future__ import annotations
+
+import unicodedata
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from data_prep.corpus import _text
+
+CONTENT_HASH_BYTES = 16
+
+
+def content_hashes(data: Any, offsets: npt.NDArray[np.int64]) -> pa.Array:
+    """BLAKE2b-128 of each text in NFC with every run of white space as one space: fixed-size binary [n].
+
+    Args:
+        data: the texts in UTF-8, one after another.
+        offsets: int64 [n + 1], where each begins and ends.
+    """
+    forms, bounds, settled = _text.normal_forms(data, offsets)
+    view = memoryview(forms)
+    cuts = bounds.tolist()
+    found = []
+    for start, end, done in zip(cuts[:-1], cuts[1:], settled.tolist(), strict=True):
+        form: Any = view[start:end]
+        if not done:
+            form = unicodedata.normalize("NFC", str(form, "utf-8")).encode("utf-8")
+        found.append(blake2b(form, digest_size=CONTENT_HASH_BYTES).digest())
+    return pa.array(found, pa.binary(CONTENT_HASH_BYTES))

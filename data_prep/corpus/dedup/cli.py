@@ -1,0 +1,101 @@
+"""`bloomery corpus dedup VERB`: the steps of the search for duplicates, one job each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bloomery.base.progress import say
+from bloomery.config.stages import DedupStage
+
+app = typer.Typer(no_args_is_help=True, help="Find duplicates over all shards: scatter, gather, decide.")
+
+Config = Annotated[Path, typer.Option("--config", help="The dedup stage's part of the configuration (JSON).")]
+Corpus = Annotated[Path, typer.Option("--corpus", help="Folder of the run's corpus.")]
+Parts = Annotated[Path, typer.Option("--parts", help="JSON list of the corpus' parts (`source/00000`).")]
+Part = Annotated[str, typer.Option("--part", help="Name of a part, such as `source/00000`.")]
+Partition = Annotated[int, typer.Option("--partition", min=0, help="Number of the partition.")]
+Output = Annotated[Path, typer.Option("--output", help="The file to write.")]
+
+
+def _stage(config: Path, partition: int = 0) -> DedupStage:
+    from bloomery.base.errors import InputError
+    from bloomery.config.stages import read_stage
+
+    stage = read_stage(config, DedupStage)
+    if partition >= stage.dedup.partitions:
+        raise InputError(f"partition {partition}", where="--partition", expected=f"below {stage.dedup.partitions}")
+    return stage
+
+
+@app.command("keys")
+def keys_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> None:
+    """Deal the keys of a shard's documents into the partitions."""
+    from data_prep.corpus.catalogue import CorpusTables
+    from data_prep.corpus.dedup.keys import scatter_keys
+
+    stage = _stage(config)
+    scatter_keys(stage, CorpusTables(corpus, stage.dedup.against), part, output)
+
+
+@app.command("candidates")
+def candidates_verb(
+    config: Config,
+    corpus: Corpus,
+    parts: Parts,
+    partition: Partition,
+    output: Output,
+    repeated: Annotated[Path, typer.Option("--repeated", help="The table of repeated ids to write.")],
+) -> None:
+    """Find pairs of documents that share a key of one partition, and ids that repeat."""
+    from data_prep.corpus.catalogue import Catalogue
+    from data_prep.corpus.dedup.candidates import find_candidates
+
+    stage = _stage(config, partition)
+    catalogue = Catalogue(corpus, parts, stage.dedup.against)
+    counts = find_candidates(stage, catalogue, partition, corpus / "keys", output, repeated)["counts"]
+    say(f"{counts['exact']} exact and {counts['near']} near candidate pairs")
+
+
+@app.command("connect")
+def connect_verb(
+    config: Config,
+    corpus: Corpus,
+    parts: Parts,
+    output: Output,
+    involved: Annotated[Path, typer.Option("--involved", help="The table of documents in a pair to write.")],
+) -> None:
+    """Join the pairs of all partitions into connected components."""
+    from data_prep.corpus.catalogue import Catalogue
+    from data_prep.corpus.dedup.connect import connect
+
+    stage = _stage(config)
+    candidates = [corpus / "duplicates" / f"candidates-{number}.parquet" for number in range(stage.dedup.partitions)]
+    counts = connect(stage, Catalogue(corpus, parts, stage.dedup.against), candidates, output, involved)["counts"]
+    say(f"{counts['components']} components")
+
+
+@app.command("members")
+def members_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> None:
+    """Gather what deciding needs of a shard's documents that are in a component."""
+    from data_prep.corpus.catalogue import CorpusTables
+    from data_prep.corpus.dedup.members import gather_members
+
+    stage = _stage(config)
+    involved = corpus / "duplicates" / "involved.parquet"
+    gather_members(stage, CorpusTables(corpus, stage.dedup.against), part, involved, output)
+
+
+@app.command("resolve")
+def resolve_verb(config: Config, corpus: Corpus, parts: Parts, partition: Partition, output: Output) -> None:
+    """Decide which documents of one partition's components go, and for which twin."""
+    from data_prep.corpus.catalogue import Catalogue
+    from data_prep.corpus.dedup.resolve import resolve
+
+    stage = _stage(config, partition)
+    catalogue = Catalogue(corpus, parts, stage.dedup.against)
+    clusters = corpus / "duplicates" / "clusters.parquet"
+    counts = resolve(stage, catalogue, partition, clusters, corpus / "members", output)["counts"]
+    say(f"{counts['exact']} exact and {counts['near']} near duplicates removed")

@@ -1,0 +1,152 @@
+"""Connect: the candidate pairs of all partitions as connected components, each given whole to one partition.
+
+What decides about a document hangs together with its component only, so the components can be resolved apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bloomery.base.digest import digest_json
+from bloomery.base.errors import InputError
+from bloomery.base.progress import say
+from bloomery.config.stages import DedupStage
+from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest
+from data_prep.corpus.catalogue import Catalogue
+from data_prep.corpus.dedup.external import MOST_FILES, Buckets, Pairs, bucket_count, by_hash, components
+
+CLUSTER_SCHEMA = pa.schema([("root", pa.int64()), ("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])
+"""Every candidate pair once, with the smallest node of its component."""
+INVOLVED_SCHEMA = pa.schema([("row", pa.int64()), ("root", pa.int64()), ("shingles", pa.bool_())])
+"""Documents of the pairs, by part. `shingles`: whether it may be compared with another one."""
+
+_NEAR, _COPY = 1, 2
+
+
+def connect(
+    stage: DedupStage, catalogue: Catalogue, candidates: list[Path], clusters: Path, involved: Path
+) -> dict[str, Any]:
+    """Write the components' pairs, dealt into the partitions, and the documents in them; returns the pairs' manifest.
+
+    Args:
+        stage: settings; `memory_bytes` bounds what is held.
+        catalogue: the corpus.
+        candidates: pairs of each partition.
+        clusters: table of `CLUSTER_SCHEMA`; the manifest's `spans` tell each partition's rows.
+        involved: table of `INVOLVED_SCHEMA`; the manifest's `spans` tell each part's rows.
+
+    Raises:
+        InputError: a partition is missing or damaged.
+    """
+    partitions, memory = stage.dedup.partitions, stage.dedup.memory_bytes
+    if len(candidates) != partitions:
+        raise InputError(
+            f"{len(candidates)} candidate files",
+            where=str(clusters.parent),
+            expected=f"{partitions}, one a partition (dedup.partitions)",
+        )
+    manifests = [read_manifest(path) for path in candidates]
+    facts: dict[str, Any] = {
+        "inputs": {path.stem: found["file"]["digest"] for path, found in zip(candidates, manifests, strict=True)},
+        "parameters": digest_json(stage.model_dump(mode="json")),
+    }
+    count = sum(found["rows"] for found in manifests)
+    folder = clusters.parent
+    buckets = bucket_count(count, 4, memory)
+    # Several files a partition where a partition's pairs do not fit; a partition's files are read one after another.
+    files = min(-(-buckets // partitions), max(1, MOST_FILES // partitions))
+    with (
+        Buckets(partitions * files, 4, folder) as dealt,
+        Buckets(buckets, 3, folder) as documents,
+    ):
+        for rows in _with_roots(candidates, count, buckets, memory, folder):
+            dealt.deal(rows)
+            other, root, best, exact = rows.T[[2, 0, 1, 3]]
+            flags = np.concatenate([np.where(exact, 0, _NEAR), np.where(exact, _COPY, _NEAR)])
+            ends = np.stack([np.concatenate([best, other]), np.concatenate([root, root]), flags], axis=1)
+            # In the order of the documents, so that the buckets are, too.
+            documents.add(ends, ends[:, 0] * buckets // max(catalogue.documents, 1))
+        _write_involved(documents, catalogue, involved, facts)
+        return _write_clusters(dealt, partitions, files, clusters, facts)
+
+
+def _with_roots(candidates: list[Path], count: int, buckets: int, memory: int, folder: Path) -> Iterator[Pairs]:
+    """Rows (root, best, other, exact) of all pairs, each pair once: exact where any partition says so."""
+    with Buckets(buckets, 2, folder) as labels, Buckets(buckets, 3, folder) as pairs:
+        for rows in components(_edges(candidates), count, memory, folder):
+            labels.deal(rows)
+        for batch in _batches(candidates):
+            pairs.deal(batch[:, [1, 0, 2]])
+        for known, rows in zip(labels.read(), pairs.read(), strict=True):
+            if not len(rows):
+                continue
+            known = known[np.argsort(known[:, 0])]
+            # Of equal pairs the exact one is first.
+            rows = rows[np.lexsort((-rows[:, 2], rows[:, 1], rows[:, 0]))]
+            new = np.ones(len(rows), dtype=np.bool_)
+            new[1:] = np.any(rows[1:, :2] != rows[:-1, :2], axis=1)
+            rows = rows[new]
+            place = np.minimum(np.searchsorted(known[:, 0], rows[:, 0]), max(len(known) - 1, 0))
+            root = rows[:, 0].copy()  # who is not listed is the smallest of its component
+            if len(known):
+                hung = known[place, 0] == rows[:, 0]
+                root[hung] = known[place[hung], 1]
+            yield np.stack([root, rows[:, 1], rows[:, 0], rows[:, 2]], axis=1)
+
+
+def _batches(candidates: list[Path]) -> Iterator[Pairs]:
+    """Rows (best, other, exact)."""
+    for path in candidates:
+        for batch in iterate_batches(path, rows=1 << 20):
+            columns = [batch["best"].to_numpy(), batch["other"].to_numpy()]
+            yield np.stack([*columns, batch["exact"].to_numpy(zero_copy_only=False).astype(np.int64)], axis=1)
+
+
+def _edges(candidates: list[Path]) -> Iterator[Pairs]:
+    for batch in _batches(candidates):
+        yield batch[:, :2]
+
+
+def _write_involved(documents: Buckets, catalogue: Catalogue, output: Path, facts: dict[str, Any]) -> None:
+    spans: dict[str, list[int]] = {}
+    with TableWriter.open(output, INVOLVED_SCHEMA) as writer:
+        for rows in documents.read():
+            if not len(rows):
+                continue
+            rows = rows[np.argsort(rows[:, 0], kind="stable")]
+            starts = np.flatnonzero(np.concatenate([[True], rows[1:, 0] != rows[:-1, 0]]))
+            nodes, roots = rows[starts, 0], rows[starts, 1]
+            flags = np.bitwise_or.reduceat(rows[:, 2], starts)
+            for part, (first, end) in catalogue.spans(nodes).items():
+                # A part may go on in the next bucket.
+                spans.setdefault(part, [writer.rows + first, 0])[1] = writer.rows + end
+                nodes[first:end] -= catalogue.start(part)
+            writer.write(pa.record_batch([nodes, roots, flags == _NEAR], schema=INVOLVED_SCHEMA))
+    writer.manifest(kind="involved", counts={"spans": spans}, **facts)
+
+
+def _write_clusters(dealt: Buckets, partitions: int, files: int, output: Path, facts: dict[str, Any]) -> dict[str, Any]:
+    spans = []
+    found = 0
+    with TableWriter.open(output, CLUSTER_SCHEMA) as writer:
+        for partition in range(partitions):
+            start = writer.rows
+            for file in range(files):
+                rows = dealt.bucket(partition + file * partitions)
+                rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+                found += len(np.unique(rows[:, 0]))
+                columns = [*rows.T[:3], rows[:, 3].astype(np.bool_)]
+                writer.write(pa.record_batch(columns, schema=CLUSTER_SCHEMA))
+            spans.append([start, writer.rows])
+    say(f"duplicates: {writer.rows} candidate pairs in {found} components")
+    return writer.manifest(kind="clusters", counts={"components": found, "spans": spans}, **facts)
+
+
+def partition_of(roots: Pairs, partitions: int) -> Pairs:
+    """Partition that a component belongs to."""
+    return by_hash(roots, partitions)

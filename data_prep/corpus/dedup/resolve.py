@@ -1,0 +1,298 @@
+"""Which documents of a partition's components go, and for which twin.
+
+Exact duplicates: the best document of each content stays. Near duplicates: the best documents are kept greedily, as if
+one went through all documents from the best to the worst and removed each one whose Jaccard similarity to an already
+kept candidate is at least `min_jaccard`. So a removed document is truly similar to the twin that it names, and in a
+chain A ~ B ~ C, C stays when it is unlike A. The greedy order is computed in vectorised rounds.
+
+Without `near.verify` the best document of a whole component stays, whatever a chain ends in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bloomery.base.digest import digest_json
+from bloomery.base.progress import Progress
+from bloomery.config.stages import DedupStage
+from bloomery.contracts.shard import iterate_span, read_manifest, write_table
+from data_prep.corpus.catalogue import Catalogue
+from data_prep.corpus.dedup.external import mix, unique_rows
+from data_prep.corpus.dedup.rank import best_first, id_words
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+SCHEMA = pa.schema(
+    [
+        ("part", pa.string()),
+        ("row", pa.int64()),
+        ("id", pa.string()),
+        ("twin", pa.string()),
+        ("twin_part", pa.string()),
+        ("kind", pa.string()),
+        ("similarity", pa.float64()),
+        ("cluster_size", pa.int64()),
+    ]
+)
+"""One row a removed document. `cluster_size` counts the twin; `similarity` is null where nothing was compared."""
+
+_BYTES_PER_MEMBER, _BYTES_PER_PAIR = 256, 128
+"""Held a document besides its shingles, and a pair."""
+
+
+Chosen = Callable[[Ints], Bools]
+"""Which of some components (by root) are a pass's."""
+
+
+class _Edges(NamedTuple):
+    """Verified pairs by place among a pass's documents, which are ordered from best to worst: better < worse."""
+
+    better: Ints
+    worse: Ints
+    similarity: npt.NDArray[np.float64]
+
+
+class _Members(NamedTuple):
+    """Documents of some components, from the best to the worst."""
+
+    node: Ints
+    identity: npt.NDArray[np.object_]
+    language: Ints
+    earlier: Bools
+    shingles: list[npt.NDArray[np.uint64]]
+
+
+def greedy(count: int, edges: _Edges) -> tuple[Bools, Ints]:
+    """Keep documents from best (0) to worst, removing each one with a kept better neighbour.
+
+    Returns:
+        kept bool [count]; edge int64 [count], the removed document's edge to its best kept neighbour, -1 if kept.
+    """
+    undecided, kept = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    live = np.arange(len(edges.better))
+    while undecided.any():
+        better, worse = edges.better[live], edges.worse[live]
+        waits = np.zeros(count, dtype=np.bool_)
+        waits[worse[undecided[better]]] = True
+        kept |= undecided & ~waits
+        undecided &= waits
+        undecided[worse[kept[better]]] = False
+        live = live[undecided[worse]]
+    chosen = np.full(count, -1, dtype=np.int64)
+    usable = np.flatnonzero(kept[edges.better] & ~kept[edges.worse])
+    usable = usable[np.lexsort((edges.better[usable], edges.worse[usable]))]
+    worse, first = np.unique(edges.worse[usable], return_index=True)
+    chosen[worse] = usable[first]
+    return kept, chosen
+
+
+def resolve(
+    stage: DedupStage, catalogue: Catalogue, partition: int, clusters: Path, members: Path, output: Path
+) -> dict[str, Any]:
+    """Decide the duplicates of a partition; write them and return the manifest, whose `spans` tell each part's rows.
+
+    Args:
+        stage: settings; `memory_bytes` bounds what is held, but for a single component.
+        catalogue: the corpus.
+        partition: which components.
+        clusters: pairs of all components.
+        members: folder of the shards' members.
+        output: table of `SCHEMA`, sorted by part and row.
+
+    Raises:
+        InputError: a table is missing or damaged.
+    """
+    paths = [members / f"{part}.parquet" for part in catalogue.parts]
+    counts = [read_manifest(path)["counts"] for path in paths]
+    first, end = read_manifest(clusters)["counts"]["spans"][partition]
+    size = sum(
+        found["shingle_bytes"][partition]
+        + _BYTES_PER_MEMBER * (found["spans"][partition][1] - found["spans"][partition][0])
+        for found in counts
+    ) + _BYTES_PER_PAIR * (end - first)
+    passes = max(1, -(-size // stage.dedup.memory_bytes))
+    tables = [SCHEMA.empty_table()]
+    compared = 0
+    with Progress(f"resolve {partition}", passes) as bar:
+        for number in range(passes):
+
+            def mine(roots: Ints, number: int = number) -> Bools:
+                chosen: Bools = mix(roots) // np.uint64(stage.dedup.partitions) % np.uint64(passes) == number
+                return chosen
+
+            found = _members(
+                zip(paths, [found["spans"][partition] for found in counts], catalogue.bounds.tolist(), strict=False),
+                mine,
+            )
+            pairs = _pairs(clusters, (first, end), mine)
+            twin, similarity, same, tested = _decide(stage, found, pairs)
+            compared += tested
+            tables.append(_table(twin, similarity, same, found, catalogue))
+            bar.advance()
+    table = pa.concat_tables(tables).sort_by([("part", "ascending"), ("row", "ascending")])
+    kinds = {name: int(np.sum(table["kind"].to_numpy() == name)) for name in ("exact", "near")}
+    return write_table(
+        output,
+        table,
+        kind="duplicates",
+        inputs={"clusters": read_manifest(clusters)["file"]["digest"]}
+        | {"members": digest_json([read_manifest(path)["file"]["digest"] for path in paths])},
+        parameters=digest_json([stage.model_dump(mode="json"), partition]),
+        counts=kinds | {"compared": compared, "passes": passes, "spans": _spans(table)},
+    )
+
+
+def _members(spans: Iterable[tuple[Path, list[int], int]], mine: Chosen) -> _Members:
+    """The members of a pass's components, from all shards: each one's table, rows in it, and first node."""
+    held = []
+    nodes = []
+    for path, (start, end), first in spans:
+        for table in iterate_span(path, start, end):
+            chosen = table.filter(pa.array(mine(table["root"].to_numpy())))
+            if chosen.num_rows:
+                held.append(chosen)
+                nodes.append(chosen["row"].to_numpy() + first)
+    if not held:
+        none = np.empty(0, np.int64)
+        return _Members(none, none.astype(object), none, none.astype(np.bool_), [])
+    table = pa.concat_tables(held)
+    order = best_first(table["standing"].to_numpy(), table["words"].to_numpy(), id_words(table["id"]))
+    blobs = table["shingles"].to_pylist()
+    language = np.asarray(table["language"].combine_chunks().dictionary_encode().indices).astype(np.int64)
+    return _Members(
+        np.concatenate(nodes)[order],
+        np.array(table["id"].to_pylist(), dtype=object)[order],
+        language[order],
+        table["standing"].to_numpy()[order] == 0,
+        [np.frombuffer(blobs[place], np.uint64) for place in order.tolist()],
+    )
+
+
+def _pairs(clusters: Path, span: tuple[int, int], mine: Chosen) -> Ints:
+    """Rows (best, other, exact) of a pass's components, by node."""
+    held = [np.empty((0, 3), np.int64)]
+    for table in iterate_span(clusters, *span):
+        chosen = mine(table["root"].to_numpy())
+        exact = table["exact"].to_numpy(zero_copy_only=False).astype(np.int64)
+        held.append(np.stack([table["best"].to_numpy(), table["other"].to_numpy(), exact], axis=1)[chosen])
+    return np.concatenate(held)
+
+
+def _decide(stage: DedupStage, members: _Members, pairs: Ints) -> tuple[Ints, npt.NDArray[np.float64], Ints, int]:
+    """For each member by place: its twin (itself: it stays), their similarity, the best document of its content.
+
+    The last result is the number of candidate pairs that were compared.
+    """
+    count = len(members.node)
+    by_node = np.argsort(members.node)
+    places = by_node[np.searchsorted(members.node, pairs[:, :2], sorter=by_node)]
+    exact = pairs[:, 2] == 1
+    same = np.arange(count)
+    # Of several earlier documents with this content, the best one.
+    np.minimum.at(same, places[exact, 1], places[exact, 0])
+    near = np.sort(same[places[~exact]], axis=1)
+    near = near[(near[:, 0] != near[:, 1]) & (members.language[near[:, 0]] == members.language[near[:, 1]])]
+    near = unique_rows(near)
+    if not stage.dedup.near.verify:
+        twin = _best_of_component(count, near)
+        twin = twin[same]
+        return twin, np.where(twin == same, 1.0, np.nan), same, 0
+    verified = _verify(near, members, stage.dedup.near.min_jaccard)
+    _, chosen = greedy(count, verified)
+    twin, similarity = same.copy(), np.ones(count)
+    moved = np.flatnonzero(chosen >= 0)
+    twin[moved] = verified.better[chosen[moved]]
+    similarity[moved] = verified.similarity[chosen[moved]]
+    # An exact copy of a near duplicate goes with it, to the twin that stays, whatever its own language label says.
+    return twin[same], similarity[same], same, len(near)
+
+
+def _best_of_component(count: int, near: Ints) -> Ints:
+    """int64 [count]: the best document that each one hangs together with, by least labels."""
+    best = np.arange(count)
+    while True:
+        before = best.copy()
+        for one, other in ((0, 1), (1, 0)):
+            np.minimum.at(best, near[:, one], best[near[:, other]])
+        best = best[best]
+        if np.array_equal(best, before):
+            return best
+
+
+def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
+    """Similar candidates, and those found through them: who is like a removed document may be like its twin."""
+    count = len(members.node)
+    tested = np.empty(0, dtype=np.int64)
+    edges = _Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
+    while len(pairs):
+        tested = np.union1d(tested, pairs[:, 0] * count + pairs[:, 1])
+        similarity = _jaccard(members.shingles, pairs)
+        alike = similarity >= min_jaccard
+        edges = _Edges(
+            np.concatenate([edges.better, pairs[alike, 0]]),
+            np.concatenate([edges.worse, pairs[alike, 1]]),
+            np.concatenate([edges.similarity, similarity[alike]]),
+        )
+        kept, chosen = greedy(count, edges)
+        through = np.concatenate([np.stack([edges.better, edges.worse], 1), np.stack([edges.worse, edges.better], 1)])
+        through = through[~kept[through[:, 0]] & kept[through[:, 1]]]
+        through[:, 0] = edges.better[chosen[through[:, 0]]]
+        through = through[(through[:, 0] != through[:, 1]) & ~np.all(members.earlier[through], axis=1)]
+        pairs = unique_rows(np.sort(through, axis=1))
+        pairs = pairs[~np.isin(pairs[:, 0] * count + pairs[:, 1], tested)]
+    return edges
+
+
+def _jaccard(shingles: list[npt.NDArray[np.uint64]], pairs: Ints) -> npt.NDArray[np.float64]:
+    """Similarity of each pair: shared shingles over all shingles of the two."""
+    result = np.empty(len(pairs))
+    for i, (a, b) in enumerate(pairs.tolist()):
+        one, two = shingles[a], shingles[b]
+        shared = len(np.intersect1d(one, two, assume_unique=True))
+        # Texts without a word have no shingles: alike they are not.
+        result[i] = shared / max(len(one) + len(two) - shared, 1)
+    return result
+
+
+def _table(
+    twin: Ints, similarity: npt.NDArray[np.float64], same: Ints, members: _Members, catalogue: Catalogue
+) -> pa.Table:
+    """The rows of `SCHEMA` for the run's own documents that go."""
+    sizes = np.bincount(twin, minlength=len(twin))
+    removed = np.flatnonzero((twin != np.arange(len(twin))) & ~members.earlier)
+    names = pa.array(catalogue.parts, pa.string())
+
+    def part_of(places: Ints) -> Ints:
+        return np.searchsorted(catalogue.bounds, members.node[places], side="right") - 1
+
+    part, stays = part_of(removed), twin[removed]
+    kind = np.where(same[removed] == stays, "exact", "near")
+    alike = similarity[removed]
+    columns = [
+        names.take(pa.array(part)),
+        members.node[removed] - catalogue.bounds[part],
+        pa.array(members.identity[removed], pa.string()),
+        pa.array(members.identity[stays], pa.string()),
+        names.take(pa.array(part_of(stays))),
+        pa.array(kind, pa.string()),
+        pa.array(alike, mask=np.isnan(alike)),
+        sizes[stays],
+    ]
+    return pa.table(dict(zip(SCHEMA.names, columns, strict=True)), schema=SCHEMA)
+
+
+def _spans(table: pa.Table) -> dict[str, list[int]]:
+    """First row and end of each part's rows."""
+    encoded = table["part"].combine_chunks().dictionary_encode()
+    sizes = np.bincount(np.asarray(encoded.indices, dtype=np.int64), minlength=len(encoded.dictionary))
+    ends = np.cumsum(sizes).tolist()
+    return {
+        part: [int(end - size), int(end)]
+        for part, size, end in zip(encoded.dictionary.to_pylist(), sizes, ends, strict=True)
+    }

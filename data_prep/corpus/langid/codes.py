@@ -1,0 +1,39 @@
+"""Labels of other detectors (`__label__fra_Latn`, `__label__fr`) in the codes of the accept sets, which are CLD2's."""
+
+from __future__ import annotations
+
+_TABLE = """
+ak aka Latn    ar ara Arab    ar arb Arab    as asm Beng    bm bam Latn    bn ben Beng    ca cat Latn    en eng Latn
+es spa Latn    eu eus Latn    fon fon Latn   fr fra Latn    gu guj Gujr    hi hin Deva    id ind Latn    ig ibo Latn
+ki kik Latn    kn kan Knda    lg lug Latn    ln lin Latn    ml mal Mlym    mr mar Deva    ms msa Latn    ms zsm Latn
+ne nep Deva    ne npi Deva    nso nso Latn   ny nya Latn    or ori Orya    or ory Orya    pa pan Guru    pt por Latn
+rn run Latn    rw kin Latn    sn sna Latn    st sot Latn    sw swa Latn    sw swh Latn    ta tam Taml    te tel Telu
+tn tsn Latn    ts tso Latn    tum tum Latn   tw twi Latn    ur urd Arab    vi vie Latn    wo wol Latn    xh xho Latn
+yo yor Latn    zu zul Latn
+"""
+_WORDS = _TABLE.split()
+_OF_ISO = {iso: (code, script) for code, iso, script in zip(*[iter(_WORDS)] * 3, strict=True)}
+_SCRIPTS = dict(_OF_ISO.values())
+_CHINESE = {"zh", "zho", "cmn"}
+
+CHINESE = "zh"
+TRADITIONAL_CHINESE = "zh-Hant"
+ANY_CHINESE = "zh-Hani"
+"""Chinese of a detector that does not tell the two scripts apart."""
+CODES = frozenset({*_SCRIPTS, CHINESE, TRADITIONAL_CHINESE})
+"""Every code of an accept set."""
+
+
+def code_of(label: str) -> str:
+    """A label's code: ISO 639-1 or -3, with or without a script; other languages keep the label.
+
+    A language in another script than its own (`hin_Latn`) is `hi-Latn`, which no accept set holds.
+    """
+    name = label.removeprefix("__label__")
+    language, _, script = name.replace("-", "_").partition("_")
+    if language in _CHINESE:
+        return {"Hans": CHINESE, "Hant": TRADITIONAL_CHINESE}.get(script, ANY_CHINESE)
+    code, own = _OF_ISO.get(language, (language, _SCRIPTS.get(language, script)))
+    if code not in _SCRIPTS:
+        return name
+    return f"{code}-{script}" if script and script != own else code

@@ -1,0 +1,87 @@
+"""Trains the n-gram fallback from labelled text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bloomery.base.errors import InputError
+from bloomery.contracts.shard import iterate_batches
+from data_prep.corpus.langid.ngrams import BUCKETS, SCALE, UNSEEN, NgramModel, ngrams
+
+MIN_BYTES = 4096
+"""Text of a language below which nothing is learnt of it. Bambara's 7 KB are enough to know its other half."""
+MAX_BYTES = 4 << 20
+"""Text of a language after which no more is read."""
+_PIECE_CHARACTERS = 1 << 16
+
+
+def labelled(shards: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """(language, text) of every document of these shards. Raises InputError for a missing or damaged one."""
+    for shard in shards:
+        for batch in iterate_batches(shard, ["language", "text"]):
+            yield from zip(batch["language"].to_pylist(), batch["text"].to_pylist(), strict=True)
+
+
+def train(
+    texts: Iterable[tuple[str, str]],
+    languages: Iterable[str],
+    base: NgramModel | None = None,
+    min_bytes: int = MIN_BYTES,
+    max_bytes: int = MAX_BYTES,
+) -> NgramModel:
+    """A model of the texts' languages (language, text), to be asked for `languages` and for those of `base`.
+
+    Languages that the texts lack keep what `base` knows of them. Of a language, documents are taken in their order up
+    to the one that reaches `max_bytes` of UTF-8.
+
+    Raises:
+        InputError: less than `min_bytes` of text in one of `languages`, or nothing to tell it from.
+    """
+    counts: dict[str, npt.NDArray[np.int64]] = {}
+    sizes: dict[str, int] = {}
+    for language, text in texts:
+        if sizes.setdefault(language, 0) >= max_bytes:
+            continue
+        sizes[language] += len(text.encode("utf-8"))
+        total = counts.setdefault(language, np.zeros(BUCKETS, np.int64))
+        for buckets in ngrams(text, _PIECE_CHARACTERS):
+            total += np.bincount(buckets, minlength=BUCKETS)
+    wanted = sorted(set(languages))
+    for language in wanted:
+        if sizes.get(language, 0) < min_bytes or not counts[language].any():
+            raise InputError(
+                f"{sizes.get(language, 0)} bytes of text in {language}",
+                where="language identification",
+                expected=f"{min_bytes} or more; a language with less keeps the label of its source",
+            )
+    columns = {language: (_weights(total), sizes[language]) for language, total in counts.items() if total.any()}
+    # Text too short to learn a language from would be won by nobody, or by chance.
+    columns = {language: column for language, column in columns.items() if column[1] >= min_bytes}
+    asked = set(wanted)
+    if base is not None:
+        asked |= set(base.languages)
+        for number, language in enumerate(base.classes):
+            columns.setdefault(language, (base.weights[:, number], base.bytes[number]))
+    if len(columns) < 2:
+        raise InputError(
+            "one language only", where="language identification", expected="text of others, to tell it from them"
+        )
+    classes = sorted(columns)
+    return NgramModel(
+        tuple(sorted(asked)),
+        tuple(classes),
+        np.stack([columns[language][0] for language in classes], axis=1),
+        tuple(columns[language][1] for language in classes),
+    )
+
+
+def _weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+    """What each n-gram says for a language with these counts."""
+    uniform = UNSEEN / BUCKETS
+    ratio = ((1 - UNSEEN) * counts / counts.sum() + uniform) / uniform
+    steps: npt.NDArray[np.float64] = np.rint(np.log(ratio) * SCALE)
+    return np.minimum(steps, 255).astype(np.uint8)

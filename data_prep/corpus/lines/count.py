@@ -1,0 +1,112 @@
+"""The lines of one shard's documents as hashes, dealt into partitions: equal lines meet in one partition.
+
+A record is a line and what its document holds, so that copies of a document can be counted once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bloomery.base.digest import digest_json
+from bloomery.base.progress import Progress
+from bloomery.config.stages import LinesStage
+from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest, read_span
+from data_prep.corpus import _text
+from data_prep.corpus.columns import flags_of, text_buffers
+
+LINES_SCHEMA = pa.schema([("line", pa.uint64()), ("content", pa.uint32())])
+"""A line of a document: hash of language and line, hash of the document's content."""
+
+RUN_ROWS = 1 << 22
+"""Records that are dealt out together: some 60 bytes each while they are sorted."""
+
+Hashes = npt.NDArray[np.uint64]
+
+
+def salts_of(languages: pa.Array) -> Hashes:
+    """uint64 [n]: a number a language, so that a line is counted by language."""
+    encoded = languages.dictionary_encode()
+    digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in encoded.dictionary.to_pylist()]
+    salts: Hashes = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)[np.asarray(encoded.indices)]
+    return salts
+
+
+def slots_of(lines: Hashes, slots: int) -> npt.NDArray[np.int64]:
+    """int64 [n]: which of `slots` (below 2^32) equal ranges of all hashes each falls in; monotone in the hash."""
+    return ((lines >> np.uint64(32)) * np.uint64(slots) >> np.uint64(32)).astype(np.int64)
+
+
+def count_lines(stage: LinesStage, shard: Path, output: Path, run_rows: int = RUN_ROWS) -> dict[str, Any]:
+    """Write the lines of the documents of `shard` into the table `output`; returns the manifest.
+
+    The table is a sequence of runs of some `run_rows` records, each sorted by partition; `runs` in the manifest counts
+    the records of each partition in each run.
+
+    Raises:
+        InputError: the shard is missing or damaged.
+    """
+    manifest = read_manifest(shard)
+    runs: list[list[int]] = []
+    held: list[pa.RecordBatch] = []
+    with (
+        TableWriter.open(output, LINES_SCHEMA) as writer,
+        Progress(f"lines {shard.parent.name}/{shard.stem}", manifest["rows"]) as bar,
+    ):
+        for batch in iterate_batches(shard, ["language", "text"]):
+            held.append(_lines(stage, batch))
+            if sum(one.num_rows for one in held) >= run_rows:
+                runs.append(_write_run(writer, held, stage.partitions))
+                held = []
+            bar.advance(batch.num_rows)
+        if held:
+            runs.append(_write_run(writer, held, stage.partitions))
+    return writer.manifest(
+        kind="lines",
+        inputs={"documents": manifest["file"]["digest"]},
+        parameters=digest_json(stage.model_dump(mode="json")),
+        counts={"runs": runs},
+    )
+
+
+def read_runs(table: Path, partition: int, columns: list[str]) -> Iterator[pa.Table]:
+    """The records of a partition, run by run. Raises InputError for a missing or damaged table."""
+    start = 0
+    for counts in read_manifest(table)["counts"]["runs"]:
+        first = start + sum(counts[:partition])
+        if counts[partition]:
+            yield read_span(table, first, first + counts[partition], columns)
+        start += sum(counts)
+
+
+def count_records(table: Path, partition: int) -> int:
+    """Number of records of a partition."""
+    return sum(counts[partition] for counts in read_manifest(table)["counts"]["runs"])
+
+
+def _lines(stage: LinesStage, batch: pa.RecordBatch) -> pa.RecordBatch:
+    data, offsets = text_buffers(batch["text"])
+    untouched = flags_of(batch["language"], stage.untouched)
+    columns = _text.line_hashes(data, offsets, salts_of(batch["language"]), untouched, stage.min_characters)
+    return pa.record_batch([pa.array(column) for column in columns], schema=LINES_SCHEMA)
+
+
+def _write_run(writer: TableWriter, held: list[pa.RecordBatch], partitions: int) -> list[int]:
+    """Write records by partition, each from a row group of its own on; returns how many each partition has."""
+    table = pa.Table.from_batches(held, schema=LINES_SCHEMA)
+    slots = slots_of(table["line"].to_numpy(), partitions)
+    # A small integer type, so that the sort is by radix.
+    ordered = table.take(pa.array(np.argsort(slots.astype(np.uint16), kind="stable")))
+    counts: list[int] = np.bincount(slots, minlength=partitions).tolist()
+    start = 0
+    for count in counts:
+        writer.write(ordered.slice(start, count))
+        writer.end_group()
+        start += count
+    return counts

@@ -1,0 +1,40 @@
+"""Numbers and names as the page writes them."""
+
+from __future__ import annotations
+
+NARROW = "\u202f"
+"""No-break space between a number and its unit or its thousands."""
+
+RIGHT_TO_LEFT = frozenset({"ar", "ur"})
+_BCP47 = {"zhs": "zh-Hans", "zht": "zh-Hant", "code": ""}
+
+
+def count(value: int) -> str:
+    """`1234567` -> `1 234 567`."""
+    return f"{value:,}".replace(",", NARROW)
+
+
+def number(value: float) -> str:
+    """`0.25`, `12`, `100 000`: a limit."""
+    return count(round(value)) if value >= 1000 else f"{value:.6g}"
+
+
+def documents(value: int) -> str:
+    """`1 document`, `2 documents`."""
+    return f"{count(value)} document{'' if value == 1 else 's'}"
+
+
+def percent(share: float) -> str:
+    """`0.034` -> `3.4 %`; what is there is never said to be nothing, nor nearly everything all."""
+    if 0 < share < 0.0005:
+        return f"<{NARROW}0.1{NARROW}%"
+    if share < 0.0995 or 0.995 <= share < 1:
+        return f"{min(100 * share, 99.9):.1f}{NARROW}%" if share else f"0{NARROW}%"
+    return f"{100 * share:.0f}{NARROW}%"
+
+
+def language_attributes(code: str) -> str:
+    """HTML attributes of text in a language: BCP 47 tag, and the direction its script is read in."""
+    tag = _BCP47.get(code, code)
+    direction = "rtl" if code in RIGHT_TO_LEFT else "ltr" if code == "code" else "auto"
+    return f" lang='{tag}' dir='{direction}'"

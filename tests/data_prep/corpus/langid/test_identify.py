@@ -1,0 +1,127 @@
+"""Which detector decides, and what judge makes of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bloomery.base.errors import ConfigError, InputError
+from bloomery.config import validate_config
+from bloomery.config.languages import SHIPPED_FALLBACK
+from bloomery.config.stage_sections import stage_sections
+from bloomery.config.stages import DetectorStage
+from data_prep.corpus.langid import Detection, detect, identifier, ngrams
+from data_prep.corpus.langid.detection import from_shares, joined
+from data_prep.corpus.langid.train import train
+
+BAMBARA = "I ni sogoma. N bɛ taa sugu la ka jɛgɛ san. An ka so ka jan dugu la, nka n teri bɛ n makɔnɔ. "
+FRENCH = "Le facteur de notre vallée circule encore à vélo, même en hiver, et salue les vaches par leur nom. "
+KLINGON = "tlhIngan maH! Qapla' batlh je. nuqDaq 'oH puchpa''e'. bortaS bIr jablu'DI' reH QaQqu' nay'. "
+
+
+def model_file(folder: Path) -> Path:
+    """A model that knows Kikuyu by Klingon."""
+    path = folder / "ki.safetensors"
+    ngrams.save(train([("ki", KLINGON * 60)], ["ki"], ngrams.load(SHIPPED_FALLBACK)), path)
+    return path
+
+
+def test_the_fallback_answers_where_cld2_has_no_answer() -> None:
+    shipped = identifier(DetectorStage())
+    assert detect(BAMBARA * 3).codes == []
+    assert shipped.detect(BAMBARA * 3) == (True, ["bm"], [1.0])
+    assert shipped.detect(BAMBARA * 3, "en") == (True, ["bm"], [1.0])
+    assert shipped.detect(FRENCH, "bm") == detect(FRENCH)
+    assert shipped.detect_all([FRENCH, BAMBARA, ""], ["fr", "bm", "fon"])[2] == (False, [], [])
+    assert {"bm", "fon", "fr", "zh-Hant"} <= shipped.codes
+    assert not {"ki", "tum", "tw", "de"} & shipped.codes
+
+
+def test_a_document_of_two_languages_has_both() -> None:
+    found = identifier(DetectorStage()).detect(BAMBARA * 40 + FRENCH * 20, "bm")
+    assert found.codes == ["bm", "fr"]
+    assert found.shares == pytest.approx([0.66, 0.34], abs=0.06)
+
+
+def test_joined_shares_are_those_of_one_text() -> None:
+    first = Detection(True, ["fr", "en"], [0.6, 0.4])
+    assert joined(first, {}) == first
+    assert joined(first, {"bm": 0.5}) == (True, ["bm", "fr", "en"], [0.5, 0.3, 0.2])
+    assert joined(Detection(False, ["fr"], [0.2]), {"bm": 0.5}) == (True, ["bm", "fr"], [0.5, 0.2])
+    assert joined(Detection(False, [], []), {"bm": 0.3}) == (False, ["bm"], [0.3])
+    assert joined(first, {"bm": 1.0}) == (True, ["bm"], [1.0])
+    assert from_shares({"b": 0.3, "a": 0.3, "c": 0.2, "d": 0.1, "e": 0.001}, True).codes == ["a", "b", "c"]
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> dict[str, Any]:
+    texts = [("bm", BAMBARA * 3), ("bm", FRENCH * 3), ("ki", KLINGON * 3), ("ki", FRENCH * 3), ("fr", BAMBARA * 3)]
+    lines = [json.dumps({"text": text, "language": language}) for language, text in texts]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    return {"name": "s", "kind": "jsonl", "paths": [str(tmp_path / "rows.jsonl")], "language_field": "language"}
+
+
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_language_that_no_detector_knows_keeps_its_label(corpus_run: Any, rows: dict[str, Any], trust: bool) -> None:
+    run = corpus_run([rows | {"trust_language": trust}], judge={"preset": "none"})
+    run.judge()
+    wrong = [False, not trust, False, False, not trust]
+    assert [row["rule"] == "wrong_language" for row in run.rows("verdicts")] == wrong
+    manifest = json.loads(run.path("measures", "s/00000").with_suffix(".json").read_text())
+    assert "bm" in manifest["counts"]["detectable"]
+
+
+def test_a_model_of_the_runs_own_judges_its_language(corpus_run: Any, rows: dict[str, Any], tmp_path: Path) -> None:
+    run = corpus_run(
+        [rows], judge={"preset": "none"}, language_id={"fallback_model": str(model_file(tmp_path))}
+    )  # fmt: skip
+    run.judge()
+    assert [row["rule"] for row in run.rows("verdicts")] == [
+        "",
+        "wrong_language",
+        "",
+        "wrong_language",
+        "wrong_language",
+    ]
+    assert [row["detected"] for row in run.rows("measures")] == ["bm", "fr", "ki", "fr", "bm"]
+
+
+def sections(**language_id: Any) -> dict[str, Any]:
+    value = {
+        "name": "t",
+        "sources": [{"name": "s", "kind": "jsonl", "paths": ["a.jsonl"], "language": "fr"}],
+        "corpus": {"language_id": language_id},
+        "model": {"layers": 1, "hidden_size": 8, "heads": 1, "sequence_length": 8},
+        "training": {"train_samples": 1, "batch": {"global_batch_size": 1}, "optimizer": {"learning_rate": 0.1}},
+    }
+    return {name: part.model_dump() for name, part in stage_sections(validate_config(value)).items()}
+
+
+def test_another_model_measures_again_and_nothing_else_does(tmp_path: Path) -> None:
+    path = model_file(tmp_path)
+    before, shipped = sections(fallback_model=str(path)), sections()
+    path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+    after = sections(fallback_model=str(path))
+    for first, second in ((before, after), (before, shipped)):
+        assert [name for name in first if first[name] != second[name]] == ["measure"]
+
+
+def test_a_missing_model_is_named_before_anything_runs() -> None:
+    for key in ("fallback_model", "fasttext_model"):
+        with pytest.raises(ConfigError, match=rf"corpus.language_id.{key}: no file 'gone.bin'"):
+            sections(**{key: "gone.bin"})
+
+
+def test_measures_that_do_not_say_what_was_looked_for_are_refused(corpus_run: Any, rows: dict[str, Any]) -> None:
+    run = corpus_run([rows], judge={"preset": "none"})
+    run.judge()
+    manifest = run.path("measures", "s/00000").with_suffix(".json")
+    value = json.loads(manifest.read_text())
+    del value["counts"]["detectable"]
+    manifest.write_text(json.dumps(value))
+    with pytest.raises(InputError, match="which languages were looked for; expected: measures by this version"):
+        run.verb(
+            "judge", "--config", run.section("judge.json"), "--input", run.path("measures", "s/00000"),
+            "--output", run.path("verdicts", "s/00000"),
+        )  # fmt: skip

@@ -1,0 +1,48 @@
+"""Memory of every job of the corpus stays what it is while the input grows fourfold: the benchmark, run small."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+
+ROOT = Path(__file__).parents[3]
+SAMPLE = ROOT / "config/sample"
+
+
+@pytest.mark.slow
+@pytest.mark.workflow
+def test_memory_of_every_job_is_flat(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for language in ("ar", "bn", "en", "es", "fr", "hi", "sw", "zhs"):
+        rows = [json.loads(line) for line in (SAMPLE / f"{language}.jsonl").read_text().splitlines()]
+        with zstandard.open(corpus / f"{language}.jsonl.zst", "wt", encoding="utf-8") as file:
+            file.writelines(json.dumps(row | {"lang": language}) + "\n" for row in rows)
+    command = [sys.executable, ROOT / "bench/corpus_memory.py", "--scales", "1,4", "--megabytes", "12"]
+    command += ["--corpus", '{"dedup": {"memory_bytes": "16MiB"}}']
+    ended = subprocess.run(
+        [*command, "--folder", tmp_path],
+        env=os.environ | {"BLOOMERY_CORPUS": str(corpus)},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr or ended.stdout
+    result = json.loads(ended.stdout)
+    assert {
+        "corpus ingest",
+        "corpus measure",
+        "corpus judge",
+        "corpus clean",
+        "corpus mixture",
+        "report corpus",
+    } <= set(result["peak_mib"])
+    assert any(job.startswith("corpus dedup") for job in result["peak_mib"])
+    one, four = (result["by_scale"][scale]["counts"] for scale in ("1", "4"))
+    assert four["documents_in"] > 3.5 * one["documents_in"]
+    assert not list(tmp_path.glob("corpus_memory-*")), "what it wrote is gone"

@@ -1,0 +1,159 @@
+"""The C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer: no fault, and the module's very numbers."""
+
+import os
+import random
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from data_prep.corpus import _text
+from data_prep.tokenizer import _bpe
+
+ROOT = Path(__file__).parents[3]
+COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+FLAGS = [
+    *("-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS"),
+    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"),
+]
+STOP, FLAGGED = ["the", "का", "a"], ["the a", "a a a a a a a a"]
+Document = tuple[bytes, int]
+
+
+def kernel_sources() -> list[Path]:
+    """Every C++ file of csrc that knows nothing of Python."""
+    found = sorted(ROOT.glob("csrc/*/*.cpp"))
+    return [path for path in found if path.stem != "module" and not path.stem.endswith("_module")]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if COMPILER is None:
+        assert "CI" not in os.environ, "continuous integration has a C++ compiler"
+        pytest.skip("no C++ compiler")
+    program = tmp_path_factory.mktemp("sanitize") / "driver"
+    main = Path(__file__).parent / "sanitize/driver.cpp"
+    command = [COMPILER, *FLAGS, f"-I{ROOT}/csrc", str(main), *map(str, kernel_sources()), "-o", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode and "sanitize" in done.stderr and "CI" not in os.environ:
+        pytest.skip(f"a compiler without sanitizers: {done.stderr[-200:]}")
+    assert done.returncode == 0, done.stderr
+    return program
+
+
+def sanitized(driver: Path, documents: list[Document]) -> list[list[str]]:
+    """What the driver prints, line by line and word by word; fails with its message when a sanitizer spoke."""
+    given = b"".join(struct.pack("=BQ", unspaced, len(blob)) + blob for blob, unspaced in documents)
+    done = subprocess.run([driver], input=given, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode("utf-8", "replace")[-4000:]
+    return [line.split() for line in done.stdout.decode().splitlines()]
+
+
+def digest(values: Iterable[int]) -> list[str]:
+    state, count = 0xCBF29CE484222325, 0
+    for value in values:
+        state, count = (state ^ value) * 0x100000001B3 % 2**64, count + 1
+    return [str(count), str(state)]
+
+
+def expected(documents: list[Document]) -> Iterator[list[Any]]:
+    """The same lines by the extension modules."""
+    blobs = [blob for blob, _ in documents]
+    data, offsets = b"".join(blobs), np.cumsum([0, *map(len, blobs)], dtype=np.int64)
+    unspaced = np.array([flag for _, flag in documents], np.uint8)
+    lists = _text.WordLists([(STOP, FLAGGED, False), (STOP, FLAGGED, True)])
+    measures = _text.measure(data, offsets, unspaced, lists, unspaced.astype(np.int32))
+    scripts = measures.pop("scripts")
+    keys = _text.minhash(data, offsets, unspaced, 5, 5, 14, 8, 1)
+    for i, (start, end) in enumerate(pairwise(offsets.tolist())):
+        yield [*(values[i] for values in measures.values()), *scripts[i]]
+        yield digest(keys[i].tolist())
+        one = data[start:end], np.array([0, end - start], np.int64)
+        salt, untouched = np.array([7], np.uint64), np.zeros(1, np.uint8)
+        hashes, content = _text.line_hashes(*one, salt, untouched, 3)
+        # A document without any line that is looked at has no content to show.
+        yield [str(content[0]) if len(content) else None, *digest(hashes.tolist())]
+        text, _, removed = _text.remove_lines(*one, salt, untouched, 3, hashes[::2])
+        yield [str(removed[0]), *digest(bytes(text))]
+        form, _, settled = _text.normal_forms(*one)
+        yield [str(settled[0]), *digest(form)]
+    order = np.arange(256, dtype=np.uint8)
+    merges = _bpe.train(data, offsets, np.full(len(documents), 3, np.int64), order, 200, 2, 32)
+    yield digest(merges.ravel().tolist())
+
+
+def assert_equal(driver: Path, documents: list[Document]) -> None:
+    printed = sanitized(driver, documents)
+    wanted = list(expected(documents))
+    assert len(printed) == len(wanted)
+    for line, values in zip(printed, wanted, strict=True):
+        assert len(line) == len(values)
+        for shown, value in zip(line, values, strict=True):
+            if isinstance(value, str):
+                assert shown == value
+            elif value is not None:
+                assert (float.fromhex(shown) if "x" in shown else int(shown)) == value
+
+
+def any_character(generator: random.Random) -> str:
+    return chr(
+        generator.choice(
+            [generator.randrange(0x80), generator.randrange(0xD800), generator.randrange(0xE000, 0x110000)]
+        )
+    )
+
+
+def test_random_bytes_cuts_of_characters_and_empty_documents(driver: Path) -> None:
+    generator = random.Random(1)
+    text = "Ünï ★ का कि। 今天天气。\r\n\n  - the a… \u2028x\U0001f600\0'a'\u200d".encode()
+    blobs = [b"", b"\0", b"\n", b"\xff", b" \n \t", "\ufeff".encode(), b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a" * 11]
+    blobs += [text[:n] for n in range(len(text))]
+    blobs += [text[n:] for n in range(len(text))]
+    blobs += [generator.randbytes(generator.randrange(200)) for _ in range(300)]
+    # Random bytes are malformed nearly everywhere; whole characters with some bytes spoilt go further.
+    for _ in range(150):
+        spoilt = bytearray("".join(any_character(generator) for _ in range(40)).encode())
+        for _ in range(generator.randrange(4)):
+            spoilt[generator.randrange(len(spoilt))] = generator.randrange(256)
+        blobs.append(bytes(spoilt))
+    assert_equal(driver, [(blob, flag) for blob in blobs for flag in (0, 1)])
+
+
+def test_arbitrary_unicode_repeated_words_and_lines(driver: Path) -> None:
+    generator = random.Random(2)
+    alphabet = [*"ab A1'’\u200d\n\r\t .…#।-*", "人", "क", "्", "ी", *(any_character(generator) for _ in range(20))]
+    documents = [
+        ("".join(generator.choices(alphabet, k=generator.randrange(400))).encode(), flag)
+        for flag in (0, 1)
+        for _ in range(150)
+    ]
+    documents += [
+        ((word * 700).encode(), flag) for word in ("a ", "the a ", "का ", "人", "\n", "x\n\n", "'") for flag in (0, 1)
+    ]
+    assert_equal(driver, documents)
+
+
+def test_very_long_documents(driver: Path) -> None:
+    generator = random.Random(3)
+    words = ["".join(generator.choices("abcdefgh", k=generator.randrange(1, 9))) for _ in range(3000)]
+    prose = " ".join(generator.choices(words, k=60_000))
+    lines = "\n".join(generator.choices(words, k=60_000))
+    blobs = [b"x" * 300_000, prose.encode(), lines.encode(), ("今天" * 40_000).encode(), generator.randbytes(200_000)]
+    assert_equal(driver, [(blob, flag) for flag, blob in enumerate(blobs[:2])] + [(blob, 1) for blob in blobs[2:]])
+
+
+def test_the_sanitizers_are_on(driver: Path, tmp_path: Path) -> None:
+    """A check that cannot fail is none: the same flags stop a program that reads behind its memory."""
+    assert COMPILER is not None
+    source = tmp_path / "fault.cpp"
+    source.write_text("int main(int n, char**) { int* a = new int[n]; int b = a[n]; delete[] a; return b; }\n")
+    subprocess.run([COMPILER, *FLAGS, str(source), "-o", str(tmp_path / "fault")], check=True)
+    done = subprocess.run([tmp_path / "fault"], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "heap-buffer-overflow" in done.stderr

@@ -1,0 +1,83 @@
+"""The arithmetic of a large corpus, and the page that it makes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bloomery.config.corpus import CorpusConfig
+from data_prep.corpus.scale import STEPS, Corpus, arithmetic, shuffled_bytes, slurm_jobs
+
+ROOT = Path(__file__).parents[3]
+MEASURED: dict[str, Any] = {
+    "megabytes": 100.0,
+    "jobs": {step.verb: {"jobs": 1, "core_seconds": 9.0, "peak_mib": 200.0} for step in STEPS},
+    "bytes_left": {"texts": 20e6, "raw": 30e6, "measures": 5e6, "keys": 8e6, "members": 2e6, "clean": 25e6},
+}
+CORPUS = Corpus(
+    text_bytes=1e12,
+    documents=3e8,
+    config=CorpusConfig.model_validate(
+        {"ingest": {"shard_bytes": 2 * 10**8}, "dedup": {"partitions": 100, "memory_bytes": "512MiB"}}
+    ),
+    shards_a_job=8,
+)
+
+
+def test_tasks_follow_bytes_and_partitions_and_share_jobs() -> None:
+    rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED)}
+    assert {verb: row.tasks for verb, row in rows.items() if row.tasks != 5000} == {
+        "corpus dedup candidates": 100,
+        "corpus dedup connect": 1,
+        "corpus dedup resolve": 100,
+    }
+    assert rows["corpus measure"].jobs == rows["corpus clean"].jobs == 625
+    # read, members and clean: 625 jobs each.
+    assert slurm_jobs(list(rows.values())) == 3 * 625 + 201
+
+
+def test_hours_and_bytes_are_those_measured_times_the_text() -> None:
+    rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED)}
+    assert rows["corpus ingest"].core_hours == pytest.approx(9.0 * 10_000 / 3600)
+    assert (rows["corpus ingest"].read_bytes, rows["corpus ingest"].written_bytes) == (20e10, 30e10)
+    assert shuffled_bytes(CORPUS, MEASURED) == (8e6 + 2e6) * 10_000
+
+
+def test_candidates_read_their_keys_once_a_pass() -> None:
+    # 3e8 documents with 16 keys in 100 partitions: 48 M keys of 112 bytes, of which 512 MiB hold 4.8 M.
+    assert CORPUS.passes == 11
+    rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED)}
+    assert rows["corpus dedup candidates"].read_bytes == 8e10 * 11
+
+
+def test_memory_does_not_follow_the_corpus() -> None:
+    larger = replace(CORPUS, text_bytes=16e12, documents=48e8)
+    first, second = arithmetic(CORPUS, MEASURED), arithmetic(larger, MEASURED)
+    assert [row.peak_mib for row in first] == [row.peak_mib for row in second]
+    assert {row.verb: row.peak_mib for row in first if row.peak_mib != 200} == {
+        "corpus dedup candidates": 712,
+        "corpus dedup connect": 712,
+        "corpus dedup resolve": 712,
+    }
+
+
+def test_a_step_that_was_not_measured_is_left_out() -> None:
+    jobs = {verb: took for verb, took in MEASURED["jobs"].items() if verb != "corpus decontaminate"}
+    assert len(arithmetic(CORPUS, MEASURED | {"jobs": jobs})) == len(STEPS) - 1
+
+
+def test_the_page_is_what_the_arithmetic_says_of_what_was_measured() -> None:
+    made = subprocess.run([sys.executable, ROOT / "bench/corpus_scale.py"], capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / "docs/corpus-scale.md").read_text()
+
+
+def test_every_step_that_was_measured_held_less_than_a_gibibyte() -> None:
+    result = json.loads((ROOT / "bench/results/corpus_memory.json").read_text())
+    assert result["settings"] == "default"
+    assert max(peak for of in result["peak_mib"].values() for peak in of.values()) < 1024

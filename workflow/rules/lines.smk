@@ -1,0 +1,81 @@
+# Lines that many documents of a source share are found over all shards and taken out, before anything is measured.
+# Only where corpus.lines is on: then <texts> is corpus/stripped, else corpus/raw.
+
+
+rule count_lines:
+    input:
+        config="<run>/config/lines.json",
+        raw="<run>/corpus/raw/{source}/{part}.parquet",
+    output:
+        table="<run>/corpus/lines/{source}/{part}.parquet",
+        manifest="<run>/corpus/lines/{source}/{part}.json",
+    log:
+        "<logs>/count_lines/{source}/{part}.log",
+    benchmark:
+        "<benchmarks>/count_lines/{source}/{part}.tsv"
+    group:
+        "read"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        **job(mem_mb=2000, runtime=120, rules_in_group=4),
+    message:
+        "count lines of {wildcards.source}/{wildcards.part}"
+    shell:
+        "bloomery corpus lines --config {input.config:q} --input {input.raw:q} --output {output.table:q}"
+        " 2>&1 | tee {log:q} >&2"
+
+
+rule find_repeated_lines:
+    input:
+        config="<run>/config/repeated_lines.json",
+        parts="<run>/config/parts.json",
+        lines=every_shard("<run>/corpus/lines/{source}/{part}.parquet"),
+    output:
+        table="<run>/corpus/repeated_lines/{partition}.parquet",
+        manifest="<run>/corpus/repeated_lines/{partition}.json",
+    log:
+        "<logs>/find_repeated_lines/{partition}.log",
+    benchmark:
+        "<benchmarks>/find_repeated_lines/{partition}.tsv"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        **job(mem_mb=1500 + CONFIG.corpus.dedup.memory_bytes // 2**20, runtime=240),
+    params:
+        corpus=run_folder("corpus"),
+    message:
+        "find repeated lines, partition {wildcards.partition}"
+    shell:
+        "bloomery corpus repeated-lines --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
+        " --partition {wildcards.partition:q} --output {output.table:q} 2>&1 | tee {log:q} >&2"
+
+
+rule strip_lines:
+    input:
+        config="<run>/config/lines.json",
+        raw="<run>/corpus/raw/{source}/{part}.parquet",
+        lines="<run>/corpus/lines/{source}/{part}.parquet",
+        repeated=collect(
+            rules.find_repeated_lines.output.table, partition=LINE_PARTITIONS
+        ),
+    output:
+        table="<run>/corpus/stripped/{source}/{part}.parquet",
+        manifest="<run>/corpus/stripped/{source}/{part}.json",
+    log:
+        "<logs>/strip_lines/{source}/{part}.log",
+    benchmark:
+        "<benchmarks>/strip_lines/{source}/{part}.tsv"
+    group:
+        TEXT_GROUP
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        **job(mem_mb=2000, runtime=120, rules_in_group=4),
+    params:
+        corpus=run_folder("corpus"),
+    message:
+        "strip repeated lines from {wildcards.source}/{wildcards.part}"
+    shell:
+        "bloomery corpus strip --config {input.config:q} --input {input.raw:q} --corpus {params.corpus:q}"
+        " --output {output.table:q} 2>&1 | tee {log:q} >&2"
