@@ -24,7 +24,7 @@ class RunPaths:
 
     @property
     def corpus(self) -> Path:
-        """raw, measures, verdicts, duplicates, clean, quarantine, mixture.json."""
+        """raw, stripped, measures, verdicts, duplicates, clean, quarantine, mixture.json."""
         return self.run / "corpus"
 
     @property

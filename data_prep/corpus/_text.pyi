@@ -95,8 +95,8 @@ def line_hashes(
     white space at the ends of lines and blank lines do not count.
 
     A line ends with a newline; white space at its ends is not part of it. Lines of fewer than ``min_characters`` (at
-    least 1) and documents with ``untouched[i] != 0`` have no hash. Lines are compared by their bytes: two different ones
-    have the same hash with odds of 2^-64, and so have equal ones in documents of different ``salts``.
+    least 1) and documents with ``untouched[i] != 0`` have no hash. Lines are compared by their bytes: two different
+    ones have the same hash with odds of 2^-64, and so have equal ones in documents of different ``salts``.
     """
 
 def remove_lines(

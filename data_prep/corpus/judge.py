@@ -23,7 +23,7 @@ from data_prep.corpus.code import is_permitted
 WRONG_LANGUAGE = "wrong_language"
 EMPTY = "empty"
 LICENCE = "licence"
-RULES = (EMPTY, *Thresholds.model_fields, WRONG_LANGUAGE, LICENCE)
+RULES = (EMPTY, WRONG_LANGUAGE, LICENCE, *Thresholds.model_fields)
 """Every rule, in the order in which they are tried: the first that fails is the document's `rule`."""
 
 Bools = npt.NDArray[np.bool_]

@@ -18,7 +18,7 @@ rule ingest:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240, rules_in_group=4),
+        **job(mem_mb=2000, runtime=240, rules_in_group=5),
     message:
         "ingest {wildcards.source}/{wildcards.part}"
     shell:
@@ -42,7 +42,7 @@ rule measure:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=240, rules_in_group=4),
+        **job(mem_mb=2000, runtime=240, rules_in_group=5),
     message:
         "measure {wildcards.source}/{wildcards.part}"
     shell:
@@ -66,7 +66,7 @@ rule judge:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=60, rules_in_group=4),
+        **job(mem_mb=2000, runtime=60, rules_in_group=5),
     message:
         "judge {wildcards.source}/{wildcards.part}"
     shell:
@@ -92,7 +92,7 @@ rule decontaminate:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=120, rules_in_group=4),
+        **job(mem_mb=4000, runtime=120, rules_in_group=5),
     params:
         evaluation=lambda wildcards, input: [
             word for path in input.evaluation for word in ("--evaluation", path)

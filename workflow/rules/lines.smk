@@ -18,7 +18,7 @@ rule count_lines:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=120, rules_in_group=4),
+        **job(mem_mb=2000, runtime=120, rules_in_group=5),
     message:
         "count lines of {wildcards.source}/{wildcards.part}"
     shell:
@@ -71,7 +71,7 @@ rule strip_lines:
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=2000, runtime=120, rules_in_group=4),
+        **job(mem_mb=2000, runtime=120, rules_in_group=5),
     params:
         corpus=run_folder("corpus"),
     message:
