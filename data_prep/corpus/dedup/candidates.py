@@ -61,7 +61,9 @@ def find_candidates(
             again += _repeated(found)
             exact = found["table"] == CONTENT
             for chosen, kind in ((exact, "exact"), (found["table"] > CONTENT, "near")):
-                pairs = _pairs({name: column[chosen] for name, column in found.items()})
+                mine = {name: column[chosen] for name, column in found.items()}
+                # Copies are pairs by their content already.
+                pairs = _pairs(mine, copies=kind == "exact" or not stage.dedup.exact)
                 counts[kind] += len(pairs)
                 columns = [pairs[:, 0], pairs[:, 1], np.full(len(pairs), kind == "exact")]
                 writer.write(pa.record_batch(columns, schema=PAIR_SCHEMA))
@@ -93,7 +95,7 @@ def _in_order(pieces: Iterator[Columns]) -> Columns:
     held = list(pieces)
     empty = {name: np.empty(0, SCHEMA.field(name).type.to_pandas_dtype()) for name in SCHEMA.names}
     keys = {name: np.concatenate([empty[name], *(piece.pop(name) for piece in held)]) for name in SCHEMA.names}
-    order = np.lexsort((keys["row"], keys["rank"], keys["low"], keys["high"], keys["table"]))
+    order = np.lexsort((keys["row"], keys["rank"], keys["low"], _high(keys), keys["table"]))
     return {name: keys.pop(name)[order] for name in SCHEMA.names}
 
 
@@ -102,15 +104,21 @@ def _firsts(keys: Columns) -> npt.NDArray[np.int64]:
     count = len(keys["row"])
     new = np.ones(count, dtype=np.bool_)
     new[1:] = False
-    for name in ("table", "high", "low"):
-        new[1:] |= keys[name][1:] != keys[name][:-1]
+    for column in (keys["table"], _high(keys), keys["low"]):
+        new[1:] |= column[1:] != column[:-1]
     return np.maximum.accumulate(np.where(new, np.arange(count), 0))
 
 
-def _pairs(keys: Columns) -> npt.NDArray[np.int64]:
+def _high(keys: Columns) -> npt.NDArray[np.uint64]:
+    """The first half of the keys; a band has none."""
+    return np.where(keys["table"] > CONTENT, np.uint64(0), keys["high"])
+
+
+def _pairs(keys: Columns, *, copies: bool) -> npt.NDArray[np.int64]:
     """int64 [pairs, 2] (best, other) of documents with equal keys, unique, sorted.
 
     Documents of earlier runs are not compared with one another: they stay, so each of them may be somebody's twin.
+    Without `copies`, pairs of equal content are left out.
     """
     count = len(keys["row"])
     if not count:
@@ -122,8 +130,10 @@ def _pairs(keys: Columns) -> npt.NDArray[np.int64]:
     for step in range(1, _EARLIER_TWINS):
         twin = np.minimum(first[others] + step, count - 1)
         twins.append(np.where(earlier[twin] & (first[twin] == first[others]), twin, first[others]))
-    pairs = np.stack([keys["row"][np.concatenate(twins)], keys["row"][np.tile(others, _EARLIER_TWINS)]], axis=1)
-    return unique_rows(pairs)
+    ends = np.stack([np.concatenate(twins), np.tile(others, _EARLIER_TWINS)], axis=1)
+    if not copies:
+        ends = ends[keys["high"][ends[:, 0]] != keys["high"][ends[:, 1]]]
+    return unique_rows(keys["row"][ends])
 
 
 def _repeated(keys: Columns) -> list[tuple[int, str]]:

@@ -8,6 +8,7 @@ nothing changes, hang every node on the smallest node of its component (large-st
 from __future__ import annotations
 
 import contextlib
+import resource
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,6 +37,14 @@ def by_hash(nodes: Pairs, count: int) -> Pairs:
     return (mix(nodes) % np.uint64(count)).astype(np.int64)
 
 
+def allow_files(count: int) -> None:
+    """Raise the limit on open files of this process to `count`, as far as the system lets it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 class Buckets:
     """Rows of int64 in temporary files without a name."""
 
@@ -51,6 +60,7 @@ class Buckets:
         """Open the files."""
         folder = self._folder
         folder.mkdir(parents=True, exist_ok=True)
+        allow_files(8 * MOST_FILES)
         with contextlib.ExitStack() as stack, explained(folder):
             # A small buffer each: there may be hundreds.
             self._files = [

@@ -41,7 +41,8 @@ SCHEMA = pa.schema(
         ("row", pa.int32()),
     ]
 )
-"""`rank` (smaller is better) is that of `rank.short_rank`; of an id, the first bytes of its document's content."""
+"""A key is `low`, and `high` too of an id or a content; with a band, `high` is half of the content, by which copies are
+told. `rank` (smaller is better) is that of `rank.short_rank`; of an id, the first bytes of its document's content."""
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -149,7 +150,7 @@ def _keys(
         bands = np.asarray(table["bands"].combine_chunks().flatten()).reshape(-1, stage.dedup.near.bands)
         salted = bands ^ _salts(table["language"])[:, None]
         for band in range(stage.dedup.near.bands):
-            add(band, 0, salted[rows, band], rank[rows], rows)
+            add(band, content[rows, 1], salted[rows, band], rank[rows], rows)
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in SCHEMA.names}
 
 

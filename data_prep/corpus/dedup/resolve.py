@@ -109,13 +109,10 @@ def resolve(
         InputError: a table is missing or damaged.
     """
     paths = [members / f"{part}.parquet" for part in catalogue.parts]
-    counts = [read_manifest(path)["counts"] for path in paths]
+    facts = [_of_partition(path, partition) for path in paths]
     first, end = read_manifest(clusters)["counts"]["spans"][partition]
-    size = sum(
-        found["shingle_bytes"][partition]
-        + _BYTES_PER_MEMBER * (found["spans"][partition][1] - found["spans"][partition][0])
-        for found in counts
-    ) + _BYTES_PER_PAIR * (end - first)
+    size = sum(shingles + _BYTES_PER_MEMBER * (stop - start) for (start, stop), shingles in facts)
+    size += _BYTES_PER_PAIR * (end - first)
     passes = max(1, -(-size // stage.dedup.memory_bytes))
     tables = [SCHEMA.empty_table()]
     compared = 0
@@ -127,7 +124,7 @@ def resolve(
                 return chosen
 
             found = _members(
-                zip(paths, [found["spans"][partition] for found in counts], catalogue.bounds.tolist(), strict=False),
+                zip(paths, [span for span, _ in facts], catalogue.bounds.tolist(), strict=False),
                 mine,
             )
             pairs = _pairs(clusters, (first, end), mine)
@@ -146,6 +143,12 @@ def resolve(
         parameters=digest_json([stage.model_dump(mode="json"), partition]),
         counts=kinds | {"compared": compared, "passes": passes, "spans": _spans(table)},
     )
+
+
+def _of_partition(members: Path, partition: int) -> tuple[list[int], int]:
+    """A partition's rows among a shard's members, and the bytes of its shingles; all that is kept of a manifest."""
+    counts = read_manifest(members)["counts"]
+    return counts["spans"][partition], counts["shingle_bytes"][partition]
 
 
 def _members(spans: Iterable[tuple[Path, list[int], int]], mine: Chosen) -> _Members:

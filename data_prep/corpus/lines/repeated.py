@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from bloomery.base.atomic import read_json
@@ -15,10 +14,10 @@ from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.stages import RepeatedLinesStage
 from bloomery.contracts.shard import TableWriter, read_manifest, read_span
-from data_prep.corpus.lines.count import Hashes, count_records, read_runs, slots_of
+from data_prep.corpus.lines.count import LINES_SCHEMA, Hashes, count_records, read_runs, slots_of
 
-REPEATED_SCHEMA = pa.schema([("source", pa.string()), ("line", pa.uint64()), ("documents", pa.int64())])
-"""A repeated line of a source: hash of language and line, in how many different documents it is. Sorted by both."""
+REPEATED_SCHEMA = pa.schema([("source", pa.string()), ("line", pa.uint64())])
+"""A repeated line of a source: hash of language and line. Sorted by both."""
 
 RECORD_BYTES = 96
 """What a record takes while its pass sorts it."""
@@ -56,9 +55,9 @@ def find_repeated_lines(
     ):
         for source, paths in tables.items():
             start = writer.rows
-            for lines, documents in _repeated(stage, paths, partition, stage.min_documents[source]):
+            for lines in _repeated(stage, paths, partition, stage.min_documents[source]):
                 names = pa.array([source], pa.string()).take(pa.array(np.zeros(len(lines), np.int64)))
-                writer.write(pa.record_batch([names, pa.array(lines), pa.array(documents)], schema=REPEATED_SCHEMA))
+                writer.write(pa.record_batch([names, pa.array(lines)], schema=REPEATED_SCHEMA))
             writer.end_group()
             spans[source] = [start, writer.rows]
             bar.advance()
@@ -81,50 +80,68 @@ def read_repeated(path: Path, source: str) -> Iterator[Hashes]:
         yield read_span(path, start, min(start + _BLOCK_ROWS, end), ["line"])["line"].to_numpy()
 
 
-def _repeated(
-    stage: RepeatedLinesStage, paths: list[Path], partition: int, least: int
-) -> Iterator[tuple[Hashes, npt.NDArray[np.int64]]]:
-    """(lines, documents) of a source's repeated lines, ascending, one pass over the partition after the other.
+def _repeated(stage: RepeatedLinesStage, paths: list[Path], partition: int, least: int) -> Iterator[Hashes]:
+    """A source's repeated lines, ascending, one pass over the partition after the other.
 
     A pass takes an equal range of the partition's hashes, so that its records fit into the memory.
     """
     records = sum(count_records(path, partition) for path in paths)
-    passes = max(1, -(-records * RECORD_BYTES // stage.memory_bytes))
+    room = max(1, stage.memory_bytes // RECORD_BYTES)
+    passes = max(1, -(-records // room))
     for number in range(passes):
-        slot = partition * passes + number
-        found: list[pa.Table] = []
+        held = _Records(least, room)
         for path in paths:
-            for run in read_runs(path, partition, ["line", "content"]):
+            for run in read_runs(path, partition, LINES_SCHEMA.names):
                 if passes > 1:
-                    run = run.filter(pa.array(slots_of(run["line"].to_numpy(), stage.partitions * passes) == slot))
-                found.append(run)
-        if found:
-            table = pa.concat_tables(found)
-            lines, contents = table["line"].to_numpy(), table["content"].to_numpy()
-            del found, table
-            yield _enough(lines, contents, least)
+                    slots = slots_of(run["line"].to_numpy(), stage.partitions * passes)
+                    run = run.filter(pa.array(slots == partition * passes + number))
+                held.add(run)
+        yield held.repeated()
 
 
-def _enough(lines: Hashes, contents: npt.NDArray[np.uint32], least: int) -> tuple[Hashes, npt.NDArray[np.int64]]:
-    """The lines that `least` or more different documents have, ascending, and how many have them."""
-    # Most lines are rare: only those with records enough are looked at closely.
-    order = np.argsort(lines)
-    starts, lengths = _runs(lines[order])
-    often = order[np.repeat(lengths >= least, lengths)]
-    lines, contents = lines[often], contents[often]
-    order = np.lexsort((contents, lines))
-    lines, contents = lines[order], contents[order]
-    new = np.ones(len(lines), np.bool_)
-    new[1:] = (lines[1:] != lines[:-1]) | (contents[1:] != contents[:-1])
-    lines = lines[new]
-    starts, documents = _runs(lines)
-    enough = documents >= least
-    return lines[starts[enough]], documents[enough]
+class _Records:
+    """Records of lines, of which only as many different ones a line are held as make it a repeated one.
 
+    So a line of a hundred million documents does not fill the memory.
+    """
 
-def _runs(ordered: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Where each run of equal values begins, and its length."""
-    first = np.ones(len(ordered), np.bool_)
-    first[1:] = ordered[1:] != ordered[:-1]
-    starts = np.flatnonzero(first)
-    return starts, np.diff(starts, append=len(ordered))
+    def __init__(self, least: int, room: int) -> None:
+        self._least, self._room = least, room
+        self._held: list[pa.Table] = []
+        self._rows = 0
+
+    def add(self, records: pa.Table) -> None:
+        self._held.append(records)
+        self._rows += records.num_rows
+        if self._rows > self._room:
+            self._reduce()
+            # Not again before much has come, should nearly all of it be needed.
+            self._room = max(self._room, 2 * self._rows)
+
+    def repeated(self) -> Hashes:
+        """The lines that have `least` different contents, ascending."""
+        self._reduce()
+        [table] = self._held
+        lines = table["line"].to_numpy()
+        last = np.zeros(len(lines), np.bool_)
+        last[self._least - 1 :] = lines[self._least - 1 :] == lines[: max(0, len(lines) - self._least + 1)]
+        found: Hashes = lines[last]
+        return found
+
+    def _reduce(self) -> None:
+        """Sort the records; hold the first `least` different ones of each line."""
+        table = pa.concat_tables([LINES_SCHEMA.empty_table(), *self._held])
+        lines, contents = (table[name].to_numpy() for name in LINES_SCHEMA.names)
+        self._held = []
+        del table
+        order = np.lexsort((contents, lines))
+        lines, contents = lines[order], contents[order]
+        del order
+        new = np.ones(len(lines), np.bool_)
+        new[1:] = (lines[1:] != lines[:-1]) | (contents[1:] != contents[:-1])
+        lines, contents = lines[new], contents[new]
+        few = np.ones(len(lines), np.bool_)
+        few[self._least :] = lines[self._least :] != lines[: max(0, len(lines) - self._least)]
+        columns = [pa.array(lines[few]), pa.array(contents[few])]
+        self._held = [pa.table(columns, schema=LINES_SCHEMA)]
+        self._rows = len(columns[0])

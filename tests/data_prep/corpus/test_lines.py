@@ -48,7 +48,7 @@ def run(
     for partition in range(partitions):
         output = repeated.repeated_path(corpus, partition)
         repeated.find_repeated_lines(gather, corpus, parts, partition, output)
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for part, rows in shards.items():
         output = corpus / "stripped" / f"{part}.parquet"
         strip.strip_lines(stage, corpus / "raw" / f"{part}.parquet", corpus, output)
@@ -195,6 +195,19 @@ def test_copies_of_a_document_do_not_make_templates_of_its_lines(tmp_path: Path)
     assert (found["copy1"][1], found["other1"][1]) == ("", "and 1 more")
 
 
+def test_a_line_of_very_many_documents_does_not_fill_the_memory(tmp_path: Path) -> None:
+    stage = RepeatedLinesStage(min_documents={"a": 5}, partitions=1, memory_bytes=repeated.RECORD_BYTES * 1000)
+    lines = np.full(100_000, 7, np.uint64)
+    lines[::50] = np.repeat(np.arange(500, dtype=np.uint64), 4)
+    contents = np.random.default_rng(1).permutation(len(lines)).astype(np.uint32)
+    held = repeated._Records(5, 1000)
+    for start in range(0, len(lines), 500):
+        columns = [pa.array(lines[start : start + 500]), pa.array(contents[start : start + 500])]
+        held.add(pa.table(columns, schema=count.LINES_SCHEMA))
+        assert held._rows <= 4000
+    assert held.repeated().tolist() == [7]
+
+
 def test_a_line_counts_within_its_source_and_its_language_and_once_a_document(tmp_path: Path) -> None:
     often = "\n".join([NOTICE] * 9)
     shards = {
@@ -253,7 +266,12 @@ def test_the_chain_measures_compares_and_cleans_what_is_left(corpus_run: Any, tm
     for number in range(3):
         file = tmp_path / f"{number}.jsonl"
         file.write_text("".join(json.dumps(row) + "\n" for row in rows[number::3]))
-    source = {"name": "web", "kind": "jsonl", "paths": [f"{tmp_path}/*.jsonl"], "language_field": "lang"}
+    source: dict[str, Any] = {
+        "name": "web",
+        "kind": "jsonl",
+        "paths": [f"{tmp_path}/*.jsonl"],
+        "language_field": "lang",
+    }
     source |= {"id_field": "id", "min_line_documents": 8}
     done = corpus_run(
         [source],
