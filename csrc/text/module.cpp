@@ -19,6 +19,7 @@ namespace py = pybind11;
 namespace bloomery::text {
 
 void define_lines(py::module_& module);    // lines_module.cpp
+void define_shingles(py::module_& module);  // shingles_module.cpp
 void define_content(py::module_& module);  // content_module.cpp
 
 namespace {
@@ -191,5 +192,6 @@ PYBIND11_MODULE(_text, module) {
     module.def("shingles", &shingles, py::arg("data"), py::arg("offsets"), py::arg("unspaced"), py::arg("ngram_words"),
                py::arg("ngram_characters"));
     define_lines(module);
+    define_shingles(module);
     define_content(module);
 }

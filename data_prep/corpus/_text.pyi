@@ -119,3 +119,14 @@ def normal_forms(data: Buffer, offsets: NDArray[np.int64]) -> tuple[bytes, NDArr
     ``settled[i] != 0`` says that document i is in Unicode's composed form (NFC) as it stands; any other has to be
     looked at, such as one with decomposed letters. White space is what ``str.isspace`` says.
     """
+
+def jaccard(
+    values: NDArray[np.uint64],
+    bounds: NDArray[np.int64],
+    left: NDArray[np.int64],
+    right: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Jaccard similarity [n] of the documents ``left[i]`` and ``right[i]``; 0 where neither has a shingle.
+
+    The sorted, different shingles of document d are ``values[bounds[d]:bounds[d + 1]]``, as ``shingles`` gives them.
+    """

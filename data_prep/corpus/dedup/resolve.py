@@ -22,6 +22,7 @@ from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
 from bloomery.contracts.shard import iterate_span, read_manifest, write_table
+from data_prep.corpus import _text
 from data_prep.corpus.catalogue import Catalogue
 from data_prep.corpus.dedup.external import mix, unique_rows
 from data_prep.corpus.dedup.rank import best_first, id_words
@@ -65,7 +66,14 @@ class _Members(NamedTuple):
     identity: npt.NDArray[np.object_]
     language: Ints
     earlier: Bools
-    shingles: list[npt.NDArray[np.uint64]]
+    row: Ints
+    """Which of the shingles are each document's."""
+    shingles: npt.NDArray[np.uint64]
+    bounds: Ints
+
+    def jaccard(self, pairs: Ints) -> npt.NDArray[np.float64]:
+        """Similarity of each pair [n, 2]: shared shingles over all shingles of the two."""
+        return _text.jaccard(self.shingles, self.bounds, self.row[pairs[:, 0]], self.row[pairs[:, 1]])
 
 
 def greedy(count: int, edges: _Edges) -> tuple[Bools, Ints]:
@@ -111,7 +119,8 @@ def resolve(
     paths = [members / f"{part}.parquet" for part in catalogue.parts]
     facts = [_of_partition(path, partition) for path in paths]
     first, end = read_manifest(clusters)["counts"]["spans"][partition]
-    size = sum(shingles + _BYTES_PER_MEMBER * (stop - start) for (start, stop), shingles in facts)
+    # Shingles twice: as read, and in one piece.
+    size = sum(2 * shingles + _BYTES_PER_MEMBER * (stop - start) for (start, stop), shingles in facts)
     size += _BYTES_PER_PAIR * (end - first)
     passes = max(1, -(-size // stage.dedup.memory_bytes))
     tables = [SCHEMA.empty_table()]
@@ -163,17 +172,21 @@ def _members(spans: Iterable[tuple[Path, list[int], int]], mine: Chosen) -> _Mem
                 nodes.append(chosen["row"].to_numpy() + first)
     if not held:
         none = np.empty(0, np.int64)
-        return _Members(none, none.astype(object), none, none.astype(np.bool_), [])
+        return _Members(
+            none, none.astype(object), none, none.astype(np.bool_), none, none.astype(np.uint64), np.zeros(1, np.int64)
+        )
     table = pa.concat_tables(held)
     order = best_first(table["standing"].to_numpy(), table["words"].to_numpy(), id_words(table["id"]))
-    blobs = table["shingles"].to_pylist()
+    _, offsets, data = table["shingles"].combine_chunks().buffers()
     language = np.asarray(table["language"].combine_chunks().dictionary_encode().indices).astype(np.int64)
     return _Members(
         np.concatenate(nodes)[order],
         np.array(table["id"].to_pylist(), dtype=object)[order],
         language[order],
         table["standing"].to_numpy()[order] == 0,
-        [np.frombuffer(blobs[place], np.uint64) for place in order.tolist()],
+        order,
+        np.frombuffer(data, np.uint64) if data is not None else np.empty(0, np.uint64),
+        np.frombuffer(offsets, np.int64)[: table.num_rows + 1] // 8,
     )
 
 
@@ -235,7 +248,7 @@ def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
     edges = _Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     while len(pairs):
         tested = np.union1d(tested, pairs[:, 0] * count + pairs[:, 1])
-        similarity = _jaccard(members.shingles, pairs)
+        similarity = members.jaccard(pairs)
         alike = similarity >= min_jaccard
         edges = _Edges(
             np.concatenate([edges.better, pairs[alike, 0]]),
@@ -250,17 +263,6 @@ def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
         pairs = unique_rows(np.sort(through, axis=1))
         pairs = pairs[~np.isin(pairs[:, 0] * count + pairs[:, 1], tested)]
     return edges
-
-
-def _jaccard(shingles: list[npt.NDArray[np.uint64]], pairs: Ints) -> npt.NDArray[np.float64]:
-    """Similarity of each pair: shared shingles over all shingles of the two."""
-    result = np.empty(len(pairs))
-    for i, (a, b) in enumerate(pairs.tolist()):
-        one, two = shingles[a], shingles[b]
-        shared = len(np.intersect1d(one, two, assume_unique=True))
-        # Texts without a word have no shingles: alike they are not.
-        result[i] = shared / max(len(one) + len(two) - shared, 1)
-    return result
 
 
 def _table(

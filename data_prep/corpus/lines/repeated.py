@@ -89,7 +89,7 @@ def _repeated(stage: RepeatedLinesStage, paths: list[Path], partition: int, leas
     room = max(1, stage.memory_bytes // RECORD_BYTES)
     passes = max(1, -(-records // room))
     for number in range(passes):
-        held = _Records(least, room)
+        held = Records(least, room)
         for path in paths:
             for run in read_runs(path, partition, LINES_SCHEMA.names):
                 if passes > 1:
@@ -99,24 +99,27 @@ def _repeated(stage: RepeatedLinesStage, paths: list[Path], partition: int, leas
         yield held.repeated()
 
 
-class _Records:
+class Records:
     """Records of lines, of which only as many different ones a line are held as make it a repeated one.
 
     So a line of a hundred million documents does not fill the memory.
     """
 
     def __init__(self, least: int, room: int) -> None:
+        """`least`: different contents of a repeated line; `room`: records to hold before they are reduced."""
         self._least, self._room = least, room
         self._held: list[pa.Table] = []
-        self._rows = 0
+        self.rows = 0
+        """Records that are held."""
 
     def add(self, records: pa.Table) -> None:
+        """Take in records (`LINES_SCHEMA`), in any order."""
         self._held.append(records)
-        self._rows += records.num_rows
-        if self._rows > self._room:
+        self.rows += records.num_rows
+        if self.rows > self._room:
             self._reduce()
             # Not again before much has come, should nearly all of it be needed.
-            self._room = max(self._room, 2 * self._rows)
+            self._room = max(self._room, 2 * self.rows)
 
     def repeated(self) -> Hashes:
         """The lines that have `least` different contents, ascending."""
@@ -144,4 +147,4 @@ class _Records:
         few[self._least :] = lines[self._least :] != lines[: max(0, len(lines) - self._least)]
         columns = [pa.array(lines[few]), pa.array(contents[few])]
         self._held = [pa.table(columns, schema=LINES_SCHEMA)]
-        self._rows = len(columns[0])
+        self.rows = len(columns[0])

@@ -195,17 +195,17 @@ def test_copies_of_a_document_do_not_make_templates_of_its_lines(tmp_path: Path)
     assert (found["copy1"][1], found["other1"][1]) == ("", "and 1 more")
 
 
-def test_a_line_of_very_many_documents_does_not_fill_the_memory(tmp_path: Path) -> None:
-    stage = RepeatedLinesStage(min_documents={"a": 5}, partitions=1, memory_bytes=repeated.RECORD_BYTES * 1000)
-    lines = np.full(100_000, 7, np.uint64)
-    lines[::50] = np.repeat(np.arange(500, dtype=np.uint64), 4)
+def test_a_line_of_very_many_documents_does_not_fill_the_memory() -> None:
+    often, rare = 1000, np.repeat(np.arange(500, dtype=np.uint64), 4)
+    lines = np.full(100_000, often, np.uint64)
+    lines[::50] = rare
     contents = np.random.default_rng(1).permutation(len(lines)).astype(np.uint32)
-    held = repeated._Records(5, 1000)
+    held = repeated.Records(5, 1000)
     for start in range(0, len(lines), 500):
         columns = [pa.array(lines[start : start + 500]), pa.array(contents[start : start + 500])]
         held.add(pa.table(columns, schema=count.LINES_SCHEMA))
-        assert held._rows <= 4000
-    assert held.repeated().tolist() == [7]
+        assert held.rows <= 2 * len(rare)
+    assert held.repeated().tolist() == [often]
 
 
 def test_a_line_counts_within_its_source_and_its_language_and_once_a_document(tmp_path: Path) -> None:
@@ -281,6 +281,11 @@ def test_the_chain_measures_compares_and_cleans_what_is_left(corpus_run: Any, tm
         dedup={"near": {"enabled": False}},
     )
     assert len(done.parts) > 2
+    with pytest.raises(InputError, match="partition 2"):
+        done.verb(
+            "repeated-lines", "--config", done.section("repeated_lines.json"), "--corpus", done.corpus,
+            "--parts", done.section("parts.json"), "--partition", 2, "--output", tmp_path / "out.parquet",
+        )  # fmt: skip
     done.all()
     assert done.table("stripped")["id"].equals(done.table("raw")["id"])
     key = {row["id"]: json.loads(row["meta"])["key"] for row in done.rows("raw")}

@@ -325,3 +325,28 @@ def test_minhash_is_the_same_on_every_machine() -> None:
     assert again[1].tolist() == FROZEN[0]
     reseeded = _text.minhash(*batch(["The quick brown fox jumps."]), np.zeros(1, np.uint8), 5, 5, 2, 3, 2)
     assert not set(reseeded[0].tolist()) & set(FROZEN[0])
+
+
+@given(st.lists(st.sets(st.integers(0, 40)), min_size=1, max_size=6))
+def test_jaccard_is_that_of_sets(documents: list[set[int]]) -> None:
+    values = np.array([value for document in documents for value in sorted(document)], np.uint64)
+    bounds = np.cumsum([0, *map(len, documents)], dtype=np.int64)
+    pairs = [(a, b) for a in range(len(documents)) for b in range(len(documents))]
+    left, right = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    expected = [len(documents[a] & documents[b]) / max(len(documents[a] | documents[b]), 1) for a, b in pairs]
+    assert _text.jaccard(values, bounds, left, right).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("bounds", "left", "said"),
+    [
+        ([0, 9], [0], "leave"),
+        ([0, 2, 1], [0], "fall"),
+        ([0, 2], [1], "not there"),
+        ([0, 2], [-1], "not there"),
+    ],
+)
+def test_jaccard_refuses_what_would_read_beyond(bounds: list[int], left: list[int], said: str) -> None:
+    places = np.array(left, np.int64)
+    with pytest.raises(ValueError, match=said):
+        _text.jaccard(np.arange(2, dtype=np.uint64), np.array(bounds, np.int64), places, places)
