@@ -21,6 +21,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.shard import manifest_path, open_table, read_table
 from data_prep.corpus.catalogue import CorpusTables, read_part
 from data_prep.corpus.clean import CONTAMINATED
+from data_prep.corpus.lines.strip import removed_lines
 from data_prep.corpus.pii import PLACEHOLDERS, redact
 
 EXCERPT_CHARACTERS = 300
@@ -90,7 +91,8 @@ def _explain(run: RunPaths, part: str, row: int, document: str) -> dict[str, Any
     raw = _row(table("raw"), row)
     assert raw is not None  # its id was just read there
     measured, verdict = _row(table("measures"), row), _row(table("verdicts"), row)
-    start, kinds = redact(raw["text"][: 4 * EXCERPT_CHARACTERS], PLACEHOLDERS)
+    start, kinds = redact(raw["text"][: 4 * EXCERPT_CHARACTERS], PLACEHOLDERS, raw["language"])
+    text = _measured_text(run, part, row, raw) if measured else raw["text"]
     duplicate, stands_for = _duplicates(run, part, row, document)
     contaminated = _hits(table("contaminated"), row)
     cleaned = _clean_text(table("clean"), document)
@@ -104,6 +106,7 @@ def _explain(run: RunPaths, part: str, row: int, document: str) -> dict[str, Any
         "bytes": len(raw["text"].encode("utf-8")),
         "excerpt": " ".join(start.split())[:EXCERPT_CHARACTERS],
         "personal_data_at_its_start": dict(kinds),
+        "repeated_lines": [redact(line, PLACEHOLDERS, raw["language"])[0] for line in removed_lines(raw["text"], text)],
         "measures": _measures(run, raw["source"], raw["language"], measured),
         "detected": dict(zip(measured["detected_codes"], measured["detected_shares"], strict=True))
         if measured
@@ -114,8 +117,17 @@ def _explain(run: RunPaths, part: str, row: int, document: str) -> dict[str, Any
         "duplicate": duplicate,
         "stands_for": stands_for,
         "outcome": _outcome(run, part, verdict, contaminated, duplicate, cleaned=cleaned is not None),
-        "redacted": cleaned != raw["text"] if cleaned is not None else None,
+        "redacted": cleaned != text if cleaned is not None else None,
     }
+
+
+def _measured_text(run: RunPaths, part: str, row: int, raw: dict[str, Any]) -> str:
+    """The document's text without the repeated lines, where the run takes these out."""
+    path = CorpusTables(run.corpus).text_path(part)
+    found = raw if path == run.corpus / "raw" / f"{part}.parquet" else _row(path, row)
+    assert found is not None  # its manifest was just read
+    text: str = found["text"]
+    return text
 
 
 def _outcome(
@@ -219,6 +231,8 @@ def lines(found: dict[str, Any]) -> list[str]:
         )
     if found["stands_for"]:
         text.append(f"  stands for {', '.join(found['stands_for'])}")
+    if repeated := found["repeated_lines"]:
+        text.append(f"  stripped   {len(repeated)} lines that its source repeats, the first: {repeated[0][:80]}")
     if found["redacted"]:
         text.append("  redacted   personal data was replaced")
     for name, measure in (found["measures"] or {}).items():

@@ -34,7 +34,7 @@ def read_parquet(source: ParquetSource, files: list[str], max_bytes: int, piece:
             if Path(path).stat().st_size == 0:
                 yield BadRow(name, None, "empty file")
                 continue
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path, pre_buffer=False) as file:
                 _require(file.schema_arrow.names, fields, path)
                 if number == 0 and file.metadata.num_rows == 0:
                     yield BadRow(name, None, "empty file")

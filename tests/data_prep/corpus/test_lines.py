@@ -12,7 +12,9 @@ import pytest
 
 from bloomery.base.errors import InputError
 from bloomery.config.stages import LinesStage, RepeatedLinesStage
+from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest, read_table, write_table
+from data_prep.corpus.explain import explain
 from data_prep.corpus.lines import count, repeated, strip
 
 NOTICE = "All rights reserved, do not copy."
@@ -295,6 +297,8 @@ def test_the_chain_measures_compares_and_cleans_what_is_left(corpus_run: Any, tm
     assert {(key[row["id"]], row["rule"]) for row in done.rows("removed")} == {("only0", "empty"), ("only1", "empty")}
     measured = {key[row["id"]]: row for row in done.rows("measures")}
     assert all(measured[str(n)]["bytes"] == len(text) for n, text in enumerate(texts))
+    [told] = explain(RunPaths(done.folder), next(one for one, name in key.items() if name == "0"))
+    assert (told["outcome"], told["repeated_lines"], told["redacted"]) == ("kept", [NOTICE, MENU], False)
     report, _ = done.report()
     assert report["totals"]["removed"] == {"empty": 2}
     assert report["repeated_lines"]["en"]["lines_removed"] == 2 * (len(texts) + 2)
