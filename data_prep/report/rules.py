@@ -88,8 +88,9 @@ TITLES = {
 }
 
 STAGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "language": (FAMILIES["language"][0], ("language",)),
     "limits": ("broke a limit", tuple(FAMILIES)[: tuple(FAMILIES).index("language")]),
-    **{family: (FAMILIES[family][0], (family,)) for family in ("language", "evaluation", "duplicates")},
+    **{family: (FAMILIES[family][0], (family,)) for family in ("evaluation", "duplicates")},
 }
 """Stage of the funnel -> its words and its families, in the order in which documents pass them."""
 
