@@ -133,14 +133,16 @@ def in_turn(contenders: dict[str, Contender], repeats: int) -> dict[str, list[fl
     the clock and not off this figure.
     """
     speeds: dict[str, list[float]] = {name: [] for name in contenders}
-    gc.collect()
-    gc.freeze()  # what is imported is no garbage; `bloomery corpus ingest` does so, too
     for number in range(repeats + 1):
         for name, contender in contenders.items():
             start = time.process_time()
             contender.run()
             if number:
                 speeds[name].append(contender.megabytes / (time.process_time() - start))
+        if not number:
+            # What was imported, a peer's modules above all, is no garbage; `bloomery corpus ingest` does so, too.
+            gc.collect()
+            gc.freeze()
     return speeds
 
 

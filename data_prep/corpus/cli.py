@@ -32,7 +32,7 @@ def ingest_verb(
     from bloomery.config.stages import IngestStage, read_stage
     from data_prep.corpus.ingest import ingest
 
-    # What is imported is never garbage: else it is gone through again and again while rows come and go, 15 % of the time.
+    # What is imported is never garbage; else it is gone through again and again while rows come and go.
     gc.freeze()
     counts = ingest(read_stage(config, IngestStage), output, quarantine)["counts"]
     say(f"{counts['documents']} documents, {format_bytes(counts['bytes'])}, {counts['bad_rows']} bad rows")

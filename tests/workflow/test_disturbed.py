@@ -46,7 +46,7 @@ def test_a_killed_workflow_goes_on_with_the_same_bytes_and_losses(
     finished: Workflow, fresh: Callable[..., Workflow]
 ) -> None:
     workflow = fresh()
-    for folder in ("corpus/measures", "corpus/clean", "index/tokens"):
+    for folder in ("corpus/measures", "corpus/duplicates", "corpus/clean", "index/tokens"):
         process = workflow.start()
         wait_until(lambda folder=folder: any((workflow.run_folder / folder).rglob("*.*")), process)  # type: ignore[misc]
         process.send_signal(signal.SIGKILL)
