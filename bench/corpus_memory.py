@@ -37,8 +37,9 @@ from bloomery.config.corpus import CorpusConfig
 
 CEILING_MIB = 1024
 GROWTH = 0.15
-GROWTH_MIB = 64
-"""Flat: at the largest scale, at most this share or this much more than at the smallest."""
+GROWTH_MIB = 96
+"""Flat: at the largest scale, at most this share or this much more than at the smallest. So much are three row groups:
+the smallest may have but one, and the others hold one that is read, one that is written and one in the allocator."""
 BOUNDED = ("corpus dedup candidates", "corpus dedup connect", "corpus dedup resolve")
 """Jobs over the whole corpus: they may fill `dedup.memory_bytes` before they are flat."""
 UNSPACED = ("zhs", "zht", "ja", "th")
