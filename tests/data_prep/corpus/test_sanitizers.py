@@ -71,9 +71,14 @@ def expected(documents: list[Document]) -> Iterator[list[Any]]:
     measures = _text.measure(data, offsets, unspaced, lists, unspaced.astype(np.int32))
     scripts = measures.pop("scripts")
     keys = _text.minhash(data, offsets, unspaced, 5, 5, 14, 8, 1)
+    shingles, bounds = _text.shingles(data, offsets, unspaced, 5, 5)
+    before = np.empty(0, np.uint64)
     for i, (start, end) in enumerate(pairwise(offsets.tolist())):
         yield [*(values[i] for values in measures.values()), *scripts[i]]
         yield digest(keys[i].tolist())
+        mine = shingles[bounds[i] : bounds[i + 1]]
+        yield [len(np.intersect1d(mine, before))]
+        before = mine
         one = data[start:end], np.array([0, end - start], np.int64)
         salt, untouched = np.array([7], np.uint64), np.zeros(1, np.uint8)
         hashes, content = _text.line_hashes(*one, salt, untouched, 3)

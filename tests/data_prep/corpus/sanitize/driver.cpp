@@ -3,6 +3,7 @@
 // In: for each document a uint8 (unspaced or not), a uint64 (its bytes) and the bytes. Machine byte order.
 // Out: a line a kernel of each document, in order. Doubles as hexadecimal, which is exact.
 // The documents stand in memory of their own, of exactly their size: a byte that is read beyond is found.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "text/lines.hpp"
 #include "text/measure.hpp"
 #include "text/minhash.hpp"
+#include "text/shingles.hpp"
 
 namespace {
 
@@ -67,7 +69,7 @@ int main() {
     Measurer measurer;
     Shingler shingler({5, 5});
     MinHasher hasher(14, 8, 1);
-    std::vector<std::uint64_t> keys(14), hashes;
+    std::vector<std::uint64_t> keys(14), hashes, before;
     std::vector<std::uint8_t> text;
     bloomery::bpe::Settings settings{{}, 200, 2, 32};
     for (std::size_t byte = 0; byte < 256; ++byte) settings.symbol_order[byte] = static_cast<std::uint8_t>(byte);
@@ -83,6 +85,15 @@ int main() {
         const std::vector<std::uint64_t>& shingles = shingler.shingles(bytes, flag);
         hasher.band_keys(shingles, keys.data());
         show_digest(keys);
+        // Shared with the document before, in memory of exactly their size.
+        std::vector<std::uint64_t> different(shingles);
+        std::sort(different.begin(), different.end());
+        different.erase(std::unique(different.begin(), different.end()), different.end());
+        different.shrink_to_fit();
+        show(count_shared(different.data(), different.data() + different.size(), before.data(),
+                          before.data() + before.size()));
+        std::printf("\n");
+        before = different;
         hashes.clear();
         const std::uint64_t content = add_line_hashes(bytes, rule, hashes);
         show(content >> 32);
