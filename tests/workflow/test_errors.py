@@ -103,7 +103,7 @@ def test_the_sample_is_the_default_and_is_never_merged(tmp_path: Path) -> None:
     only_a_name.write_text("name: mine\n")
     done = subprocess.run([*command, "--configfile", str(only_a_name)], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "sources: missing" in done.stdout  # Snakemake talks on stdout in a dry-run
+    assert "sources: [] is not right" in done.stdout  # Snakemake talks on stdout in a dry-run
 
 
 def test_the_workflow_lints_without_a_word() -> None:
