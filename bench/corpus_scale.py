@@ -15,6 +15,7 @@ from data_prep.corpus.scale import Corpus, Row, arithmetic, shuffled_bytes, slur
 
 LARGEST = Corpus(
     text_bytes=1.6e12,
+    source_bytes=1.6e12,
     documents=500e6,
     config=CorpusConfig.model_validate({"dedup": {"partitions": 256}}),
     shards_a_job=8,
@@ -43,7 +44,7 @@ def page(result: dict[str, Any]) -> str:
     by_scale, config = result["by_scale"], LARGEST.config
     smallest, largest = min(by_scale, key=int), max(by_scale, key=int)
     measured = by_scale[largest]
-    rows = arithmetic(LARGEST, measured)
+    rows = arithmetic(LARGEST, measured, by_scale[smallest])
     hours = sum(row.core_hours for row in rows)
     peaks = [
         f"| {job} | {' | '.join(f'{peak:.0f}' for peak in of.values())} |" for job, of in result["peak_mib"].items()
@@ -56,17 +57,19 @@ those of [bench/results/corpus_memory.json](../bench/results/corpus_memory.json)
 
 ## {size(LARGEST.text_bytes)} of text in {LARGEST.documents / 1e6:.0f} M documents
 
-{LARGEST.shards:,} shards of {config.ingest.shard_bytes >> 20} MiB, {LARGEST.shards_a_job} of them in one SLURM job;
-{config.dedup.partitions} partitions; `dedup.memory_bytes` {config.dedup.memory_bytes >> 20} MiB, so that the keys of a
-partition are read {LARGEST.passes} times.
+- {LARGEST.shards:,} shards of {config.ingest.shard_bytes >> 20} MiB, as of sources that are not compressed;
+  {LARGEST.shards_a_job} of them in one SLURM job.
+- {config.dedup.partitions} partitions, `dedup.memory_bytes` {config.dedup.memory_bytes >> 20} MiB: the keys of
+  a partition are gone through {LARGEST.passes} times, and {LARGEST.key_reads:.0f} times as many bytes are read, since
+  a row group holds those of several partitions.
 
-| step | tasks | SLURM jobs | core-hours | reads | writes | memory of a task, at most |
+| step | tasks | SLURM jobs | core-hours | reads | writes | memory of a task |
 |---|---:|---:|---:|---:|---:|---:|
 {newline.join(map(line, rows))}
 
-In all {hours:.0f} core-hours: {hours / 100:.1f} hours on 100 cores, in {slurm_jobs(rows):,} SLURM jobs (steps that
-follow one another on a shard share one). From shards to partitions or back go
-{size(shuffled_bytes(LARGEST, measured))}.
+- In all {hours:.0f} core-hours: {hours / 100:.1f} hours on 100 cores.
+- {slurm_jobs(rows):,} SLURM jobs: steps that follow one another on a shard share one.
+- {size(shuffled_bytes(LARGEST, measured))} go from shards to partitions or back.
 
 ## Memory while the input grows
 

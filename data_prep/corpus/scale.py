@@ -1,9 +1,10 @@
 """The arithmetic of a large corpus: tasks, jobs, core-hours, bytes and memory of each step, from what a small one took.
 
 Time and bytes follow the bytes of text: every step goes through its input once, but for `candidates`, which reads its
-keys once a pass (`dedup.memory_bytes`). Memory does not follow the input: that of a step over one shard is what was
-measured; a step over a partition holds at most `dedup.memory_bytes` besides. `bench/corpus_memory.py` measures,
-`bench/corpus_scale.py` writes the page docs/corpus-scale.md for the largest corpus that this is meant for.
+keys once a pass (`dedup.memory_bytes`), and with them the row groups that they lie in. Memory does not follow the
+input: that of a step over one shard is what was measured; a step over a partition fills `dedup.memory_bytes` besides.
+`bench/corpus_memory.py` measures, `bench/corpus_scale.py` writes docs/corpus-scale.md for the largest corpus that this
+is meant for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bloomery.config.corpus import CorpusConfig
+from bloomery.contracts.shard import ROW_GROUP_ROWS
 from data_prep.corpus.dedup.candidates import BYTES_PER_KEY
+from data_prep.corpus.dedup.keys import CHUNK_ROWS
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,17 @@ SHUFFLED = ("keys", "candidates", "clusters", "members", "resolved")
 """What goes from shards to partitions or back."""
 
 
+KEY_BYTES_PER_SECOND = 500e6
+"""Keys that are read once more, of Parquet on one core (seen: 600 to 800 MB/s)."""
+
+
 @dataclass(frozen=True)
 class Corpus:
     """How large a corpus is, and in how many pieces."""
 
     text_bytes: float
+    source_bytes: float
+    """Bytes of the sources' files, from which the number of shards follows."""
     documents: float
     config: CorpusConfig
     shards_a_job: int
@@ -59,15 +68,26 @@ class Corpus:
 
     @property
     def shards(self) -> int:
-        """Parts, for sources that are not compressed."""
-        return -(-int(self.text_bytes) // self.config.ingest.shard_bytes)
+        """Parts of the sources."""
+        return -(-int(self.source_bytes) // self.config.ingest.shard_bytes)
 
     @property
     def passes(self) -> int:
-        """Times that `candidates` reads the keys of its partition: an id, a content and the bands of each document."""
+        """Times that `candidates` goes through the keys of its partition."""
         dedup = self.config.dedup
-        keys = self.documents * (2 + dedup.near.bands) / dedup.partitions
+        keys = self.documents * self._keys_a_document / dedup.partitions
         return -(-int(keys * BYTES_PER_KEY) // dedup.memory_bytes)
+
+    @property
+    def key_reads(self) -> float:
+        """Times that each key is read in all: with a partition's keys of a chunk, what is left of their row groups."""
+        rows = CHUNK_ROWS * self._keys_a_document / self.config.dedup.partitions
+        return self.passes * (1 + ROW_GROUP_ROWS / rows)
+
+    @property
+    def _keys_a_document(self) -> int:
+        """Its id, its content and its bands."""
+        return 2 + self.config.dedup.near.bands
 
 
 @dataclass(frozen=True)
@@ -83,36 +103,38 @@ class Row:
     read_bytes: float
     written_bytes: float
     peak_mib: float
-    """Greatest memory of a task."""
+    """Greatest memory of a task, about."""
 
 
-def arithmetic(corpus: Corpus, measured: Mapping[str, Any]) -> list[Row]:
+def arithmetic(corpus: Corpus, measured: Mapping[str, Any], smallest: Mapping[str, Any]) -> list[Row]:
     """Each step of `STEPS` that was measured.
 
     Args:
         corpus: the corpus that is asked about.
-        measured: one of `by_scale` of bench/results/corpus_memory.json.
+        measured: the largest of `by_scale` of bench/results/corpus_memory.json: times and bytes follow it.
+        smallest: the smallest of these: what a step holds before `dedup.memory_bytes` are filled.
     """
     times = corpus.text_bytes / (measured["megabytes"] * 1e6)
-    left = {folder: size * times for folder, size in measured["bytes_left"].items()}
+    left = {folder: size * times for folder, size in measured["bytes_left"].items()} | {"texts": corpus.source_bytes}
     tasks = {"shard": corpus.shards, "partition": corpus.config.dedup.partitions, "corpus": 1}
     rows = []
     for step in STEPS:
         if step.verb not in measured["jobs"]:
             continue
         took = measured["jobs"][step.verb]
-        held = 0 if step.per == "shard" else corpus.config.dedup.memory_bytes / 2**20
-        again = corpus.passes if step.verb == "corpus dedup candidates" else 1
+        filled = 0 if step.per == "shard" else corpus.config.dedup.memory_bytes / 2**20
+        read_bytes = sum(left.get(folder, 0) for folder in step.reads)
+        again = read_bytes * (corpus.key_reads - 1) if step.verb == "corpus dedup candidates" else 0
         rows.append(
             Row(
                 verb=step.verb,
                 tasks=tasks[step.per],
                 group=step.group or step.verb,
                 jobs=-(-tasks[step.per] // corpus.shards_a_job) if step.group else tasks[step.per],
-                core_hours=took["core_seconds"] * times / 3600,
-                read_bytes=sum(left.get(folder, 0) for folder in step.reads) * again,
+                core_hours=(took["core_seconds"] * times + again / KEY_BYTES_PER_SECOND) / 3600,
+                read_bytes=read_bytes + again,
                 written_bytes=sum(left.get(folder, 0) for folder in step.writes),
-                peak_mib=took["peak_mib"] + held,
+                peak_mib=max(took["peak_mib"], smallest["jobs"][step.verb]["peak_mib"] + filled),
             )
         )
     return rows

@@ -66,7 +66,8 @@ def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Pat
             keys["row"] += np.int32(start)
             partition = keys["low"] % np.uint64(stage.dedup.partitions)
             order = np.argsort(partition, kind="stable")
-            writer.write(pa.record_batch([keys[name][order] for name in SCHEMA.names], schema=SCHEMA))
+            # Taken out one by one, here and where they are joined: each is held once.
+            writer.write(pa.record_batch([keys.pop(name)[order] for name in SCHEMA.names], schema=SCHEMA))
             chunks.append(np.bincount(partition.astype(np.int64), minlength=stage.dedup.partitions).tolist())
             start += table.num_rows
     inputs = {name: tables.path(name, part) for name in ("measures", "clean" if earlier else "verdicts")}
@@ -151,7 +152,7 @@ def _keys(
         salted = bands ^ _salts(table["language"])[:, None]
         for band in range(stage.dedup.near.bands):
             add(band, content[rows, 1], salted[rows, band], rank[rows], rows)
-    return {name: np.concatenate([piece[name] for piece in pieces]) for name in SCHEMA.names}
+    return {name: np.concatenate([piece.pop(name) for piece in pieces]) for name in SCHEMA.names}
 
 
 def _salts(languages: pa.ChunkedArray) -> npt.NDArray[np.uint64]:

@@ -22,6 +22,7 @@ MEASURED: dict[str, Any] = {
 }
 CORPUS = Corpus(
     text_bytes=1e12,
+    source_bytes=1e12,
     documents=3e8,
     config=CorpusConfig.model_validate(
         {"ingest": {"shard_bytes": 2 * 10**8}, "dedup": {"partitions": 100, "memory_bytes": "512MiB"}}
@@ -31,7 +32,7 @@ CORPUS = Corpus(
 
 
 def test_tasks_follow_bytes_and_partitions_and_share_jobs() -> None:
-    rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED)}
+    rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED, MEASURED)}
     assert {verb: row.tasks for verb, row in rows.items() if row.tasks != 5000} == {
         "corpus dedup candidates": 100,
         "corpus dedup connect": 1,
@@ -43,22 +44,25 @@ def test_tasks_follow_bytes_and_partitions_and_share_jobs() -> None:
 
 
 def test_hours_and_bytes_are_those_measured_times_the_text() -> None:
-    rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED)}
+    rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED, MEASURED)}
     assert rows["corpus ingest"].core_hours == pytest.approx(9.0 * 10_000 / 3600)
-    assert (rows["corpus ingest"].read_bytes, rows["corpus ingest"].written_bytes) == (20e10, 30e10)
+    assert (rows["corpus ingest"].read_bytes, rows["corpus ingest"].written_bytes) == (1e12, 30e10)
     assert shuffled_bytes(CORPUS, MEASURED) == (8e6 + 2e6) * 10_000
 
 
-def test_candidates_read_their_keys_once_a_pass() -> None:
+def test_candidates_read_their_keys_once_a_pass_and_the_row_groups_around_them() -> None:
     # 3e8 documents with 16 keys in 100 partitions: 48 M keys of 112 bytes, of which 512 MiB hold 4.8 M.
     assert CORPUS.passes == 11
-    rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED)}
-    assert rows["corpus dedup candidates"].read_bytes == 8e10 * 11
+    # A chunk of 65,536 documents has 10,486 keys of a partition; a row group holds 16,384.
+    assert CORPUS.key_reads == pytest.approx(11 * (1 + 16_384 / 10_485.76))
+    row = next(row for row in arithmetic(CORPUS, MEASURED, MEASURED) if row.verb == "corpus dedup candidates")
+    assert row.read_bytes == pytest.approx(8e10 * CORPUS.key_reads)
+    assert row.core_hours == pytest.approx((9.0 * 10_000 + 8e10 * (CORPUS.key_reads - 1) / 500e6) / 3600)
 
 
 def test_memory_does_not_follow_the_corpus() -> None:
-    larger = replace(CORPUS, text_bytes=16e12, documents=48e8)
-    first, second = arithmetic(CORPUS, MEASURED), arithmetic(larger, MEASURED)
+    larger = replace(CORPUS, text_bytes=16e12, source_bytes=16e12, documents=48e8)
+    first, second = arithmetic(CORPUS, MEASURED, MEASURED), arithmetic(larger, MEASURED, MEASURED)
     assert [row.peak_mib for row in first] == [row.peak_mib for row in second]
     assert {row.verb: row.peak_mib for row in first if row.peak_mib != 200} == {
         "corpus dedup candidates": 712,
@@ -69,7 +73,7 @@ def test_memory_does_not_follow_the_corpus() -> None:
 
 def test_a_step_that_was_not_measured_is_left_out() -> None:
     jobs = {verb: took for verb, took in MEASURED["jobs"].items() if verb != "corpus decontaminate"}
-    assert len(arithmetic(CORPUS, MEASURED | {"jobs": jobs})) == len(STEPS) - 1
+    assert len(arithmetic(CORPUS, MEASURED | {"jobs": jobs}, MEASURED)) == len(STEPS) - 1
 
 
 def test_the_page_is_what_the_arithmetic_says_of_what_was_measured() -> None:
