@@ -7,7 +7,7 @@
     resolve (1 of P)      of each component, which documents go and for which twin
 
 What a job holds, in bytes: keys, those of 64 k documents; candidates, 112 a key in passes of `memory_bytes`; connect, 8
-times a bucket of pairs, of which there are as many as `memory_bytes` asks for; members, a batch of texts (their shingles
+times a bucket of pairs, of which there are as many as `memory_bytes` asks; members, a batch of texts (their shingles
 lie in a file); resolve, the shingles twice in passes as before, but never less than one component, which is not cut.
 What 1.6 TB in 500 M documents come to is in `data_prep/corpus/scale.py` and docs/corpus-scale.md.
 """
