@@ -46,7 +46,9 @@ class Catalogue:
                 "no such file", where=f"catalogue {path}", expected=f"a table, absolute or relative to {Path.cwd()}"
             ) from error
         except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise ConfigError(f"cannot be read ({error})", where=f"catalogue {path}") from error
+            raise ConfigError(
+                f"cannot be read ({error})", where=f"catalogue {path}", expected="a table in UTF-8, quotes closed"
+            ) from error
 
     def _read(self, rows: Any) -> None:
         columns = _stripped(next(rows, []))
@@ -106,7 +108,7 @@ def _check_columns(columns: list[str], where: str) -> None:
 
 
 def _value(column: str, cell: str) -> str | list[str]:
-    return [value.strip() for value in cell.split(";")] if _KEYS[column] else cell
+    return [value for value in map(str.strip, cell.split(";")) if value] if _KEYS[column] else cell
 
 
 def _is_list(annotation: Any) -> bool:

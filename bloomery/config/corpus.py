@@ -180,7 +180,7 @@ class DedupConfig(Section):
     """Duplicates, exact and near, over all shards and sources."""
 
     exact: bool = True
-    """Remove documents with the same text but for whitespace."""
+    """Remove documents with the same text but for whitespace (without it, they are near duplicates of one another)."""
     near: NearDedupConfig = NearDedupConfig()
     """Near duplicates."""
     partitions: Annotated[int, Field(gt=0, le=512), NotTruth] = 1

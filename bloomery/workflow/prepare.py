@@ -77,6 +77,17 @@ def read_parts(run: RunPaths) -> list[Part]:
     return parts
 
 
+def other_shards(run: RunPaths, parts: list[Part]) -> list[Path]:
+    """Files of clean and removed documents of parts that the run has no more: of another source, or a smaller shard."""
+    known = {part.name for part in parts}
+    return [
+        path
+        for folder in ("clean", "removed")
+        for path in sorted((run.corpus / folder).glob("*/*"))
+        if f"{path.parent.name}/{path.stem}" not in known and path.suffix in (".parquet", ".json")
+    ]
+
+
 def check_run(run: Path) -> None:
     """Raise InputError when `run` is no folder of a run."""
     if not (run / "config" / PARTS_NAME).is_file():

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
-from bloomery.contracts.shard import read_manifest, read_rows, read_span, read_table
+from bloomery.contracts.shard import manifest_path, read_manifest, read_rows, read_span, read_table
 from data_prep.corpus.names import corpus_of, earlier_parts, local_name, own_part
 
 Nodes = npt.NDArray[np.int64]
@@ -70,10 +70,22 @@ class CorpusTables:
         return np.asarray(kept.to_numpy(zero_copy_only=False)).astype(np.bool_)
 
     def partitioned(self, name: str, part: str) -> list[Path]:
-        """The tables `name-<partition>` of the search for duplicates in the part's run; those that are there."""
-        corpus = corpus_of(part, self.corpus, self._against)
-        partitions = read_json(corpus.parent / "config" / "dedup.json")["dedup"]["partitions"]
-        paths = [corpus / "duplicates" / f"{name}-{number}.parquet" for number in range(partitions)]
+        """The tables `name-<partition>` of the search for duplicates in the part's run; of this run, those made so far.
+
+        Their number is that of the search that was made: the configuration may have been planned anew since.
+
+        Raises:
+            InputError: an earlier run lacks one: what it kept could not be told.
+        """
+        folder = corpus_of(part, self.corpus, self._against) / "duplicates"
+        clusters = folder / "clusters.parquet"
+        if own_part(part) and not manifest_path(clusters).exists():
+            return []
+        partitions = len(read_manifest(clusters)["counts"]["spans"])
+        paths = [folder / f"{name}-{number}.parquet" for number in range(partitions)]
+        missing = [path for path in paths if not path.exists()]
+        if missing and not own_part(part):
+            raise InputError("no such file", where=str(missing[0]), expected="an earlier run with a finished corpus")
         return [path for path in paths if path.exists()]
 
     def final_ids(self, part: str) -> pa.Array:

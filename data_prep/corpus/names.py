@@ -33,12 +33,34 @@ def earlier_parts(against: list[str]) -> list[str]:
     names = []
     for number, run in enumerate(against):
         listing = Path(run) / "config" / "parts.json"
-        if not listing.is_file():
-            raise InputError(
-                "not the folder of a run", where=run, expected="one with a finished corpus (corpus.dedup.against)"
-            )
-        names += [f"{EARLIER}{number}/{part}" for part in read_json(listing)]
+        parts = read_json(listing) if listing.is_file() else None
+        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+            raise InputError("not the folder of a run", where=run, expected=_FINISHED)
+        names += [f"{EARLIER}{number}/{part}" for part in parts]
     return names
+
+
+def refuse_unfinished(against: list[str], own: Path) -> None:
+    """Before any job: each earlier run must be another one than the run `own`, and its corpus finished.
+
+    Raises:
+        InputError: which one is not, and what is missing there.
+    """
+    for number, run in enumerate(against):
+        if Path(run).resolve() == own.resolve():
+            raise InputError("the run itself", where="corpus.dedup.against", expected=_FINISHED)
+        needed = [Path("duplicates/clusters.json")]
+        for name in earlier_parts(against[: number + 1]):
+            if name.startswith(f"{EARLIER}{number}/"):
+                part = local_name(name)
+                needed += [Path(folder) / f"{part}{end}" for folder in ("measures", "clean") for end in _TABLE]
+        for path in needed:
+            if not (Path(run) / "corpus" / path).is_file():
+                raise InputError(f"its corpus has no {path}", where=run, expected=_FINISHED)
+
+
+_TABLE = (".parquet", ".json")
+_FINISHED = "an earlier run with a finished corpus, made by this version (corpus.dedup.against)"
 
 
 def corpus_of(part: str, corpus: Path, against: list[str]) -> Path:

@@ -59,7 +59,11 @@ def weights(sizes: Mapping[str, int], config: MixtureConfig, budget: int | None 
     wanted = _wanted({code: size for code, size in sorted(sizes.items()) if size}, config)
     total = math.fsum(wanted.values())
     if not total:
-        raise InputError("no language has any weight", where="corpus.mixture", expected="a corpus that is not empty")
+        raise InputError(
+            "no language has any weight",
+            where="corpus.mixture",
+            expected="text, and a weight above 0 (corpus.mixture.weights, sources[].weight)",
+        )
     if config.max_epochs is None or budget is None:
         return {code: share / total for code, share in wanted.items()}
     limits = {code: Fraction(config.max_epochs) * sizes[code] for code in wanted}

@@ -27,9 +27,9 @@ class _Funnel:
         self.redacted_documents = 0
         self.trusted_disagreements = 0
 
-    def add(self, cleaned: dict[str, Any], judged: dict[str, Any]) -> None:
-        """Add one language of one part, from the manifests of clean and judge."""
-        self.ingested.update(cleaned["in"])
+    def add(self, ingested: dict[str, Any], cleaned: dict[str, Any], judged: dict[str, Any]) -> None:
+        """Add one language of one part, from the manifests of ingest, clean and judge."""
+        self.ingested.update(ingested)
         self.kept.update(cleaned["out"])
         for rule, size in cleaned["removed"].items():
             self.removed.setdefault(rule, Counter()).update(size)
@@ -80,7 +80,7 @@ def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
         for language, entry in cleaned.items():
             failing.update(judged[language]["failing"])
             for funnel in (total, sources[source], languages.setdefault(language, _Funnel())):
-                funnel.add(entry, judged[language])
+                funnel.add(ingested["languages"][language], entry, judged[language])
     mixture = corpus / "mixture.json"
     duplicates = duplicate_counts(corpus)
     known = language_profiles()

@@ -12,8 +12,14 @@ from bloomery.workflow import cluster
 from bloomery.workflow.environment import prepare_environment
 from bloomery.workflow.lock import RunLock
 from bloomery.workflow.log_watch import LogWatch
-from bloomery.workflow.prepare import plan_run, read_parts, write_sections
-from data_prep.corpus.names import corpus_of, earlier_parts, local_name, own_part
+from bloomery.workflow.prepare import other_shards, plan_run, read_parts, write_sections
+from data_prep.corpus.names import (
+    corpus_of,
+    earlier_parts,
+    local_name,
+    own_part,
+    refuse_unfinished,
+)
 from data_prep.corpus.parts import evaluation_files, plan_parts
 
 
@@ -52,6 +58,12 @@ def refuse_second_workflow():
     if isinstance(LOCK, TryAgainError):
         logger.error(f"error: {LOCK}")
         raise SystemExit(LOCK.exit_code)
+
+
+def remove_other_shards():
+    """What people read by its pattern holds the shards of this configuration only, not those of an earlier one."""
+    for path in other_shards(RUN, PARTS):
+        path.unlink()
 
 
 def refuse_what_cannot_be_trained():
@@ -96,6 +108,8 @@ try:
     TRAINING_JOB = training_job(CONFIG, SITE)
     PARTS = shards_of_run()
     EVALUATION = evaluation_files(CONFIG.corpus.decontaminate)
+    if workflow.is_main_process:
+        refuse_unfinished(CONFIG.corpus.dedup.against, RUN.run)
     DEDUP_SHARDS = [part.name for part in PARTS] + earlier_parts(
         CONFIG.corpus.dedup.against
     )

@@ -17,7 +17,7 @@ from bloomery.config import RunConfig, validate_config
 from bloomery.config.portion import Piece, Portion
 from bloomery.contracts.paths import RunPaths
 from bloomery.workflow.environment import prepare_environment
-from bloomery.workflow.prepare import plan_run, read_parts, write_sections
+from bloomery.workflow.prepare import other_shards, plan_run, read_parts, write_sections
 
 ROOT = Path(__file__).parents[3]
 
@@ -58,6 +58,18 @@ def test_only_what_changed_is_written_again(tmp_path: Path) -> None:
     assert changed == {"measure", "dedup", "index", "train"}
     changed = {path.stem for path in write_sections(run, plan_run(run, lambda *_: two_parts(None, None)[:1]))}
     assert changed == {"parts"}
+
+
+def test_shards_that_the_run_has_no_more_are_found(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    names = ["clean/sample/00000", "clean/sample/00001", "clean/sample/00002", "removed/gone/00000", "raw/gone/00000"]
+    for name in names:
+        (run.corpus / name).parent.mkdir(parents=True, exist_ok=True)
+        for end in (".parquet", ".json"):
+            (run.corpus / f"{name}{end}").touch()
+    found = other_shards(run, plan_run(config(tmp_path), two_parts))
+    assert {path.relative_to(run.corpus).with_suffix("").as_posix() for path in found} == {names[2], names[3]}
+    assert len(found) == 4
 
 
 def test_a_run_of_nothing_is_refused(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from data_prep.corpus.dedup.candidates import find_candidates
 from data_prep.corpus.dedup.connect import connect
 from data_prep.corpus.dedup.resolve import _Edges, greedy, resolve
 from data_prep.corpus.explain import explain
+from data_prep.corpus.names import refuse_unfinished
 
 OPEN: dict[str, Any] = {"judge": {"preset": "none"}}
 
@@ -222,12 +223,39 @@ def test_a_corpus_does_not_repeat_an_earlier_run(corpus_run: Any, tmp_path: Path
         "again": ("twice", "exact"),
     }
     assert {row["id"] for row in made.rows("clean")} == {document_id("s", "newer")}
+    # What was found counts, not what the run has been planned to do since.
+    planned = json.loads(old.section("dedup.json").read_text())
+    planned["dedup"]["partitions"] = 7
+    old.section("dedup.json").write_text(json.dumps(planned))
+    again = run(corpus_run, source(str(tmp_path / "new.jsonl")), dedup={"against": [str(old.folder)]})
+    assert again.rows("removed") == made.rows("removed")
+    [told] = explain(RunPaths(old.folder), occurrence_id(document_id("s", "twice"), 2))
+    assert told["outcome"] == "kept"
     other = corpus_run(
         [source(write(tmp_path / "n.jsonl", rows))], dedup={"against": [str(old.folder)], "near": {"rows": 7}}
     )
     other.judge()
     with pytest.raises(InputError, match="other MinHash parameters"):
         other.deduplicate()
+
+
+def test_an_earlier_run_must_be_another_one_and_finished(corpus_run: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", [("a", "en", " ".join(words(1))), ("a", "en", " ".join(words(2)))])
+    old = run(corpus_run, source(path))
+    refuse_unfinished([str(old.folder)], tmp_path / "new")
+    with pytest.raises(InputError, match="the run itself"):
+        refuse_unfinished([str(old.folder)], old.folder)
+    for missing in ("duplicates/clusters.json", "clean/s/00000.parquet", "measures/s/00000.json"):
+        (old.corpus / missing).rename(tmp_path / "aside")
+        with pytest.raises(InputError, match=f"its corpus has no {missing}"):
+            refuse_unfinished([str(old.folder)], tmp_path / "new")
+        (tmp_path / "aside").rename(old.corpus / missing)
+    (old.corpus / "duplicates/repeated-0.parquet").unlink()
+    with pytest.raises(InputError, match=r"repeated-0.parquet: no such file"):
+        run(corpus_run, source(path), dedup={"against": [str(old.folder)]})
+    old.section("parts.json").write_text("{}")
+    with pytest.raises(InputError, match="not the folder of a run"):
+        refuse_unfinished([str(old.folder)], tmp_path / "new")
 
 
 def test_candidates_follow_the_curve_of_locality_sensitive_hashing(corpus_run: Any, tmp_path: Path) -> None:

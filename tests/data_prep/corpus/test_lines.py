@@ -301,5 +301,6 @@ def test_the_chain_measures_compares_and_cleans_what_is_left(corpus_run: Any, tm
     assert (told["outcome"], told["repeated_lines"], told["redacted"]) == ("kept", [NOTICE, MENU], False)
     report, _ = done.report()
     assert report["totals"]["removed"] == {"empty": 2}
+    assert report["totals"]["bytes_in"] == sum(len(row["text"].encode()) for row in done.rows("raw"))
     assert report["repeated_lines"]["en"]["lines_removed"] == 2 * (len(texts) + 2)
     assert report["repeated_lines"]["code"]["lines_removed"] == 0
