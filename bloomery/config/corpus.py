@@ -99,6 +99,10 @@ class Thresholds(Section):
     """Greatest number of ellipses per word (Gopher)."""
     max_ellipsis_line_ratio: Number | None = None
     """Greatest share of lines that end in an ellipsis (Gopher)."""
+    max_few_word_line_ratio: Number | None = None
+    """Greatest share of lines of fewer than three words (C4)."""
+    max_curly_brackets: Number | None = None
+    """Greatest number of curly brackets, which prose has none of (C4: 0)."""
     min_script_ratio: Number | None = None
     """Least share of letters in the language's scripts (`scripts` of its profile)."""
     min_stop_word_ratio: Number | None = None

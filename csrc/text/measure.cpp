@@ -13,6 +13,7 @@ namespace {
 constexpr std::size_t CHARACTER_NGRAM = 10;      // ROOTS, parameters_filtering.py
 constexpr std::size_t WORD_NGRAM = 5;            // the same
 constexpr std::size_t SHORT_LINE_CHARACTERS = 30;  // FineWeb
+constexpr std::size_t FEW_WORDS = 3;             // C4: a line of fewer is not prose
 constexpr std::size_t PREFETCH_DISTANCE = 8;
 constexpr CodePoint ELLIPSIS = 0x2026;
 
@@ -57,7 +58,7 @@ Measures Measurer::measure(Bytes document, bool unspaced, const WordLists* lists
 
 void Measurer::measure_characters(Measures& measures) {
     const Unicode& unicode = Unicode::instance();
-    std::size_t special = 0, digits = 0, alphanumeric = 0, broken = 0;
+    std::size_t special = 0, digits = 0, alphanumeric = 0, broken = 0, brackets = 0;
     std::array<std::size_t, SCRIPTS + 1> scripts{};
     Properties previous = 0;
     newlines_ = number_signs_ = ellipses_ = 0;
@@ -72,6 +73,7 @@ void Measurer::measure_characters(Measures& measures) {
         broken += code == REPLACEMENT || ((previous & MOJIBAKE) && (properties & CONTINUED));
         newlines_ += code == '\n';
         number_signs_ += code == '#';
+        brackets += code == '{' || code == '}';
         dots = code == '.' ? dots + 1 : 0;
         if (code == ELLIPSIS || dots == 3) {
             ++ellipses_;
@@ -80,6 +82,7 @@ void Measurer::measure_characters(Measures& measures) {
         previous = properties;
     }
     const std::size_t characters = code_points_.size();
+    measures.curly_brackets = static_cast<std::int64_t>(brackets);
     measures.special_ratio = ratio(special, characters);
     measures.digit_ratio = ratio(digits, characters);
     measures.alphanumeric_ratio = ratio(alphanumeric, characters);
@@ -222,11 +225,15 @@ double Measurer::duplicate_ngram_ratio(std::size_t length) {
 void Measurer::measure_words(Measures& measures, bool unspaced, const WordLists* lists) {
     const Unicode& unicode = Unicode::instance();
     std::size_t words = 0, letters = 0, alphabetic = 0;
+    std::size_t line = 0, words_of_line = 0, lines_of_enough = 0;
     words_.clear();
     letters_.assign(1, 0);
     for_each_word(code_points_.data(), code_points_.size(), unspaced, [&](std::size_t begin, std::size_t end) {
         ++words;
         letters += end - begin;
+        // Words lie within lines, and both come in their order.
+        for (; begin >= lines_[line].end; ++line) words_of_line = 0;
+        lines_of_enough += ++words_of_line == FEW_WORDS;
         bool has_letter = false;
         for (std::size_t i = begin; i < end && !has_letter; ++i) {
             has_letter = (unicode.properties(code_points_[i]) & LETTER) != 0;
@@ -240,6 +247,7 @@ void Measurer::measure_words(Measures& measures, bool unspaced, const WordLists*
     measures.mean_word_length = ratio(letters, words);
     measures.alphabetic_word_ratio = ratio(alphabetic, words);
     measures.newline_ratio = ratio(newlines_, std::max<std::size_t>(words, 1));
+    measures.few_word_line_ratio = ratio(lines_.size() - lines_of_enough, lines_.size());
     measures.hash_ratio = ratio(number_signs_, words);
     measures.ellipsis_ratio = ratio(ellipses_, words);
     if (lists) {

@@ -48,6 +48,8 @@ namespace bloomery::text {
     X(double, hash_ratio)                   \
     X(double, ellipsis_ratio)               \
     X(double, ellipsis_line_ratio)          \
+    X(double, few_word_line_ratio)          \
+    X(std::int64_t, curly_brackets)         \
     X(std::int64_t, longest_line)           \
     X(double, mean_line_length)             \
     X(double, indentation_ratio)            \

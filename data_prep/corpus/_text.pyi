@@ -51,9 +51,10 @@ def measure(
     (characters in second and later copies of a line, of characters without newlines: FineWeb), ``newline_ratio``
     (newlines a word); Gopher's ``duplicate_line_fraction``, ``duplicate_paragraph_fraction``,
     ``duplicate_paragraph_ratio``, ``top_<2..4>gram_ratio``, ``duplicate_<5..10>gram_ratio``, ``hash_ratio``,
-    ``ellipsis_ratio``, ``ellipsis_line_ratio``; int64 ``paragraphs``; int64 ``longest_line``, float64
-    ``mean_line_length``, ``indentation_ratio`` and ``alphanumeric_ratio`` (of characters), ``stop_word_ratio`` and
-    ``flagged_word_ratio`` (of words); float64 ``scripts`` of shape (n, len(SCRIPTS)), shares of letters that have a
+    ``ellipsis_ratio``, ``ellipsis_line_ratio``, int64 ``paragraphs``; C4's ``few_word_line_ratio`` and int64
+    ``curly_brackets``; int64 ``longest_line``, float64 ``mean_line_length``, ``indentation_ratio`` and
+    ``alphanumeric_ratio`` (of characters), ``stop_word_ratio`` and ``flagged_word_ratio`` (of words); float64
+    ``scripts`` of shape (n, len(SCRIPTS)), shares of letters that have a
     script. ``csrc/README.md`` has the definitions.
     """
 

@@ -28,11 +28,17 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "symbols": (
         "symbols and digits",
-        ("max_special_ratio", "max_digit_ratio", "max_hash_ratio", "max_ellipsis_ratio", "max_ellipsis_line_ratio"),
+        (
+            *("max_special_ratio", "max_digit_ratio", "max_hash_ratio", "max_ellipsis_ratio"),
+            *("max_ellipsis_line_ratio", "max_curly_brackets"),
+        ),
     ),
     "layout": (
         "lists and menus",
-        ("max_short_line_ratio", "min_terminal_punctuation_ratio", "max_newline_ratio", "max_bullet_ratio"),
+        (
+            *("max_short_line_ratio", "max_few_word_line_ratio", "min_terminal_punctuation_ratio"),
+            *("max_newline_ratio", "max_bullet_ratio"),
+        ),
     ),
     "encoding": ("broken encoding", ("max_replacement_ratio",)),
     "code": (
@@ -76,6 +82,8 @@ TITLES = {
     "min_script_ratio": "Too few letters in the language's script",
     "min_stop_word_ratio": "Too few words that join others: a list, not prose",
     "max_flagged_word_ratio": "Pornographic spam",
+    "max_few_word_line_ratio": "Too many lines of one or two words",
+    "max_curly_brackets": "Curly brackets, as in code",
     "max_longest_line": "A line that nobody wrote by hand",
     "max_mean_line_length": "Lines too long on average",
     "min_alphanumeric_ratio": "Too few letters and digits for code",

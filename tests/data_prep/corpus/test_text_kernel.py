@@ -153,6 +153,8 @@ def reference(text: str, unspaced: bool) -> dict[str, float]:
         "hash_ratio": divide(text.count("#"), len(words)),
         "ellipsis_ratio": divide(text.count("...") + text.count("…"), len(words)),
         "ellipsis_line_ratio": divide(sum(line.endswith(("...", "…")) for line in lines), len(lines)),
+        "few_word_line_ratio": divide(sum(len(words_of(line, unspaced)) < 3 for line in lines), len(lines)),
+        "curly_brackets": text.count("{") + text.count("}"),
         "longest_line": max(map(len, raw), default=0),
         "mean_line_length": divide(sum(map(len, raw)), len(raw)),
         "indentation_ratio": divide(sum(indents), characters),
