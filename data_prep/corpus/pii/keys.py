@@ -44,7 +44,8 @@ _RARE_MARKS = frozenset(["AKIA", "ASIA", "xox", "AIza", "GOCSPX-", "SG.", "sk-",
 _BLOCK = re.compile(r"-----(BEGIN|END) (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _BLOCK_CHARACTERS = 16384
 """A key of 16384 RSA bits takes 12 800."""
-_BLOCK_LINES = re.compile(r"(?:[ \t]*+\r?\n[ \t]*+[A-Za-z0-9+/=]{32,}+)++")
+# A possessive group would be natural; in Python before 3.11.5 it can lose its last repetition's end.
+_BLOCK_LINES = re.compile(r"(?:[ \t]*+\r?\n[ \t]*+[A-Za-z0-9+/=]{32,}+)+")
 
 # A quoted value, or one that ends its line as in `.env` files; then the name before it is looked at.
 _CHARACTERS = r"[A-Za-z0-9+/_.\-]"

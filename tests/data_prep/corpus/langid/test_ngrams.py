@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -148,7 +149,7 @@ def test_the_shipped_model_is_what_its_program_makes(tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         pytest.skip("no npm client on this machine (apt-get install npm)")
     output = tmp_path / "model.safetensors"
-    command = ["python", "-m", "data_prep.corpus.langid.shipped", str(output)]
+    command = [sys.executable, "-m", "data_prep.corpus.langid.shipped", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode and "npm failed" in done.stderr:
         pytest.skip("the npm client reaches no registry")
