@@ -93,9 +93,7 @@ class TableWriter:
         while start < batch.num_rows:
             before = int(ends[start - 1]) if start else 0
             room = self._group_bytes - self._pending_bytes
-            full = (
-                int(np.searchsorted(ends, before + room)) + 1
-            )  # up to the row that fills the group, that one included
+            full = int(np.searchsorted(ends, before + room)) + 1  # behind the row that fills the group
             end = min(full, start + ROW_GROUP_ROWS - self._pending_rows, batch.num_rows)
             self._pending.append(batch.slice(start, end - start))
             self._pending_rows += end - start

@@ -31,6 +31,11 @@ def read_part(path: Path, part: str) -> pa.Table:
     return read_span(path, start, end)
 
 
+def renamed_rows(repeated: list[Path], part: str) -> dict[int, str]:
+    """Row -> final id of a part's second and later documents of a key, from the tables of all partitions."""
+    return {row["row"]: row["id"] for path in repeated for row in read_part(path, part).to_pylist()}
+
+
 class CorpusTables:
     """Where the tables of a part lie, of this run or of an earlier one."""
 
@@ -91,13 +96,12 @@ class CorpusTables:
     def final_ids(self, part: str) -> pa.Array:
         """string [rows]: ids of a part's documents, occurrences of one key told apart."""
         ids = read_table(self.path("measures", part), ["id"])["id"].combine_chunks()
-        for path in self.partitioned("repeated", part):
-            found = read_part(path, local_name(part))
-            if found.num_rows:
-                values = np.array(ids.to_pylist(), dtype=object)
-                values[found["row"].to_numpy()] = found["id"].to_pylist()
-                ids = pa.array(values, pa.string())
-        return ids
+        renamed = renamed_rows(self.partitioned("repeated", part), local_name(part))
+        if not renamed:
+            return ids
+        values = np.array(ids.to_pylist(), dtype=object)
+        values[list(renamed)] = list(renamed.values())
+        return pa.array(values, pa.string())
 
 
 class Catalogue(CorpusTables):

@@ -20,7 +20,7 @@ from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.config.stages import CleanStage
 from bloomery.contracts.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest, read_table
-from data_prep.corpus.catalogue import read_part
+from data_prep.corpus.catalogue import read_part, renamed_rows
 from data_prep.corpus.pii import redact
 
 REMOVED_SCHEMA = pa.schema(
@@ -81,7 +81,7 @@ def clean(
         raise InputError(f"{manifests['verdicts']['rows']} verdicts for {count} documents", where=str(verdicts))
     part = part_of(raw)
     why = _Reasons.of(read_table(verdicts, ["rule", "rules"]), duplicates, part, contaminated)
-    renamed = {row["row"]: row["id"] for path in duplicates.repeated for row in read_part(path, part).to_pylist()}
+    renamed = renamed_rows(duplicates.repeated, part)
     tally = _Tally()
     start = 0
     with (

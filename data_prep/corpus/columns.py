@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,15 @@ def flags_of(languages: pa.Array, codes: list[str]) -> npt.NDArray[np.uint8]:
     """uint8 [n]: 1 where the language is one of `codes`."""
     member = pc.is_in(languages, value_set=pa.array(codes, pa.string()))
     return np.asarray(member.to_numpy(zero_copy_only=False)).astype(np.uint8)
+
+
+def language_salts(languages: pa.Array) -> npt.NDArray[np.uint64]:
+    """uint64 [n]: a number a language, by which hashes of different languages never meet."""
+    encoded = languages.dictionary_encode()
+    digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in encoded.dictionary.to_pylist()]
+    numbers = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+    salts: npt.NDArray[np.uint64] = numbers[np.asarray(encoded.indices)]
+    return salts
 
 
 def fixed_bytes(column: pa.ChunkedArray, width: int) -> npt.NDArray[np.uint8]:

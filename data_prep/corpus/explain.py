@@ -19,7 +19,7 @@ from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import JudgeStage, read_stage
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.shard import manifest_path, open_table, read_table
-from data_prep.corpus.catalogue import CorpusTables, read_part
+from data_prep.corpus.catalogue import CorpusTables, read_part, renamed_rows
 from data_prep.corpus.clean import CONTAMINATED
 from data_prep.corpus.lines.strip import removed_lines
 from data_prep.corpus.pii import PLACEHOLDERS, redact
@@ -54,11 +54,7 @@ def _rows(tables: CorpusTables, part: str, document: str) -> list[int]:
     shard = tables.path("raw", part)
     if not manifest_path(shard).exists():
         return []
-    renamed = {
-        row["row"]: row["id"]
-        for path in tables.partitioned("repeated", part)
-        for row in read_part(path, part).to_pylist()
-    }
+    renamed = renamed_rows(tables.partitioned("repeated", part), part)
     found = [row for row, identity in renamed.items() if identity == document]
     start = 0
     with open_table(shard) as file:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomery.contracts.shard import open_table, read_manifest
-from data_prep.corpus.catalogue import Catalogue, CorpusTables, Nodes, read_part
+from data_prep.corpus.catalogue import Catalogue, CorpusTables, Nodes, read_part, renamed_rows
 from data_prep.corpus.names import own_part
 
 BATCH_ROWS = 16_384
@@ -61,6 +61,6 @@ def ids_of(catalogue: Catalogue, nodes: Nodes) -> list[str]:
     renamed: dict[int, str] = {}
     for number in np.unique(np.searchsorted(catalogue.bounds, nodes, side="right") - 1).tolist():
         part, start = catalogue.parts[number], int(catalogue.bounds[number])
-        for path in catalogue.partitioned("repeated", part):
-            renamed |= {start + row["row"]: row["id"] for row in read_part(path, part).to_pylist()}
+        found = renamed_rows(catalogue.partitioned("repeated", part), part)
+        renamed |= {start + row: identity for row, identity in found.items()}
     return [renamed.get(node, known) for node, known in zip(nodes.tolist(), ids, strict=True)]

@@ -19,8 +19,9 @@ from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
 from bloomery.contracts.shard import TableWriter, read_manifest, write_table
 from data_prep.corpus.catalogue import Catalogue, Nodes
+from data_prep.corpus.dealt import count_records, read_runs
 from data_prep.corpus.dedup.external import unique_rows
-from data_prep.corpus.dedup.keys import CONTENT, IDENTITY, SCHEMA, Columns, count_keys, read_keys
+from data_prep.corpus.dedup.keys import CONTENT, IDENTITY, SCHEMA, Columns
 from data_prep.corpus.dedup.rank import from_earlier_run
 
 PAIR_SCHEMA = pa.schema([("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])
@@ -51,7 +52,7 @@ def find_candidates(
         InputError: the keys of a shard are missing or damaged.
     """
     paths = [keys / f"{part}.parquet" for part in catalogue.parts]
-    count = sum(count_keys(path, partition) for path in paths)
+    count = sum(count_records(path, partition) for path in paths)
     passes = max(1, -(-count * BYTES_PER_KEY // stage.dedup.memory_bytes))
     counts = {"keys": count, "passes": passes, "exact": 0, "near": 0}
     again: list[tuple[int, str]] = []
@@ -83,7 +84,8 @@ def _keys_of(
 ) -> Iterator[Columns]:
     """The keys of one pass, with `node` in the place of `row`."""
     for path, start in zip(paths, catalogue.bounds.tolist(), strict=False):
-        for keys in read_keys(path, partition):
+        for table in read_runs(path, partition, SCHEMA.names):
+            keys = {name: table[name].to_numpy() for name in SCHEMA.names}
             # The partition was the remainder; what is above it tells the passes apart.
             mine = keys["low"] // np.uint64(partitions) % np.uint64(passes) == number
             chosen = {name: column[mine] for name, column in keys.items()}

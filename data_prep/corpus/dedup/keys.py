@@ -6,7 +6,6 @@ within a language (of the documents that judge kept).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ import pyarrow as pa
 from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.config.stages import DedupStage
-from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest, read_span
+from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest
 from data_prep.corpus.catalogue import CorpusTables
-from data_prep.corpus.columns import fixed_bytes
+from data_prep.corpus.columns import fixed_bytes, language_salts
 from data_prep.corpus.content import CONTENT_HASH_BYTES
 from data_prep.corpus.dedup.rank import id_words, short_rank, standing_of, standings
 from data_prep.corpus.measure import key_digest
@@ -48,7 +47,7 @@ Columns = dict[str, npt.NDArray[Any]]
 
 
 def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Path) -> dict[str, Any]:
-    """Write the keys of a part's documents, and return the manifest; its `chunks` count each partition's keys.
+    """Write the keys of a part's documents, dealt into the partitions (`dealt`), and return the manifest.
 
     Raises:
         InputError: a table of the part is missing or damaged, or an earlier run measured with other parameters.
@@ -58,7 +57,7 @@ def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Pat
     kept = tables.kept(part)
     standing = standings(stage.priorities)
     columns = ["id", "source", "language", "words", "content_hash", "bands"]
-    chunks: list[list[int]] = []
+    runs: list[list[int]] = []
     start = 0
     with TableWriter.open(output, SCHEMA) as writer:
         for table in _chunks(tables.path("measures", part), columns):
@@ -68,31 +67,15 @@ def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Pat
             order = np.argsort(partition, kind="stable")
             # Taken out one by one, here and where they are joined: each is held once.
             writer.write(pa.record_batch([keys.pop(name)[order] for name in SCHEMA.names], schema=SCHEMA))
-            chunks.append(np.bincount(partition.astype(np.int64), minlength=stage.dedup.partitions).tolist())
+            runs.append(np.bincount(partition.astype(np.int64), minlength=stage.dedup.partitions).tolist())
             start += table.num_rows
     inputs = {name: tables.path(name, part) for name in ("measures", "clean" if earlier else "verdicts")}
     return writer.manifest(
         kind="keys",
         inputs={name: read_manifest(path)["file"]["digest"] for name, path in inputs.items()},
         parameters=digest_json(stage.model_dump(mode="json")),
-        counts={"chunks": chunks},
+        counts={"runs": runs},
     )
-
-
-def read_keys(path: Path, partition: int) -> Iterator[Columns]:
-    """The keys of one partition in a shard's table, chunk by chunk."""
-    start = 0
-    for counts in read_manifest(path)["counts"]["chunks"]:
-        before = start + sum(counts[:partition])
-        if counts[partition]:
-            table = read_span(path, before, before + counts[partition])
-            yield {name: table[name].to_numpy() for name in SCHEMA.names}
-        start += sum(counts)
-
-
-def count_keys(path: Path, partition: int) -> int:
-    """Number of keys of one partition in a shard's table."""
-    return sum(counts[partition] for counts in read_manifest(path)["counts"]["chunks"])
 
 
 def _refuse_other_parameters(stage: DedupStage, tables: CorpusTables, part: str) -> None:
@@ -149,19 +132,7 @@ def _keys(
         add(CONTENT, content[rows, 1], content[rows, 0], rank[rows], rows)
     if stage.dedup.near.enabled:
         bands = np.asarray(table["bands"].combine_chunks().flatten()).reshape(-1, stage.dedup.near.bands)
-        salted = bands ^ _salts(table["language"])[:, None]
+        salted = bands ^ language_salts(table["language"].combine_chunks())[:, None]
         for band in range(stage.dedup.near.bands):
             add(band, content[rows, 1], salted[rows, band], rank[rows], rows)
     return {name: np.concatenate([piece.pop(name) for piece in pieces]) for name in SCHEMA.names}
-
-
-def _salts(languages: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
-    """uint64 [n]: a number a language, so that documents of different languages never share a band."""
-    encoded = languages.combine_chunks().dictionary_encode()
-    digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in encoded.dictionary.to_pylist()]
-    if not digests:
-        return np.empty(0, np.uint64)
-    salts: npt.NDArray[np.uint64] = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)[
-        np.asarray(encoded.indices)
-    ]
-    return salts

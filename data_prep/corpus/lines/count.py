@@ -5,8 +5,6 @@ A record is a line and what its document holds, so that copies of a document can
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,9 @@ import pyarrow as pa
 from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.stages import LinesStage
-from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest, read_span
+from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest
 from data_prep.corpus import _text
-from data_prep.corpus.columns import flags_of, text_buffers
+from data_prep.corpus.columns import flags_of, language_salts, text_buffers
 
 LINES_SCHEMA = pa.schema([("line", pa.uint64()), ("content", pa.uint32())])
 """A line of a document: hash of language and line, hash of the document's content."""
@@ -28,14 +26,6 @@ RUN_ROWS = 1 << 22
 """Records that are dealt out together: some 60 bytes each while they are sorted."""
 
 Hashes = npt.NDArray[np.uint64]
-
-
-def salts_of(languages: pa.Array) -> Hashes:
-    """uint64 [n]: a number a language, so that a line is counted by language."""
-    encoded = languages.dictionary_encode()
-    digests = [hashlib.blake2b(name.encode(), digest_size=8).digest() for name in encoded.dictionary.to_pylist()]
-    salts: Hashes = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)[np.asarray(encoded.indices)]
-    return salts
 
 
 def slots_of(lines: Hashes, slots: int) -> npt.NDArray[np.int64]:
@@ -75,25 +65,10 @@ def count_lines(stage: LinesStage, shard: Path, output: Path, run_rows: int = RU
     )
 
 
-def read_runs(table: Path, partition: int, columns: list[str]) -> Iterator[pa.Table]:
-    """The records of a partition, run by run. Raises InputError for a missing or damaged table."""
-    start = 0
-    for counts in read_manifest(table)["counts"]["runs"]:
-        first = start + sum(counts[:partition])
-        if counts[partition]:
-            yield read_span(table, first, first + counts[partition], columns)
-        start += sum(counts)
-
-
-def count_records(table: Path, partition: int) -> int:
-    """Number of records of a partition."""
-    return sum(counts[partition] for counts in read_manifest(table)["counts"]["runs"])
-
-
 def _lines(stage: LinesStage, batch: pa.RecordBatch) -> pa.RecordBatch:
     data, offsets = text_buffers(batch["text"])
     untouched = flags_of(batch["language"], stage.untouched)
-    columns = _text.line_hashes(data, offsets, salts_of(batch["language"]), untouched, stage.min_characters)
+    columns = _text.line_hashes(data, offsets, language_salts(batch["language"]), untouched, stage.min_characters)
     return pa.record_batch([pa.array(column) for column in columns], schema=LINES_SCHEMA)
 
 

@@ -21,8 +21,9 @@ from bloomery.base.progress import Progress
 from bloomery.config.stages import LinesStage
 from bloomery.contracts.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest
 from data_prep.corpus import _text
-from data_prep.corpus.columns import flags_of, text_buffers
-from data_prep.corpus.lines.count import Hashes, read_runs, salts_of
+from data_prep.corpus.columns import flags_of, language_salts, text_buffers
+from data_prep.corpus.dealt import read_runs
+from data_prep.corpus.lines.count import Hashes
 from data_prep.corpus.lines.repeated import lines_path, read_repeated, repeated_path
 
 _TEXT = DOCUMENT_SCHEMA.get_field_index("text")
@@ -71,7 +72,7 @@ def strip_batch(
     """A batch of documents without the sorted lines `repeated`, and how many went from each (int64 [n])."""
     data, offsets = text_buffers(batch["text"])
     untouched = flags_of(batch["language"], stage.untouched)
-    salts = salts_of(batch["language"])
+    salts = language_salts(batch["language"])
     text, bounds, removed = _text.remove_lines(data, offsets, salts, untouched, stage.min_characters, repeated)
     texts = pa.LargeStringArray.from_buffers(len(removed), pa.py_buffer(bounds), pa.py_buffer(text))
     return batch.set_column(_TEXT, DOCUMENT_SCHEMA.field(_TEXT), texts), removed
