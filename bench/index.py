@@ -26,10 +26,9 @@ from bloomery.base.atomic import write_json, write_text
 from bloomery.base.digest import digest_file
 from bloomery.base.progress import track
 from bloomery.config.stages import IndexStage
-from bloomery.contracts.index import write_idx
+from bloomery.contracts.index import SIDECAR_SCHEMA, sidecar_path, write_idx
 from bloomery.contracts.shard import write_table
 from data_prep.index.build import build_index
-from data_prep.index.encode import SIDECAR_SCHEMA, sidecar_path
 from data_prep.tokenizer.pre_tokenizer import BLOOM_PATTERN
 from data_prep.tokenizer.vocabulary import build_tokenizer
 

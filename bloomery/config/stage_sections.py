@@ -141,7 +141,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
         ),
         "clean": CleanStage(pii=config.corpus.pii, keep_removed_text=config.corpus.keep_removed_text),
         "mixture": _mixture_stage(config),
-        "count": CountStage(pre_tokenizer=config.tokenizer.pre_tokenizer),
+        "count": CountStage(pre_tokenizer=config.tokenizer.pre_tokenizer, split_digits=config.tokenizer.split_digits),
         "tokenizer": TokenizerStage(tokenizer=config.tokenizer),
         "index": IndexStage(
             sequence_length=config.model.sequence_length,

@@ -179,6 +179,8 @@ class CountStage(Section):
 
     pre_tokenizer: str
     """Pre-tokenizer preset."""
+    split_digits: bool = False
+    """Whether every digit is a piece of its own."""
 
 
 class TokenizerStage(Section):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bloomery.base.atomic import atomic_path, read_json
@@ -24,6 +25,27 @@ MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")
 DTYPE_CODES: dict[int, np.dtype[Any]] = {4: np.dtype("<i4"), 8: np.dtype("<u2")}
 """Token types that this project writes: int32 and uint16."""
+
+SIDECAR_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("source", pa.string()),
+        ("language", pa.string()),
+        ("shard", pa.string()),
+        ("row", pa.int64()),
+        ("first_token", pa.int64()),
+        ("tokens", pa.int64()),
+        ("split_key", pa.uint64()),
+    ]
+)
+"""One row a document, in the order of the `.idx`: identity, the row of the clean shard (`source/00000`) that it was,
+its span of tokens in the `.bin`, and the hash that deals it to training or validation: the first 64 bits of its id, or
+of the id of its cluster of duplicates."""
+
+
+def sidecar_path(prefix: Path) -> Path:
+    """`index/tokens/wiki/00000` -> `index/tokens/wiki/00000.documents.parquet`."""
+    return prefix.with_name(prefix.name + ".documents.parquet")
 
 
 def token_dtype(vocabulary_size: int) -> np.dtype[Any]:

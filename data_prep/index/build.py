@@ -33,13 +33,13 @@ from bloomery.contracts.index import (
     LanguageRead,
     TokenFileEntry,
     open_token_file,
+    sidecar_path,
     token_dtype,
 )
 from bloomery.contracts.mixture import Mixture, read_mixture
 from bloomery.contracts.shard import read_manifest
 from data_prep.index.arrays import write_array
 from data_prep.index.blend import blend
-from data_prep.index.encode import sidecar_path
 from data_prep.index.mix import datasets_of, language_read, sample_quotas
 from data_prep.index.samples import Plan, write_train, write_validation
 from data_prep.index.split import Rows, Spill

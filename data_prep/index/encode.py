@@ -23,31 +23,15 @@ from bloomery.base.atomic import atomic_path
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
-from bloomery.contracts.index import token_dtype, write_idx
+from bloomery.contracts.index import SIDECAR_SCHEMA, sidecar_path, token_dtype, write_idx
 from bloomery.contracts.shard import iterate_batches, read_manifest, write_table
+from data_prep.index.keys import id_hashes
 from data_prep.tokenizer.vocabulary import END_OF_DOCUMENT, load_tokenizer
 
 GROUP_BYTES = 4 << 20
 """Text encoded in one call: enough for all cores, about 0.5 GB of encodings at worst."""
 MAX_DOCUMENT_TOKENS = 2**31 - 1
 """The `.idx` holds lengths as int32."""
-
-SIDECAR_SCHEMA = pa.schema(
-    [
-        ("document", pa.int64()),
-        ("id", pa.string()),
-        ("source", pa.string()),
-        ("language", pa.string()),
-        ("first_token", pa.int64()),
-        ("tokens", pa.int64()),
-    ]
-)
-"""One row a document: its row in the clean shard (and in the `.idx`), identity, and span of tokens in the `.bin`."""
-
-
-def sidecar_path(prefix: Path) -> Path:
-    """`index/tokens/wiki/00000` -> `index/tokens/wiki/00000.documents.parquet`."""
-    return prefix.with_name(prefix.name + ".documents.parquet")
 
 
 def encode_shard(tokenizer_path: Path, clean: Path, idx: Path) -> dict[str, Any]:
@@ -142,10 +126,12 @@ def _write_sidecar(
     names = ("id", "source", "language")
     table = pa.table(
         {
-            "document": np.arange(len(tokens), dtype=np.int64),
             **{name: pa.chunked_array([batch.column(name) for batch in columns], pa.string()) for name in names},
+            "shard": pa.repeat("/".join(prefix.parts[-2:]), len(tokens)),
+            "row": np.arange(len(tokens), dtype=np.int64),
             "first_token": ends - tokens,
             "tokens": tokens,
+            "split_key": id_hashes(pa.chunked_array([batch.column("id") for batch in columns], pa.string())),
         },
         schema=SIDECAR_SCHEMA,
     )

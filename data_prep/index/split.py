@@ -19,40 +19,16 @@ from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from bloomery.base.atomic import explained
 from bloomery.base.errors import InputError
-from bloomery.contracts.index import TokenFile
+from bloomery.contracts.index import TokenFile, sidecar_path
 from bloomery.contracts.shard import iterate_batches
-from data_prep.index.encode import sidecar_path
 
 Rows = npt.NDArray[np.int32]
 """int32 [documents, 3]: token file number, document number in it, tokens (end of document counted)."""
 
 BATCH_ROWS = 1 << 18
-_HEX_DIGITS = 16
-_NIBBLE = np.full(256, 255, dtype=np.uint8)
-for _digit in range(16):
-    _NIBBLE[[ord(f"{_digit:x}"), ord(f"{_digit:X}")]] = _digit
-
-
-def id_hashes(ids: pa.Array) -> npt.NDArray[np.uint64]:
-    """The first 16 hexadecimal digits of each id as a number, uint64 [n]. Raises InputError for other ids."""
-    ids = ids.cast(pa.large_string())
-    offsets = np.frombuffer(ids.buffers()[1], dtype=np.int64)[ids.offset : ids.offset + len(ids) + 1]
-    if len(ids) == 0:
-        return np.empty(0, dtype=np.uint64)
-    if int(np.diff(offsets).min()) < _HEX_DIGITS:
-        raise InputError("a document id shorter than 16 characters", expected="32 hexadecimal digits")
-    text = np.frombuffer(ids.buffers()[2], dtype=np.uint8)
-    value = np.zeros(len(ids), dtype=np.uint64)
-    for digit in range(_HEX_DIGITS):
-        nibbles = _NIBBLE[text[offsets[:-1] + digit]]
-        if nibbles.max() > 15:
-            raise InputError("a document id that is not hexadecimal", expected="32 hexadecimal digits")
-        value = (value << np.uint64(4)) | nibbles
-    return value
 
 
 def held_out(hashes: npt.NDArray[np.uint64], share: float) -> npt.NDArray[np.bool_]:
@@ -74,7 +50,9 @@ class Spill:
     def add(self, number: int, prefix: Path, file: TokenFile, share: float) -> None:
         """Deal the documents of token file `number`. Raises InputError when sidecar and `.idx` disagree."""
         begin = 0
-        for batch in iterate_batches(sidecar_path(prefix), ["id", "language", "first_token", "tokens"], BATCH_ROWS):
+        for batch in iterate_batches(
+            sidecar_path(prefix), ["language", "first_token", "tokens", "split_key"], BATCH_ROWS
+        ):
             end = begin + batch.num_rows
             lengths = file.lengths[begin:end]
             same = np.array_equal(lengths, batch.column("tokens")) and np.array_equal(
@@ -84,7 +62,7 @@ class Spill:
                 raise InputError("its sidecar speaks of other documents", where=f"{prefix}.idx")
             rows = np.empty((batch.num_rows, 3), dtype=np.int32)
             rows[:, 0], rows[:, 1], rows[:, 2] = number, np.arange(begin, end), lengths
-            validation = held_out(id_hashes(batch.column("id")), share)
+            validation = held_out(np.asarray(batch.column("split_key")), share)
             codes = batch.column("language").dictionary_encode()
             # 16-bit keys sort by radix, in linear time, and stably: each group stays in corpus order.
             keys = (2 * np.asarray(codes.indices) + validation).astype(np.uint16)

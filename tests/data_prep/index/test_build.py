@@ -8,10 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.index import open_array, open_token_file
+from bloomery.contracts.index import open_array, open_token_file, sidecar_path
 from bloomery.contracts.samples import SampleReader
 from data_prep.index.blend import quotas
-from data_prep.index.encode import sidecar_path
 
 
 def documents_of(run):

@@ -9,9 +9,9 @@ import pytest
 from tokenizers import Tokenizer
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.index import open_token_file
+from bloomery.contracts.index import open_token_file, sidecar_path
 from data_prep.index import encode
-from data_prep.index.encode import encode_shard, sidecar_path
+from data_prep.index.encode import encode_shard
 
 END = 2
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomery.base.errors import InputError
-from data_prep.index.split import held_out, id_hashes
+from data_prep.index.keys import id_hashes
+from data_prep.index.split import held_out
 
 IDS = st.lists(st.integers(0, 2**128 - 1).map("{:032x}".format))
 
