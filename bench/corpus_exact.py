@@ -93,7 +93,8 @@ def search(stage: DedupStage, run: Path) -> dict[str, int]:
     connect(stage, catalogue, [pairs], clusters, involved)
     for part in catalogue.parts:
         gather_members(stage, catalogue, part, involved, members / f"{part}.parquet")
-    counts = resolve(stage, catalogue, 0, clusters, members, duplicates / "duplicates-0.parquet")["counts"]
+    outputs = [duplicates / f"{name}-0.parquet" for name in ("duplicates", "survivors")]
+    counts = resolve(stage, catalogue, 0, clusters, members, *outputs)["counts"]
     return {"duplicates": counts["exact"], "near": counts["near"]}
 
 

@@ -1,12 +1,20 @@
-"""The hash that a document's id is, as a number: what deals documents to training and validation."""
+"""What deals documents to training and validation: the hash that a document's id is, as a number.
+
+Documents of one cluster of duplicates that stay together (each unlike the others' twin, yet joined by what was removed)
+take the hash of the cluster's best document, so that none of them tests what another one taught.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from bloomery.base.errors import InputError
+from data_prep.corpus.catalogue import read_part
 
 _HEX_DIGITS = 16
 _NIBBLE = np.full(256, 255, dtype=np.uint8)
@@ -32,3 +40,19 @@ def id_hashes(ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
             raise InputError("a document id that is not hexadecimal", expected="32 hexadecimal digits")
         value = (value << np.uint64(4)) | nibbles
     return value
+
+
+def clusters_of(survivors: Sequence[Path], part: str) -> dict[str, str]:
+    """Id -> id of its cluster's best document, for a part's documents that stay with others of their cluster.
+
+    `survivors`: the tables of all partitions of the search for duplicates. Raises InputError for a damaged one.
+    """
+    tables = [read_part(path, part) for path in survivors]
+    return {row["id"]: row["cluster"] for table in tables for row in table.select(["id", "cluster"]).to_pylist()}
+
+
+def split_keys(ids: pa.Array, clusters: Mapping[str, str]) -> npt.NDArray[np.uint64]:
+    """uint64 [n]: the hash of each document's cluster, or of itself. Raises InputError for ids that are no hash."""
+    if clusters:
+        ids = pa.array([clusters.get(identity, identity) for identity in ids.to_pylist()], pa.string())
+    return id_hashes(ids)

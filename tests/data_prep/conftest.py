@@ -162,7 +162,10 @@ class CorpusRun:
         for part in parts:
             self.verb("dedup members", *settings, "--part", part, "--output", self.path("members", part))
         for number, path in enumerate(self.partitioned("resolved")):
-            self.verb("dedup resolve", *everything, "--partition", number, "--output", path)
+            self.verb(
+                "dedup resolve", *everything, "--partition", number, "--output", path,
+                "--survivors", self.partitioned("survivors")[number],
+            )  # fmt: skip
 
     def report(self) -> tuple[dict[str, Any], str]:
         page = self.folder / "report" / "corpus.html"

@@ -121,6 +121,8 @@ rule resolve_duplicates:
     output:
         table="<run>/corpus/duplicates/resolved-{partition}.parquet",
         manifest="<run>/corpus/duplicates/resolved-{partition}.json",
+        survivors="<run>/corpus/duplicates/survivors-{partition}.parquet",
+        survivors_manifest="<run>/corpus/duplicates/survivors-{partition}.json",
     log:
         "<logs>/resolve_duplicates/{partition}.log",
     benchmark:
@@ -135,4 +137,5 @@ rule resolve_duplicates:
         "resolve duplicates, partition {wildcards.partition}"
     shell:
         "bloomery corpus dedup resolve --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
-        " --partition {wildcards.partition:q} --output {output.table:q} 2>&1 | tee {log:q} >&2"
+        " --partition {wildcards.partition:q} --output {output.table:q} --survivors {output.survivors:q}"
+        " 2>&1 | tee {log:q} >&2"

@@ -89,7 +89,14 @@ def members_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> 
 
 
 @app.command("resolve")
-def resolve_verb(config: Config, corpus: Corpus, parts: Parts, partition: Partition, output: Output) -> None:
+def resolve_verb(
+    config: Config,
+    corpus: Corpus,
+    parts: Parts,
+    partition: Partition,
+    output: Output,
+    survivors: Annotated[Path, typer.Option("--survivors", help="The table of documents that stay together to write.")],
+) -> None:
     """Decide which documents of one partition's components go, and for which twin."""
     from data_prep.corpus.catalogue import Catalogue
     from data_prep.corpus.dedup.resolve import resolve
@@ -97,5 +104,5 @@ def resolve_verb(config: Config, corpus: Corpus, parts: Parts, partition: Partit
     stage = _stage(config, partition)
     catalogue = Catalogue(corpus, parts, stage.dedup.against)
     clusters = corpus / "duplicates" / "clusters.parquet"
-    counts = resolve(stage, catalogue, partition, clusters, corpus / "members", output)["counts"]
+    counts = resolve(stage, catalogue, partition, clusters, corpus / "members", output, survivors)["counts"]
     say(f"{counts['exact']} exact and {counts['near']} near duplicates removed")

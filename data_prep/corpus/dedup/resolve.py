@@ -6,6 +6,9 @@ kept candidate is at least `min_jaccard`. So a removed document is truly similar
 chain A ~ B ~ C, C stays when it is unlike A. The greedy order is computed in vectorised rounds.
 
 Without `near.verify` the best document of a whole component stays, whatever a chain ends in.
+
+Documents that stay though others of their cluster (joined by similarity, perhaps through a removed document) stay too
+are written apart: validation and training must not get one each.
 """
 
 from __future__ import annotations
@@ -43,6 +46,9 @@ SCHEMA = pa.schema(
 )
 """One row a removed document. `cluster_size` counts the twin; `similarity` is null where nothing was compared."""
 
+SURVIVOR_SCHEMA = pa.schema([("part", pa.string()), ("id", pa.string()), ("cluster", pa.string())])
+"""One row a document that stays with others of its cluster; `cluster` is the id of the cluster's best document."""
+
 _BYTES_PER_MEMBER, _BYTES_PER_PAIR = 256, 128
 """Held a document besides its shingles, and a pair."""
 
@@ -57,6 +63,21 @@ class _Edges(NamedTuple):
     better: Ints
     worse: Ints
     similarity: npt.NDArray[np.float64]
+
+
+class _Decision(NamedTuple):
+    """What becomes of a pass's documents, by place; int64 and float64 [documents]."""
+
+    twin: Ints
+    """The document that stays for it; itself: it stays."""
+    similarity: npt.NDArray[np.float64]
+    """With its twin; NaN where nothing was compared."""
+    same: Ints
+    """The best document of its content."""
+    cluster: Ints
+    """The best document of all that hang together with it by similarity."""
+    compared: int
+    """Candidate pairs that were compared."""
 
 
 class _Members(NamedTuple):
@@ -101,7 +122,13 @@ def greedy(count: int, edges: _Edges) -> tuple[Bools, Ints]:
 
 
 def resolve(
-    stage: DedupStage, catalogue: Catalogue, partition: int, clusters: Path, members: Path, output: Path
+    stage: DedupStage,
+    catalogue: Catalogue,
+    partition: int,
+    clusters: Path,
+    members: Path,
+    output: Path,
+    survivors: Path,
 ) -> dict[str, Any]:
     """Decide the duplicates of a partition; write them and return the manifest, whose `spans` tell each part's rows.
 
@@ -112,6 +139,7 @@ def resolve(
         clusters: pairs of all components.
         members: folder of the shards' members.
         output: table of `SCHEMA`, sorted by part and row.
+        survivors: table of `SURVIVOR_SCHEMA`, sorted by part and id; its manifest has `spans` too.
 
     Raises:
         InputError: a table is missing or damaged.
@@ -123,7 +151,7 @@ def resolve(
     size = sum(2 * shingles + _BYTES_PER_MEMBER * (stop - start) for (start, stop), shingles in facts)
     size += _BYTES_PER_PAIR * (end - first)
     passes = max(1, -(-size // stage.dedup.memory_bytes))
-    tables = [SCHEMA.empty_table()]
+    tables, kin = [SCHEMA.empty_table()], [SURVIVOR_SCHEMA.empty_table()]
     compared = 0
     with Progress(f"resolve {partition}", passes) as bar:
         for number in range(passes):
@@ -137,19 +165,25 @@ def resolve(
                 mine,
             )
             pairs = _pairs(clusters, (first, end), mine)
-            twin, similarity, same, tested = _decide(stage, found, pairs)
-            compared += tested
-            tables.append(_table(twin, similarity, same, found, catalogue))
+            decision = _decide(stage, found, pairs)
+            compared += decision.compared
+            tables.append(_removed(decision, found, catalogue))
+            kin.append(_survivors(decision, found, catalogue))
             bar.advance()
     table = pa.concat_tables(tables).sort_by([("part", "ascending"), ("row", "ascending")])
     kinds = {name: int(np.sum(table["kind"].to_numpy() == name)) for name in ("exact", "near")}
+    origin: dict[str, Any] = {
+        "inputs": {"clusters": read_manifest(clusters)["file"]["digest"]}
+        | {"members": digest_json([read_manifest(path)["file"]["digest"] for path in paths])},
+        "parameters": digest_json([stage.model_dump(mode="json"), partition]),
+    }
+    together = pa.concat_tables(kin).sort_by([("part", "ascending"), ("id", "ascending")])
+    write_table(survivors, together, kind="survivors", counts={"spans": _spans(together)}, **origin)
     return write_table(
         output,
         table,
         kind="duplicates",
-        inputs={"clusters": read_manifest(clusters)["file"]["digest"]}
-        | {"members": digest_json([read_manifest(path)["file"]["digest"] for path in paths])},
-        parameters=digest_json([stage.model_dump(mode="json"), partition]),
+        **origin,
         counts=kinds | {"compared": compared, "passes": passes, "spans": _spans(table)},
     )
 
@@ -200,11 +234,8 @@ def _pairs(clusters: Path, span: tuple[int, int], mine: Chosen) -> Ints:
     return np.concatenate(held)
 
 
-def _decide(stage: DedupStage, members: _Members, pairs: Ints) -> tuple[Ints, npt.NDArray[np.float64], Ints, int]:
-    """For each member by place: its twin (itself: it stays), their similarity, the best document of its content.
-
-    The last result is the number of candidate pairs that were compared.
-    """
+def _decide(stage: DedupStage, members: _Members, pairs: Ints) -> _Decision:
+    """What becomes of each member."""
     count = len(members.node)
     by_node = np.argsort(members.node)
     places = by_node[np.searchsorted(members.node, pairs[:, :2], sorter=by_node)]
@@ -218,7 +249,7 @@ def _decide(stage: DedupStage, members: _Members, pairs: Ints) -> tuple[Ints, np
     if not stage.dedup.near.verify:
         twin = _best_of_component(count, near)
         twin = twin[same]
-        return twin, np.where(twin == same, 1.0, np.nan), same, 0
+        return _Decision(twin, np.where(twin == same, 1.0, np.nan), same, twin, 0)
     verified = _verify(near, members, stage.dedup.near.min_jaccard)
     _, chosen = greedy(count, verified)
     twin, similarity = same.copy(), np.ones(count)
@@ -226,7 +257,8 @@ def _decide(stage: DedupStage, members: _Members, pairs: Ints) -> tuple[Ints, np
     twin[moved] = verified.better[chosen[moved]]
     similarity[moved] = verified.similarity[chosen[moved]]
     # An exact copy of a near duplicate goes with it, to the twin that stays, whatever its own language label says.
-    return twin[same], similarity[same], same, len(near)
+    cluster = _best_of_component(count, np.stack([verified.better, verified.worse], axis=1))
+    return _Decision(twin[same], similarity[same], same, cluster[same], len(near))
 
 
 def _best_of_component(count: int, near: Ints) -> Ints:
@@ -265,31 +297,45 @@ def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
     return edges
 
 
-def _table(
-    twin: Ints, similarity: npt.NDArray[np.float64], same: Ints, members: _Members, catalogue: Catalogue
-) -> pa.Table:
+def _part_of(places: Ints, members: _Members, catalogue: Catalogue) -> Ints:
+    """Number of the part that each document lies in."""
+    return np.searchsorted(catalogue.bounds, members.node[places], side="right") - 1
+
+
+def _removed(decision: _Decision, members: _Members, catalogue: Catalogue) -> pa.Table:
     """The rows of `SCHEMA` for the run's own documents that go."""
+    twin = decision.twin
     sizes = np.bincount(twin, minlength=len(twin))
     removed = np.flatnonzero((twin != np.arange(len(twin))) & ~members.earlier)
     names = pa.array(catalogue.parts, pa.string())
-
-    def part_of(places: Ints) -> Ints:
-        return np.searchsorted(catalogue.bounds, members.node[places], side="right") - 1
-
-    part, stays = part_of(removed), twin[removed]
-    kind = np.where(same[removed] == stays, "exact", "near")
-    alike = similarity[removed]
+    part, stays = _part_of(removed, members, catalogue), twin[removed]
+    kind = np.where(decision.same[removed] == stays, "exact", "near")
+    alike = decision.similarity[removed]
     columns = [
         names.take(pa.array(part)),
         members.node[removed] - catalogue.bounds[part],
         pa.array(members.identity[removed], pa.string()),
         pa.array(members.identity[stays], pa.string()),
-        names.take(pa.array(part_of(stays))),
+        names.take(pa.array(_part_of(stays, members, catalogue))),
         pa.array(kind, pa.string()),
         pa.array(alike, mask=np.isnan(alike)),
         sizes[stays],
     ]
     return pa.table(dict(zip(SCHEMA.names, columns, strict=True)), schema=SCHEMA)
+
+
+def _survivors(decision: _Decision, members: _Members, catalogue: Catalogue) -> pa.Table:
+    """The rows of `SURVIVOR_SCHEMA` for the run's own documents that stay together with others of their cluster."""
+    stays = decision.twin == np.arange(len(decision.twin))
+    together = np.bincount(decision.cluster[stays], minlength=len(stays))[decision.cluster] > 1
+    kept = np.flatnonzero(stays & together & ~members.earlier)
+    names = pa.array(catalogue.parts, pa.string())
+    columns = [
+        names.take(pa.array(_part_of(kept, members, catalogue))),
+        pa.array(members.identity[kept], pa.string()),
+        pa.array(members.identity[decision.cluster[kept]], pa.string()),
+    ]
+    return pa.table(dict(zip(SURVIVOR_SCHEMA.names, columns, strict=True)), schema=SURVIVOR_SCHEMA)
 
 
 def _spans(table: pa.Table) -> dict[str, list[int]]:

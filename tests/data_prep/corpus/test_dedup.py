@@ -62,6 +62,11 @@ def test_a_chain_of_neighbours_does_not_remove_what_is_unlike_its_twin(corpus_ru
     near = {"min_jaccard": 0.82, "bands": 60, "rows": 4}
     made = run(corpus_run, source(path), dedup={"near": near})
     assert removed(made, "abc") == {"b": ("a", "near")}
+    survivors = [row for path in made.partitioned("survivors") for row in read_table(path).to_pylist()]
+    best, other = document_id("s", "a"), document_id("s", "c")
+    assert sorted((row["part"], row["id"], row["cluster"]) for row in survivors) == sorted(
+        [("s/00000", best, best), ("s/00000", other, best)]
+    ), "who stay of one cluster are known, so that training and validation do not get one each"
     [row] = made.duplicates()
     shared, union = 201, 216 + 211 - 201
     assert row["similarity"] == pytest.approx(shared / union)
@@ -181,12 +186,13 @@ def test_what_does_not_fit_into_memory_is_found_in_passes(corpus_run: Any, tmp_p
     connect(small, catalogue, candidates, folder / "clusters.parquet", folder / "involved.parquet")
     involved = [read_table(where / "involved.parquet").sort_by("row") for where in (folder, made.corpus / "duplicates")]
     assert involved[0] == involved[1]
-    for number, path in enumerate(made.partitioned("resolved")):
-        output = folder / path.name
+    for number, (path, kin) in enumerate(zip(made.partitioned("resolved"), made.partitioned("survivors"), strict=True)):
+        output, together = folder / path.name, folder / kin.name
         members = made.corpus / "members"
-        counts = resolve(small, catalogue, number, folder / "clusters.parquet", members, output)["counts"]
+        counts = resolve(small, catalogue, number, folder / "clusters.parquet", members, output, together)["counts"]
         assert counts["passes"] > 1
         assert read_table(output) == read_table(path)
+        assert read_table(together) == read_table(kin)
 
 
 def test_without_verification_whole_clusters_go_for_their_best_document(corpus_run: Any, tmp_path: Path) -> None:
