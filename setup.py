@@ -7,7 +7,7 @@ from setuptools import setup
 
 # Same bytes on every machine: no -march=native, no -ffast-math, no contraction of a * b + c.
 FLAGS = ["-O3", "-std=c++17", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra"]
-SHARED_HEADERS = ["csrc/text/bytes.hpp", "csrc/text/documents.hpp"]
+SHARED_HEADERS = ["csrc/text/bytes.hpp", "csrc/text/documents.hpp", "csrc/text/hash.hpp"]
 
 
 def files(folder: str, pattern: str) -> list[str]:
@@ -30,5 +30,6 @@ setup(
     ext_modules=[
         kernel("data_prep.corpus._text", "csrc/text"),
         kernel("data_prep.tokenizer._bpe", "csrc/bpe"),
+        kernel("data_prep.index._index", "csrc/index"),
     ]
 )

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bloomery.base.atomic import read_json
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.contracts.tokenizer import CONFIG, SPECIAL, TOKENIZER, load_tokenizer, special_tokens, vocabulary_size
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
 
-REQUIRED_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
-OPTIONAL_TOKENIZER_FILES = ("special_tokens_map.json",)
+REQUIRED_TOKENIZER_FILES = (TOKENIZER, CONFIG)
+OPTIONAL_TOKENIZER_FILES = (SPECIAL,)
 
 
 @dataclass(frozen=True)
@@ -33,33 +33,25 @@ def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
         InputError: a file is missing or damaged, or a special token has no id.
         CheckFailedError: its size is not `entries`, the size that the model was trained with.
     """
-    from tokenizers import Tokenizer
-
     for name in REQUIRED_TOKENIZER_FILES:
         if not (folder / name).is_file():
-            raise InputError("no such file", where=str(folder / name), expected="the run's trained tokenizer")
-    path = folder / "tokenizer.json"
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # tokenizers raises bare Exception
-        raise InputError(f"not a tokenizer ({error})", where=str(path)) from error
-    size = tokenizer.get_vocab_size(with_added_tokens=True)
+            raise InputError("no such file", where=str(folder / name), expected="the run's tokenizer")
+    path = folder / TOKENIZER
+    tokenizer = load_tokenizer(path)
+    size = vocabulary_size(tokenizer)
     if size != entries:
         raise CheckFailedError(
             f"the tokenizer has {size} entries",
             where=str(path),
             expected=f"{entries}, the tokenizer that the checkpoint was trained with",
         )
-    config = read_json(folder / "tokenizer_config.json")
+    roles = special_tokens(folder)
     ids: dict[str, int | None] = {}
     for role in ("bos", "eos", "pad"):
-        token = config.get(f"{role}_token")
-        text = token.get("content") if isinstance(token, dict) else token
+        text = roles.get(role)
         ids[role] = None if text is None else tokenizer.token_to_id(text)
         if text is not None and ids[role] is None:
-            raise InputError(
-                f"{role}_token {text!r} is not in the vocabulary", where=str(folder / "tokenizer_config.json")
-            )
+            raise InputError(f"{role}_token {text!r} is not in the vocabulary", where=str(folder / CONFIG))
     return TokenizerFacts(size, ids)
 
 

@@ -21,11 +21,12 @@ from bloomery.config.stages import TrainStage, read_stage
 from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint, step_folders, step_name
 from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.prefix import how_to_keep, prefix_differences, sample_prefix
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, read_segment, write_segment
 from bloomery.plan.batch import total_iterations
 from bloomery.plan.engine import refuse_untrainable
 from training.loop.death import die_with_parent
-from training.loop.identity import differences, identity, identity_facts
+from training.loop.identity import continues, differences, identity, identity_facts
 from training.loop.lease import lease
 from training.start import Allocation, end_of_job, process_environment, start_command
 
@@ -54,7 +55,7 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
     refuse_untrainable(stage.model, stage.training)
     paths = RunPaths(run)
     with lease(paths.train):
-        _settle_identity(stage, paths)
+        settle_identity(stage, paths)
         before = _history(paths, number)
         if before and _stands(before[-1], stage, paths):
             # The job of a workflow that was killed went on, and has written this segment since.
@@ -110,12 +111,14 @@ def _heed_stop(paths: RunPaths) -> None:
 
 def _stands(segment: Segment, stage: TrainStage, paths: RunPaths) -> bool:
     """Whether a segment of this training ended well and nothing was trained since."""
-    newest = _newest(paths)
+    newest, index = _newest(paths), read_index_manifest(paths.index_manifest)
+    own = identity(stage, index)
     return (
         segment.status in (SegmentStatus.FINISHED, SegmentStatus.TIME_LIMIT)
         and newest is not None
         and segment.checkpoint == step_name(newest.iteration)
-        and segment.identity == identity(stage, read_index_manifest(paths.index_manifest))
+        and segment.identity == own
+        and continues(newest, own, index)
         and segment.total_iterations == total_iterations(stage.training.batch, stage.training.train_samples)
     )
 
@@ -126,20 +129,32 @@ def _newest(paths: RunPaths) -> CheckpointManifest | None:
     return read_checkpoint(folders[0]) if folders else None
 
 
-def _settle_identity(stage: TrainStage, paths: RunPaths) -> None:
-    """Keep checkpoints of another training apart: move them to the archive, or refuse, as the configuration says."""
+def settle_identity(stage: TrainStage, paths: RunPaths) -> None:
+    """Keep checkpoints of another training apart: move them to the archive, or refuse, as the configuration says.
+
+    Raises:
+        CheckFailedError: refused, with what is not the same and what would be right.
+    """
     index = read_index_manifest(paths.index_manifest)
     newest = _newest(paths)
-    if newest is None or newest.identity == identity(stage, index):
+    own = identity(stage, index)
+    if newest is None or continues(newest, own, index):
         return
-    before = TrainStage.model_validate(newest.config)
-    changed = differences(identity_facts(before, index), identity_facts(stage, index)) or ["the data index"]
+    changed, keep = [], "the old configuration"
+    if newest.identity != own:
+        before = TrainStage.model_validate(newest.config)
+        changed = differences(identity_facts(before, index), identity_facts(stage, index)) or ["the tokenizer"]
+    now = sample_prefix(index, newest.consumed_samples)
+    if newest.prefix != now:
+        others = ", ".join(prefix_differences(newest.prefix, now))
+        changed.append(f"the first {newest.consumed_samples} samples would be others ({others})")
+        keep = how_to_keep(newest.prefix)
     text = "; ".join(changed)
     if stage.training.on_change == "refuse":
         raise CheckFailedError(
             f"the checkpoints were trained from something else: {text}",
             where=str(paths.checkpoints),
-            expected="the old configuration, another run name, or training.on_change: restart",
+            expected=f"{keep}; or another run name, or training.on_change: restart",
         )
     archive = paths.train / "archive" / f"{newest.identity[:12]}-step{newest.iteration}"
     shutil.rmtree(archive, ignore_errors=True)
@@ -148,6 +163,8 @@ def _settle_identity(stage: TrainStage, paths: RunPaths) -> None:
         if folder.exists():
             folder.rename(archive / folder.name)
     say(f"training begins anew, because this changed: {text}. The old one is kept in {archive}")
+    if newest.prefix != now:
+        say(f"To go on from it instead: {keep}")
 
 
 def _run_processes(

@@ -165,9 +165,9 @@ class Hub:
 
         return self._run(f"create {repository}", once)
 
-    def head(self, repository: str) -> str:
-        """Name of the newest commit."""
-        return self._run(f"look at {repository}", lambda: str(self._api.repo_info(repository).sha))
+    def head(self, repository: str, revision: str | None = None) -> str:
+        """Name of the newest commit, or of the one that a branch, tag or (short) name says."""
+        return self._run(f"look at {repository}", lambda: str(self._api.repo_info(repository, revision=revision).sha))
 
     def size(self, repository: str, path: str, commit: str) -> int | None:
         """Size of a file in bytes; None when the commit does not hold it."""

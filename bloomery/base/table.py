@@ -23,3 +23,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
         # As it is: `[embed|2]` is a pipeline stage and `[/data]` a path, no markup.
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
+
+
+def print_titled(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
+    """A table whose title and columns are also there in plain text, where `print_table` leaves them out."""
+    if not sys.stdout.isatty():
+        print("\n".join([f"\n{title}", *(["\t".join(columns)] if columns else [])]))
+    print_table(columns or ("", ""), rows, title=title)

@@ -107,6 +107,8 @@ def _corpus(paths: RunPaths) -> CorpusFacts | None:
     if not (paths.corpus / "mixture.json").exists():
         return None
     parts = read_json(paths.config / "parts.json")
+    if not parts:
+        return None  # only token files that existed
     raw = [read_json(paths.corpus / "raw" / f"{part}.json")["counts"] for part in parts]
     clean = [read_json(paths.corpus / "clean" / f"{part}.json")["counts"] for part in parts]
     removed: Counter[str] = Counter()

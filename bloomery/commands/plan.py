@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from bloomery.commands.plan_options import Gpu, load_planned, print_titled
+from bloomery.base.table import print_titled
+from bloomery.commands.plan_options import Gpu, load_planned
 from bloomery.commands.plan_simulate import simulate
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,12 +56,3 @@ def _overridden(raw: Any, stated: dict[str, Any]) -> Any:
             return raw
         plan["faults"] = faults | {"days_between_failures": stated.pop("days_between_failures")}
     return raw | {"plan": plan | stated}
-
-
-def print_titled(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], title: str) -> None:
-    """A table whose title and columns are also there in plain text, where `print_table` leaves them out."""
-    from bloomery.base.table import print_table
-
-    if not sys.stdout.isatty():
-        print("\n".join([f"\n{title}", *(["\t".join(columns)] if columns else [])]))
-    print_table(columns or ("", ""), rows, title=title)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bloomery.commands.plan_options import Gpu, load_planned, print_titled
+from bloomery.base.table import print_titled
+from bloomery.commands.plan_options import Gpu, load_planned
 
 if TYPE_CHECKING:
     from bloomery.plan.simulation.calibration import Rate, Rates

@@ -33,7 +33,7 @@ from bloomery.contracts.segment import SegmentStatus
 from bloomery.contracts.sync import read_sync
 from bloomery.workflow.cluster import TRAINING_RULE, jobs_alive, workflow_names
 from bloomery.workflow.lock import LOCK_NAME, holder
-from bloomery.workflow.prepare import PARTS_NAME
+from bloomery.workflow.prepare import PARTS_NAME, TOKEN_FILES_NAME
 
 
 class State(StrEnum):
@@ -243,21 +243,28 @@ def _job(job: slurm.QueuedJob) -> Job:
 def _data(paths: RunPaths) -> list[StageCount]:
     """Shards that each stage of the data has done: a listing of a folder a source, whatever the number of shards."""
     parts = {str(part) for part in read_json(paths.config / PARTS_NAME)}
+    listing = paths.config / TOKEN_FILES_NAME
+    pairs = {str(pair) for pair in read_json(listing)} if listing.exists() else parts
     folders = {
         "ingest": (paths.corpus / "raw", ".json"),
         "measure": (paths.corpus / "measures", ".json"),
         "judge": (paths.corpus / "verdicts", ".json"),
         "clean": (paths.corpus / "clean", ".json"),
         "count": (paths.tokenizer / "counts", ".json"),
-        "encode": (paths.index / "tokens", ".idx"),
     }
-    sources = sorted({part.rsplit("/", 1)[0] for part in parts})
-    counts = [
-        StageCount(stage, sum(len(_shards(folder, source, suffix) & parts) for source in sources), len(parts))
-        for stage, (folder, suffix) in folders.items()
+    counts = [StageCount(stage, _done(*place, parts), len(parts)) for stage, place in folders.items() if parts]
+    return [
+        *counts,
+        StageCount("tokenizer", int((paths.tokenizer / "tokenizer.json").is_file()), 1),
+        StageCount("encode", _done(paths.index / "tokens", ".idx", pairs), len(pairs)),
+        StageCount("index", int((paths.index / "verified.json").is_file()), 1),
     ]
-    counts.insert(5, StageCount("tokenizer", int((paths.tokenizer / "tokenizer.json").is_file()), 1))
-    return [*counts, StageCount("index", int((paths.index / "verified.json").is_file()), 1)]
+
+
+def _done(folder: Path, suffix: str, names: set[str]) -> int:
+    """How many of the files that `names` name are in `folder`."""
+    sources = {name.rsplit("/", 1)[0] for name in names}
+    return sum(len(_shards(folder, source, suffix) & names) for source in sources)
 
 
 def _shards(folder: Path, source: str, suffix: str) -> set[str]:

@@ -17,7 +17,7 @@ from typing import Any, get_args, get_origin
 from bloomery.base.errors import ConfigError
 from bloomery.config.keys import models_in
 from bloomery.config.section import Problem
-from bloomery.config.sources import Source
+from bloomery.config.sources import AnySource
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PLACE = re.compile(r"sources\[(\d+)\](?:\.([a-z_]+))?(?:\[\d+\])?")
@@ -115,5 +115,7 @@ def _is_list(annotation: Any) -> bool:
     return get_origin(annotation) is list or any(map(_is_list, get_args(annotation)))
 
 
-_KEYS = {name: _is_list(field.annotation) for model in models_in(Source) for name, field in model.model_fields.items()}
+_KEYS = {
+    name: _is_list(field.annotation) for model in models_in(AnySource) for name, field in model.model_fields.items()
+}
 """Every key of a source of any kind, and whether it holds several values."""

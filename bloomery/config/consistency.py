@@ -11,7 +11,8 @@ from bloomery.config.corpus import Thresholds
 from bloomery.config.keys import all_keys
 from bloomery.config.languages import language_profiles, resolved_thresholds
 from bloomery.config.section import Contradiction
-from bloomery.config.sources import UdhrSource
+from bloomery.config.sources import MegatronSource, UdhrSource
+from bloomery.config.tokenizer_report import report_contradictions
 from bloomery.config.tokens import smallest_vocabulary
 from bloomery.config.training import MOST_SIZES
 
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 def contradictions(config: RunConfig) -> list[Contradiction]:
     """Every pair of sections of `config` that cannot both be meant."""
-    checks = (_of_sources, _of_layout, _of_padding, _of_lengths, _of_tokens, _of_plan, _of_thresholds, _of_recipes)
+    sizes = (_of_sources, _of_layout, _of_tokenizer, _of_padding, _of_lengths, _of_tokens)
+    checks = (*sizes, _of_report, _of_blend, _of_plan, _of_thresholds, _of_recipes)
     return [found for check in checks for found in check(config)]
 
 
@@ -29,7 +31,7 @@ def _of_sources(config: RunConfig) -> list[Contradiction]:
     places: dict[str, list[int]] = {}
     for number, source in enumerate(config.sources):
         places.setdefault(source.name, []).append(number)
-    return [
+    problems = [
         Contradiction(
             f"sources: the name {name!r} is used twice; each source needs its own",
             tuple(f"sources[{number}].name" for number in numbers[::-1]),
@@ -39,6 +41,14 @@ def _of_sources(config: RunConfig) -> list[Contradiction]:
         for name, numbers in places.items()
         if len(numbers) > 1
     ]
+    if config.adopted_sources and config.tokenizer.existing is None:
+        kind = f"sources[{config.sources.index(config.adopted_sources[0])}].kind"
+        message = (
+            f"tokenizer.existing: null, but {kind} megatron brings token ids, which mean nothing without their own"
+        )
+        keys = ("tokenizer.existing", kind)
+        problems.append(Contradiction(message, keys, None, "the tokenizer that the token files were encoded with"))
+    return problems
 
 
 def _of_layout(config: RunConfig) -> list[Contradiction]:
@@ -61,7 +71,7 @@ def _of_layout(config: RunConfig) -> list[Contradiction]:
     if model.family != "gpt" and parallel.pipeline > 1:
         message = f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family} do not partition"
         problems.append(Contradiction(message, (pipeline, "model.family"), parallel.pipeline, "1"))
-    if tokenizer.vocabulary_size < smallest_vocabulary(tokenizer.reserved_tokens):
+    if tokenizer.existing is None and tokenizer.vocabulary_size < smallest_vocabulary(tokenizer.reserved_tokens):
         message = (
             f"tokenizer.vocabulary_size {tokenizer.vocabulary_size} is less than 4 special + "
             f"{tokenizer.reserved_tokens} reserved + 256 byte tokens"
@@ -70,6 +80,30 @@ def _of_layout(config: RunConfig) -> list[Contradiction]:
         right = f"at least {smallest_vocabulary(tokenizer.reserved_tokens)}"
         problems.append(Contradiction(message, keys, tokenizer.vocabulary_size, right))
     return problems
+
+
+def _of_tokenizer(config: RunConfig) -> list[Contradiction]:
+    """What an existing tokenizer decides itself cannot be asked for."""
+    tokenizer, key = config.tokenizer, "tokenizer.existing"
+    if tokenizer.existing is None:
+        if tokenizer.end_of_document is None:
+            return []
+        message = f"tokenizer.end_of_document {tokenizer.end_of_document!r}: a tokenizer that is trained has its own"
+        keys = ("tokenizer.end_of_document", key)
+        return [Contradiction(message, keys, tokenizer.end_of_document, "null, or tokenizer.existing")]
+    trained = ("reserved_tokens", "pre_tokenizer", "split_digits", "min_frequency", "max_token_bytes", "max_pieces")
+    fields = type(tokenizer).model_fields
+    problems = []
+    for name in trained:
+        value = getattr(tokenizer, name)
+        if value != fields[name].default:
+            message = f"tokenizer.{name} {value}: only a tokenizer that is trained has it, and {key} gives one"
+            problems.append(Contradiction(message, (f"tokenizer.{name}", key), value, "no such key"))
+    return problems
+
+
+def _of_report(config: RunConfig) -> list[Contradiction]:
+    return report_contradictions(config.tokenizer.report, [source.name for source in config.sources])
 
 
 def _of_padding(config: RunConfig) -> list[Contradiction]:
@@ -179,6 +213,12 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
     return problems
 
 
+def _of_blend(config: RunConfig) -> list[Contradiction]:
+    from bloomery.config.blend import blend_contradictions
+
+    return blend_contradictions(config) if config.index.blend and _walkable(config) else []
+
+
 def _walkable(config: RunConfig) -> bool:
     """Whether the run has a step, and no more kinds of them than a plan goes through (else that is said elsewhere)."""
     training = config.training
@@ -255,7 +295,9 @@ def _of_recipes(config: RunConfig) -> list[Contradiction]:
     known = config.corpus.judge.recipes
     problems = []
     for number, source in enumerate(config.sources):
-        if source.recipe is not None and source.recipe not in known:
+        if isinstance(source, MegatronSource) or source.recipe is None:
+            continue
+        if source.recipe not in known:
             key = f"sources[{number}].recipe"
             near = difflib.get_close_matches(source.recipe, known, n=1, cutoff=0.4)
             hint = f" (did you mean {near[0]!r}?)" if near else ""

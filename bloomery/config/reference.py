@@ -27,9 +27,9 @@ sections in `bloomery/config` by `bloomery config reference --output config/READ
 
 Shipped: `sample.yaml` (the embedded sample, the default), `udhr.yaml` (the Universal Declaration of Human Rights in 41
 languages), `folder.yaml` (a folder of `*.jsonl.zst` that `BLOOMERY_CORPUS` names), `wikipedia.yaml` (a dataset of the
-Hub), `catalogue.yaml` (sources that the table `catalogue.csv` lists). Published trainings to plan with, such as
-`models/tr11-176b.yaml`: `bloomery plan` (docs/plan.md). Thresholds per language: `languages/<code>.toml`; published
-ones: `thresholds/<preset>.toml`.
+Hub), `catalogue.yaml` (sources that the table `catalogue.csv` lists), `megatron.yaml` (existing Megatron token files).
+Published trainings to plan with, such as `models/tr11-176b.yaml`: `bloomery plan` (docs/plan.md). Thresholds per
+language: `languages/<code>.toml`; published ones: `thresholds/<preset>.toml`.
 """
 
 
@@ -98,6 +98,8 @@ def _keys(section: Schema, definitions: Schema, prefix: str) -> Iterator[Key]:
             yield _key(name, value, section, definitions, path)
         if inner is not None:
             yield from _keys(inner, definitions, f"{path}.")
+        elif (item := _section_of(value.get("items") or {}, definitions)) is not None:
+            yield from _keys(item, definitions, f"{path}[].")
         elif per_language is not None and per_language not in listed:
             listed.append(per_language)
             yield from _keys(per_language, definitions, f"{path}.<language>.")

@@ -12,7 +12,7 @@ from bloomery.config.delivery import ExportConfig, PublishConfig
 from bloomery.config.model import ModelConfig
 from bloomery.config.planning import PlanConfig
 from bloomery.config.section import Name, NotTruth, Section, report
-from bloomery.config.sources import Source
+from bloomery.config.sources import AnySource, MegatronSource, Source
 from bloomery.config.tokens import IndexConfig, TokenizerConfig
 from bloomery.config.training import TrainingConfig
 
@@ -24,7 +24,7 @@ def _folder(root: str) -> str:
     return root
 
 
-def _some(sources: list[Source]) -> list[Source]:
+def _some(sources: list[AnySource]) -> list[AnySource]:
     if not sources:
         raise ValueError("at least one source, here or in a catalogue")
     return sources
@@ -39,7 +39,7 @@ class RunConfig(Section):
     """Folder of all runs."""
     seed: Annotated[int, Field(ge=0, lt=2**63), NotTruth] = 42
     """Seed of everything that is drawn."""
-    sources: Annotated[list[Source], AfterValidator(_some)] = []
+    sources: Annotated[list[AnySource], AfterValidator(_some)] = []
     """Where the text comes from; a `catalogue` may list them instead, or more of them."""
     catalogue: str | None = None
     """A table (`.csv`, `.tsv`) of further sources, one a row: its columns are keys of `sources[]`, `;` stands between
@@ -65,6 +65,16 @@ class RunConfig(Section):
     def _consistent(self, info: ValidationInfo) -> Self:
         report(contradictions(self), info)
         return self
+
+    @property
+    def text_sources(self) -> list[Source]:
+        """The sources whose text the corpus is made of."""
+        return [source for source in self.sources if not isinstance(source, MegatronSource)]
+
+    @property
+    def adopted_sources(self) -> list[MegatronSource]:
+        """The sources whose token files are adopted as they are."""
+        return [source for source in self.sources if isinstance(source, MegatronSource)]
 
     @property
     def model_name(self) -> str:

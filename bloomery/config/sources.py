@@ -1,4 +1,4 @@
-"""Where text comes from. One class a kind; `kind` selects it."""
+"""Where text, or its tokens, come from. One class a kind; `kind` selects it."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ from pydantic import AfterValidator, Field
 from bloomery.config.section import Integer, Language, Name, NotTruth, Positive, Section, Share
 
 
-class SourceBase(Section):
+class NamedSource(Section):
     """What every source states."""
 
     name: Name
     """Name of the source: part of document identities, of shard paths and of the report."""
+    licence: str = "unknown"
+    """Licence of the text, SPDX where there is one; goes into the model card."""
+    weight: Annotated[float, Field(ge=0.0), NotTruth] | None = None
+    """Factor on the source's bytes among the sources of its language in the mixture: 3 has it read three times as often
+    as a source with 1; null: 1; 0 leaves it out."""
+
+
+class SourceBase(NamedSource):
+    """What every source of text states."""
+
     language: Language | None = None
     """BLOOM language code of every document (`fr`, `zhs`, `code`), or null when a field or file name says it."""
     trust_language: bool = False
     """Keep documents whose detected language disagrees with the label (the disagreement is still reported)."""
-    licence: str = "unknown"
-    """Licence of the text, SPDX where there is one; goes into the model card."""
     priority: Integer = 0
     """Of two duplicates, the one from the source with the higher priority is kept."""
     recipe: Name | None = None
     """Name of a group of thresholds under `corpus.judge.recipes`, which this source's documents are judged by."""
-    weight: Annotated[float, Field(ge=0.0), NotTruth] | None = None
-    """Factor on the source's bytes among the sources of its language in the mixture: 3 has it read three times as often
-    as a source with 1; null: 1; 0 leaves it out."""
     min_line_documents: Annotated[int, Field(ge=2), NotTruth] | None = None
     """A line that so many of the source's documents share is removed, where `corpus.lines` is on (ROOTS: 2 for
     newspapers); null: `corpus.lines.min_documents`."""
@@ -128,8 +133,25 @@ class UdhrSource(SourceBase):
     """BLOOM language codes to take; null: all 41."""
 
 
-Source = Annotated[
-    JsonlSource | ParquetSource | TextSource | WarcSource | HubSource | UdhrSource,
-    Field(discriminator="kind"),
-]
+class MegatronSource(NamedSource):
+    """Token files that Megatron-LM's preprocessing wrote: they are trained on as they are, and never written to."""
+
+    kind: Literal["megatron"]
+    """Megatron `.bin/.idx` pairs of one language, one sequence a document, encoded with `tokenizer.existing`."""
+    paths: Annotated[list[str], Field(min_length=1)]
+    """Prefixes (`data/fr_text_document`) or patterns of `.idx` files (`data/*.idx`), each with its `.bin` beside it;
+    `${NAME}` is replaced by that environment variable."""
+    language: Language
+    """BLOOM language code of every document (`fr`, `zhs`, `code`)."""
+    ends_with_end_of_document: bool = True
+    """Whether every document ends with the tokenizer's end-of-document token (`--append-eod`), which is checked; false:
+    the files have none, and nothing marks where one document ends and the next begins."""
+
+
+_TextKind = JsonlSource | ParquetSource | TextSource | WarcSource | HubSource | UdhrSource
+
+Source = Annotated[_TextKind, Field(discriminator="kind")]
 """One source of text, of any kind."""
+
+AnySource = Annotated[_TextKind | MegatronSource, Field(discriminator="kind")]
+"""One source of text or of tokens."""

@@ -11,8 +11,9 @@ from bloomery.config.languages import CODE, SHIPPED_FALLBACK, language_profiles,
 from bloomery.config.portion import Piece
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Section
-from bloomery.config.sources import FileSource, HubSource, RowSource, Source
+from bloomery.config.sources import FileSource, HubSource, MegatronSource, RowSource, Source
 from bloomery.config.stages import (
+    AdoptStage,
     CleanStage,
     CountStage,
     DecontaminateStage,
@@ -27,6 +28,7 @@ from bloomery.config.stages import (
     MixtureStage,
     PublishStage,
     RepeatedLinesStage,
+    TokenizerReportStage,
     TokenizerStage,
     TrainStage,
 )
@@ -49,6 +51,12 @@ def ingest_stage(
         later["licence_field"] = None
     source = source.model_copy(update=later)
     return IngestStage(source=source, part=part, files=files, piece=piece, ingest=config.corpus.ingest)
+
+
+def adopt_stage(source: MegatronSource, part: int, files: list[str]) -> AdoptStage:
+    """The part of the configuration that adopting one pair depends on."""
+    own = source.model_copy(update={"paths": ["<see files>"], "licence": "", "weight": None})
+    return AdoptStage(source=own, part=part, files=files)
 
 
 def _detector(language_id: LanguageIdConfig) -> DetectorStage:
@@ -81,16 +89,25 @@ def _mixture_stage(config: RunConfig) -> MixtureStage:
     )
 
 
+def _tokenizer_report_stage(config: RunConfig) -> TokenizerReportStage:
+    """Raises ConfigError when the aligned text is missing."""
+    parallel = config.tokenizer.report.parallel
+    if parallel is not None and not Path(parallel).exists():
+        expected = "a folder of <language>.txt, or a JSON Lines file"
+        raise ConfigError(f"no file or folder {parallel!r}", where="tokenizer.report.parallel", expected=expected)
+    return TokenizerReportStage(report=config.tokenizer.report)
+
+
 def stage_sections(config: RunConfig) -> dict[str, Section]:
     """Every stage's part by the name of its file (`<name>.json`); ingest parts come from `ingest_stage`."""
     unspaced = sorted(code for code, profile in language_profiles().items() if profile.unspaced)
     licence_fields = {
         source.name: source.licence_field
-        for source in config.sources
+        for source in config.text_sources
         if isinstance(source, RowSource | HubSource) and source.licence_field is not None
     }
     training = config.training
-    recipe_of = {source.name: source.recipe for source in config.sources if source.recipe}
+    recipe_of = {source.name: source.recipe for source in config.text_sources if source.recipe}
     return {
         "lines": LinesStage(
             min_characters=config.corpus.lines.min_characters,
@@ -99,7 +116,8 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
         ),
         "repeated_lines": RepeatedLinesStage(
             min_documents={
-                source.name: source.min_line_documents or config.corpus.lines.min_documents for source in config.sources
+                source.name: source.min_line_documents or config.corpus.lines.min_documents
+                for source in config.text_sources
             },
             partitions=config.corpus.lines.partitions,
             memory_bytes=config.corpus.dedup.memory_bytes,
@@ -116,7 +134,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
         "judge": JudgeStage(
             thresholds=resolved_thresholds(config.corpus.judge),
             accept={code: profile.accept for code, profile in language_profiles().items()},
-            trusted_sources=sorted(source.name for source in config.sources if source.trust_language),
+            trusted_sources=sorted(source.name for source in config.text_sources if source.trust_language),
             # Which models are used is the measures' concern.
             language_id=LanguageIdConfig(
                 **config.corpus.language_id.model_dump(exclude=set(DetectorStage.model_fields))
@@ -124,7 +142,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             code_licences=config.corpus.code.licences,
             source_licences={
                 source.name: source.licence
-                for source in config.sources
+                for source in config.text_sources
                 if config.corpus.code.licences and source.name not in licence_fields
             },
             recipes={name: resolved_thresholds(config.corpus.judge, name) for name in sorted(set(recipe_of.values()))},
@@ -133,7 +151,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
         "dedup": DedupStage(
             dedup=config.corpus.dedup,
             unspaced=unspaced,
-            priorities={source.name: source.priority for source in config.sources},
+            priorities={source.name: source.priority for source in config.text_sources},
             seed=config.seed,
         ),
         "decontaminate": DecontaminateStage(
@@ -143,12 +161,15 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
         "mixture": _mixture_stage(config),
         "count": CountStage(pre_tokenizer=config.tokenizer.pre_tokenizer, split_digits=config.tokenizer.split_digits),
         "tokenizer": TokenizerStage(tokenizer=config.tokenizer),
+        "tokenizer_report": _tokenizer_report_stage(config),
         "index": IndexStage(
             sequence_length=config.model.sequence_length,
             train_samples=samples_to_read(training.batch, training.train_samples),
             validation_samples=training.validation.samples,
             validation_share=config.index.validation_share,
             seed=config.seed,
+            blend=config.index.blend,
+            order=config.index.order,
         ),
         "train": TrainStage(name=config.name, seed=config.seed, model=config.model, training=training),
         "export": ExportStage(

@@ -6,7 +6,7 @@ That file is the job's input, so a stage runs again exactly when its own part ch
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -25,8 +25,9 @@ from bloomery.config.delivery import ExportConfig, PublishConfig
 from bloomery.config.model import ModelConfig
 from bloomery.config.portion import Piece
 from bloomery.config.section import Section
-from bloomery.config.sources import Source
-from bloomery.config.tokens import TokenizerConfig
+from bloomery.config.sources import MegatronSource, Source
+from bloomery.config.tokenizer_report import TokenizerReportConfig
+from bloomery.config.tokens import BlendStage, TokenizerTraining
 from bloomery.config.training import TrainingConfig
 from bloomery.config.words import WordLists
 
@@ -44,6 +45,17 @@ class IngestStage(Section):
     """The piece of its one file that the part is; null: its files are read whole."""
     ingest: IngestConfig
     """Limits."""
+
+
+class AdoptStage(Section):
+    """One pair of token files that came as they are."""
+
+    source: MegatronSource
+    """The source."""
+    part: int
+    """Number of the pair within the source."""
+    files: list[str]
+    """Its `.idx` and its `.bin`."""
 
 
 class LinesStage(Section):
@@ -177,16 +189,23 @@ class MixtureStage(Section):
 class CountStage(Section):
     """Counting pre-tokens."""
 
-    pre_tokenizer: str
+    pre_tokenizer: Literal["bloom", "modern"]
     """Pre-tokenizer preset."""
     split_digits: bool = False
     """Whether every digit is a piece of its own."""
 
 
 class TokenizerStage(Section):
-    """Training the tokenizer."""
+    """Training the tokenizer, or importing it."""
 
-    tokenizer: TokenizerConfig
+    tokenizer: TokenizerTraining
+    """Settings."""
+
+
+class TokenizerReportStage(Section):
+    """Reporting on the tokenizer and checking it."""
+
+    report: TokenizerReportConfig
     """Settings."""
 
 
@@ -203,6 +222,10 @@ class IndexStage(Section):
     """Share of documents held out."""
     seed: int
     """Seed of the shuffles."""
+    blend: list[BlendStage] = []
+    """Stages of the blend; empty: one, with the mixture's weights."""
+    order: Literal["epochs", "megatron"] = "epochs"
+    """Of the training's documents and samples."""
 
 
 class TrainStage(Section):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.digest import sha256_file
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.contracts.prefix import SamplePrefix
 
 MANIFEST_NAME = "manifest.json"
 REFERENCE_NAME = "reference.safetensors"
@@ -31,7 +32,9 @@ class CheckpointManifest(BaseModel):
 
     format: int = 1
     identity: str
-    """Digest of what it was trained from."""
+    """Digest of what it was trained from, its samples aside."""
+    prefix: SamplePrefix
+    """What decided the samples that it was trained from."""
     config: dict[str, object]
     """The training's part of the configuration (TrainStage) as JSON."""
     iteration: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,23 @@ from bloomery.base.atomic import atomic_path, read_json
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.config.tokens import UINT16_BELOW
+from bloomery.contracts.blend import StageEntry
 
 MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = struct.Struct("<9sQBQQ")
 DTYPE_CODES: dict[int, np.dtype[Any]] = {4: np.dtype("<i4"), 8: np.dtype("<u2")}
 """Token types that this project writes: int32 and uint16."""
+_FOREIGN_CODES = {
+    1: "uint8, no type of token ids",
+    2: "int8, no type of token ids",
+    3: "int16, which ids of 32,768 and more overflow",
+    5: "int64, twice the size of any vocabulary's ids",
+    6: "a floating-point type",
+    7: "a floating-point type, of 4 or 8 bytes by the version of Megatron",
+}
+_LEGACY_MAGIC = b"TNTIDX"
+_CHECKED = 1 << 20
+"""Sequences that a check looks at together: some tens of MB whatever the file holds."""
 
 SIDECAR_SCHEMA = pa.schema(
     [
@@ -55,15 +67,21 @@ def token_dtype(vocabulary_size: int) -> np.dtype[Any]:
 
 def write_idx(path: Path, lengths: npt.NDArray[np.int32], dtype: np.dtype[Any]) -> None:
     """Write an `.idx` with one sequence a document, atomically. `lengths`: int32 [documents], tokens."""
+    with atomic_path(path) as temporary:
+        dump_idx(temporary, lengths, dtype)
+
+
+def dump_idx(path: Path, lengths: npt.NDArray[np.int32], dtype: np.dtype[Any]) -> None:
+    """Write what `write_idx` does to `path` itself, which its caller renames."""
     code = next(code for code, known in DTYPE_CODES.items() if known == dtype)
     offsets = np.zeros(len(lengths), dtype="<i8")
     if len(lengths) > 1:
         np.cumsum(lengths[:-1].astype(np.int64) * dtype.itemsize, out=offsets[1:])
-    with atomic_path(path) as temporary, temporary.open("wb") as handle:
+    with path.open("wb") as handle:
         handle.write(_HEADER.pack(MAGIC, 1, code, len(lengths), len(lengths) + 1))
-        handle.write(lengths.astype("<i4").tobytes())
-        handle.write(offsets.tobytes())
-        handle.write(np.arange(len(lengths) + 1, dtype="<i8").tobytes())
+        handle.write(lengths.astype("<i4", copy=False).data)
+        handle.write(offsets.data)
+        handle.write(np.arange(len(lengths) + 1, dtype="<i8").data)
 
 
 @dataclass(frozen=True)
@@ -103,12 +121,16 @@ def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
     raw: npt.NDArray[np.uint8] = np.memmap(idx, dtype=np.uint8, mode="r")
     magic, version, code, sequences, bounds = _HEADER.unpack(raw[: _HEADER.size].tobytes())
     if magic != MAGIC or version != 1:
-        raise InputError("not a Megatron .idx", where=str(idx), expected=f"magic {MAGIC!r}, version 1")
+        legacy = " but fairseq's older form" if magic.startswith(_LEGACY_MAGIC) else ""
+        raise InputError(f"not a Megatron .idx{legacy}", where=str(idx), expected=f"magic {MAGIC!r}, version 1")
     if code not in DTYPE_CODES:
-        raise InputError(f"token type code {code}", where=str(idx), expected=f"one of {sorted(DTYPE_CODES)}")
+        reason = _FOREIGN_CODES.get(code, "no Megatron writes it")
+        raise InputError(f"token type code {code}: {reason}", where=str(idx), expected="4 (int32) or 8 (uint16)")
     expected = _HEADER.size + 12 * sequences + 8 * bounds
     if idx_bytes != expected:
-        raise InputError(f"has {idx_bytes} bytes", where=str(idx), expected=f"{expected} for {sequences} sequences")
+        modes = ", and a byte more for each: a multimodal file" if idx_bytes == expected + sequences else ""
+        right = f"{expected} for {sequences} sequences of text and {bounds} document bounds"
+        raise InputError(f"has {idx_bytes} bytes{modes}", where=str(idx), expected=right)
     dtype = DTYPE_CODES[code]
     position = _HEADER.size
     lengths = np.frombuffer(raw, dtype="<i4", count=sequences, offset=position)
@@ -132,14 +154,22 @@ def _check_idx(
     documents: npt.NDArray[np.int64],
     itemsize: int,
 ) -> None:
-    """Lengths are not negative, offsets follow from them, document bounds are monotone. Raises InputError."""
-    if np.any(lengths < 0):
-        raise InputError("a negative sequence length", where=str(idx))
-    ends = np.cumsum(lengths.astype(np.int64)) * itemsize
-    if len(offsets) and (offsets[0] != 0 or not np.array_equal(offsets[1:], ends[:-1])):
-        raise InputError("offsets do not follow from lengths", where=str(idx))
-    if len(documents) < 1 or documents[0] != 0 or documents[-1] != len(lengths) or np.any(np.diff(documents) < 0):
-        raise InputError("document bounds are not monotone from 0 to the number of sequences", where=str(idx))
+    """Lengths are not negative, offsets follow from them, document bounds rise. Raises InputError."""
+    if len(documents) < 1 or documents[0] != 0 or documents[-1] != len(lengths):
+        raise InputError("document bounds do not go from 0 to the number of sequences", where=str(idx))
+    end = 0
+    for begin in range(0, len(lengths), _CHECKED):
+        part = lengths[begin : begin + _CHECKED]
+        if np.any(part < 0):
+            raise InputError("a negative sequence length", where=str(idx))
+        ends = end + np.cumsum(part, dtype=np.int64) * itemsize
+        own = offsets[begin : begin + _CHECKED]
+        if own[0] != end or not np.array_equal(own[1:], ends[:-1]):
+            raise InputError("offsets do not follow from lengths", where=str(idx))
+        end = int(ends[-1])
+    for begin in range(0, len(documents), _CHECKED):
+        if np.any(np.diff(documents[begin : begin + _CHECKED + 1]) < 0):
+            raise InputError("document bounds fall", where=str(idx))
 
 
 class ArrayEntry(BaseModel):
@@ -165,15 +195,21 @@ class TokenFileEntry(BaseModel):
     tokens: int
     bin_digest: str
     idx_digest: str
+    sidecar_digest: str
+    ends_with_end_of_document: bool = True
+    """Whether every document ends with the index's end-of-document token."""
 
 
 class DatasetEntry(BaseModel):
     """One named set of samples (a language of the training or the validation part).
 
-    Arrays: `documents` int32 [entries, 2] (token file number, document number in it) in reading order, epochs
-    concatenated; `sample_starts` int64 [n + 1, 2] (position in `documents`, token offset in that document), n >=
-    samples; `shuffle` int64 [samples], numbers below n. Sample i holds the sequence_length + 1 tokens from
-    sample_starts[shuffle[i]]. (An int32 pair holds any corpus: documents are numbered within a file.)
+    Arrays, each in the smaller of two types that holds its numbers: `documents` uint32 | int64 [entries], the numbers of
+    documents in reading order, counted through all token files in their order; `sample_starts` uint32 | int64
+    [n + 1, 2] (position in `documents`, token offset in that document), n >= samples; `shuffle` uint32 | int64
+    [samples], numbers below n. Sample i holds the sequence_length + 1 tokens from sample_starts[shuffle[i]].
+
+    `documents` holds each unique document once an epoch; in order `epochs` it ends with the one that the last sample
+    ends in.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -185,6 +221,8 @@ class DatasetEntry(BaseModel):
     epochs: int
     samples: int
     """Samples that may be read."""
+    identity: str
+    """Digest of what decides the sequence of its samples, however many are taken: text, order, seed, length."""
     documents: ArrayEntry
     sample_starts: ArrayEntry
     shuffle: ArrayEntry
@@ -217,10 +255,13 @@ class IndexManifest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: int = 1
+    format: Literal[2] = 2
+    """2: documents are numbered through all token files, arrays are uint32 where that holds them."""
     digest: str
     """Digest of everything that the arrays were built from (token files, configuration)."""
     sequence_length: int
+    order: Literal["epochs", "megatron"] = "epochs"
+    """Of the training's documents and samples (`index.order`)."""
     vocabulary_size: int
     end_of_document: int
     tokenizer_digest: str
@@ -228,10 +269,12 @@ class IndexManifest(BaseModel):
     train: list[DatasetEntry]
     validation: list[DatasetEntry]
     blend_dataset: ArrayEntry
-    """int32 [train_samples]: dataset of each global sample."""
+    """int16 [train_samples], int32 of more than 32,768 datasets: dataset of each global sample."""
     blend_sample: ArrayEntry
-    """int64 [train_samples]: sample within that dataset."""
+    """uint32 [train_samples], int64 where that is too small: sample within that dataset."""
     train_samples: int
+    stages: list[StageEntry]
+    """The blend in closed form, first stage first: together they hold every training sample once."""
     shares: dict[str, float]
     """Share of the training samples per dataset."""
     languages: dict[str, LanguageRead] = {}
@@ -240,8 +283,14 @@ class IndexManifest(BaseModel):
 
 def read_index_manifest(path: Path) -> IndexManifest:
     """Read index.json. Raises InputError."""
+    value = read_json(path)
+    found = value.get("format") if isinstance(value, dict) else None
+    if found != 2:
+        raise InputError(
+            f"an index of format {found}", where=str(path), expected="format 2; delete it and run the index stage again"
+        )
     try:
-        return IndexManifest.model_validate(read_json(path))
+        return IndexManifest.model_validate(value)
     except ValidationError as error:
         raise InputError(f"not an index manifest: {error}", where=str(path)) from error
 

@@ -164,3 +164,17 @@ def validations(path: Path) -> list[ValidationRecord]:
     """Validation records by iteration, each iteration once, as it was last run."""
     found = {record.iteration: record for record in read_records(path) if isinstance(record, ValidationRecord)}
     return [found[iteration] for iteration in sorted(found)]
+
+
+def find_step(path: Path, iteration: int) -> MetricsRecord | None:
+    """The record of a step as it was last run; None when it was never recorded. Reads from the end, a block at a time.
+
+    Lines that are no records are passed over; a training without a metrics file has none.
+    """
+    number = str(iteration).encode()
+    for line in _newest_lines(path):
+        # Parsing is the dear part: of a hundred thousand lines the few that hold the digits are enough.
+        record = _record_or_none(line) if number in line else None
+        if isinstance(record, MetricsRecord) and record.iteration == iteration:
+            return record
+    return None

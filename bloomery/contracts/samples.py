@@ -9,6 +9,7 @@ descriptors and a corpus of 1.6 TB has thousands of pairs.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,27 @@ class SampleRangeError(BloomeryError, IndexError):
 
 
 @dataclass(frozen=True)
+class Span:
+    """A stretch of a sample: tokens `begin` to `end` of one document."""
+
+    token_file: int
+    """Number of the pair."""
+    document: int
+    """Number of the document in it."""
+    begin: int
+    end: int
+    tokens: int
+    """Of the whole document."""
+    epoch: int
+    """How often the dataset was read before, from 0. Order `megatron` mixes its epochs: as if it did not."""
+
+
+@dataclass(frozen=True)
 class _Dataset:
     entry: DatasetEntry
-    documents: npt.NDArray[np.int32]
-    sample_starts: npt.NDArray[np.int64]
-    shuffle: npt.NDArray[np.int64]
+    documents: npt.NDArray[Any]
+    sample_starts: npt.NDArray[Any]
+    shuffle: npt.NDArray[Any]
 
 
 class SampleReader:
@@ -47,6 +64,9 @@ class SampleReader:
         self._validation = {entry.name: self._open_dataset(entry) for entry in self.manifest.validation}
         self._blend_dataset = open_array(self.folder, self.manifest.blend_dataset)
         self._blend_sample = open_array(self.folder, self.manifest.blend_sample)
+        counts = [file.documents for file in self.manifest.token_files]
+        self._ends = np.cumsum(counts, dtype=np.int64)
+        """Number of the first document behind each token file."""
         self._open_files: OrderedDict[int, TokenFile] = OrderedDict()
 
     @property
@@ -119,26 +139,52 @@ class SampleReader:
             self._open_files.move_to_end(number)
         return found
 
+    def train_spans(self, global_sample: int) -> Iterator[Span]:
+        """Which documents a training sample is made of, in order. Raises SampleRangeError."""
+        dataset, sample = self.locate(global_sample)
+        return self._spans(self._train[dataset], sample)
+
+    def validation_spans(self, name: str, sample: int) -> Iterator[Span]:
+        """Which documents a sample of a validation set is made of, in order. Raises SampleRangeError."""
+        return self._spans(self._validation_set(name), sample)
+
+    def document_tokens(self, token_file: int, document: int) -> npt.NDArray[Any]:
+        """All tokens of a document, memory-mapped."""
+        file = self._token_file(token_file)
+        begin = int(file.offsets[document]) // file.dtype.itemsize
+        return file.tokens[begin : begin + int(file.lengths[document])]
+
     def _read(self, dataset: _Dataset, sample: int) -> npt.NDArray[np.int64]:
-        self._check_range(sample, len(dataset.shuffle), f"{dataset.entry.name!r}")
-        position, skip = (int(value) for value in dataset.sample_starts[dataset.shuffle[sample]])
         tokens = np.empty(self.sequence_length + 1, dtype=np.int64)
         filled = 0
-        while filled < len(tokens):
-            piece = self._document(dataset, position)[skip : skip + len(tokens) - filled]
-            tokens[filled : filled + len(piece)] = piece
-            filled += len(piece)
-            position, skip = position + 1, 0
+        for span in self._spans(dataset, sample):
+            end = filled + span.end - span.begin
+            tokens[filled:end] = self.document_tokens(span.token_file, span.document)[span.begin : span.end]
+            filled = end
         return tokens
 
-    def _document(self, dataset: _Dataset, position: int) -> npt.NDArray[Any]:
+    def _spans(self, dataset: _Dataset, sample: int) -> Iterator[Span]:
+        self._check_range(sample, len(dataset.shuffle), f"{dataset.entry.name!r}")
+        position, begin = (int(value) for value in dataset.sample_starts[dataset.shuffle[sample]])
+        wanted = self.sequence_length + 1
+        while wanted:
+            number, document = self._document(dataset, position)
+            tokens = int(self._token_file(number).lengths[document])
+            end = min(begin + wanted, tokens)
+            # An empty document is no stretch of anything.
+            if end > begin:
+                yield Span(number, document, begin, end, tokens, position // max(dataset.entry.unique_documents, 1))
+                wanted -= end - begin
+            position, begin = position + 1, 0
+
+    def _document(self, dataset: _Dataset, position: int) -> tuple[int, int]:
+        """(token file, document in it) at a position of the reading order."""
         if position >= len(dataset.documents):
             raise InputError(
                 f"samples of {dataset.entry.name!r} reach beyond its documents",
                 where=str(self.folder),
                 expected="an index that `bloomery index verify` accepts",
             )
-        number, document = (int(value) for value in dataset.documents[position])
-        file = self._token_file(number)
-        begin = int(file.offsets[document]) // file.dtype.itemsize
-        return file.tokens[begin : begin + int(file.lengths[document])]
+        document = int(dataset.documents[position])
+        number = int(np.searchsorted(self._ends, document, side="right"))
+        return number, document - (int(self._ends[number - 1]) if number else 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -195,8 +195,8 @@ def _digest_of(path: Path, *_state: int) -> str:
 
 
 @contextlib.contextmanager
-def open_table(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a table to read a few of its row groups.
+def open_table(path: Path, *, dictionary: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """Open a table to read a few of its row groups or columns; those named in `dictionary` come dictionary-encoded.
 
     Its whole digest would cost more than what is read, so the checksum of each page that is read is checked instead.
 
@@ -206,7 +206,9 @@ def open_table(path: Path) -> Iterator[pq.ParquetFile]:
     read_manifest(path)
     try:
         # pre_buffer, arrow's default, would hold every page of the file that was read so far.
-        with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
+        with pq.ParquetFile(
+            path, page_checksum_verification=True, pre_buffer=False, read_dictionary=list(dictionary)
+        ) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"cannot be read as Parquet ({error})", where=str(path), expected=_AGAIN) from error

@@ -48,8 +48,13 @@ def _of_numerics(config: RunConfig) -> list[Notice]:
 
 
 def _of_shape(config: RunConfig) -> list[Notice]:
-    model = config.model
+    model, tokenizer = config.model, config.tokenizer
     found = []
+    if tokenizer.existing is not None:
+        reason = (
+            f"taken as the size of {tokenizer.existing}, which a plan does not read; the import refuses a larger one"
+        )
+        found.append(Notice("tokenizer.vocabulary_size", tokenizer.vocabulary_size, reason))
     if model.head_size % 8:
         reason = (
             f"a head is {model.head_size} wide, no multiple of 8: tensor cores and fused attention pad it or are not "

@@ -49,10 +49,11 @@ def rehearsal(config: RunConfig, site: Site, nodes: int) -> dict[str, Any]:
     partitions = config.corpus.dedup.partitions
     if partitions > 2:
         values["corpus"]["dedup"]["partitions"] = 2
-    values["tokenizer"] = values.get("tokenizer", {}) | {
-        "vocabulary_size": min(config.tokenizer.vocabulary_size, _VOCABULARY),
-        "reserved_tokens": min(config.tokenizer.reserved_tokens, _RESERVED),
-    }
+    if config.tokenizer.existing is None:
+        values["tokenizer"] = values.get("tokenizer", {}) | {
+            "vocabulary_size": min(config.tokenizer.vocabulary_size, _VOCABULARY),
+            "reserved_tokens": min(config.tokenizer.reserved_tokens, _RESERVED),
+        }
     values["index"] = values.get("index", {}) | {"validation_share": max(config.index.validation_share, 0.1)}
     values["model"] |= _model(config.model, tensor, pipeline)
     values["training"] |= _training(training, tensor, pipeline, data)

@@ -43,5 +43,6 @@ def weight_files(config: RunConfig) -> WeightFiles:
     item = DTYPE_BYTES[config.export.dtype]
     if parameter_count(model, largest) * item <= MAX_SHARD_BYTES:
         return WeightFiles(WEIGHTS_NAME, MAX_SHARD_BYTES)
-    least = parameter_count(model, smallest_vocabulary(tokenizer.reserved_tokens)) * item
+    fewest = smallest_vocabulary(tokenizer.reserved_tokens) if tokenizer.existing is None else 1
+    least = parameter_count(model, fewest) * item
     return WeightFiles(INDEX_NAME, min(MAX_SHARD_BYTES, least - 1))

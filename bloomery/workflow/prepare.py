@@ -11,24 +11,32 @@ from bloomery.base.errors import InputError
 from bloomery.config.corpus import IngestConfig
 from bloomery.config.portion import Portion
 from bloomery.config.run import RunConfig
-from bloomery.config.sources import Source
-from bloomery.config.stage_sections import ingest_stage, stage_sections
-from bloomery.config.stages import IngestStage, read_stage, write_stage
+from bloomery.config.section import Section
+from bloomery.config.sources import AnySource, MegatronSource
+from bloomery.config.stage_sections import adopt_stage, ingest_stage, stage_sections
+from bloomery.config.stages import AdoptStage, IngestStage, read_stage, write_stage
 from bloomery.contracts.paths import RunPaths
 
-PlanParts = Callable[[Source, IngestConfig], list[Portion]]
-"""Deals a source's files into parts, one ingest job each."""
+PlanParts = Callable[[AnySource, IngestConfig], list[Portion]]
+"""Deals a source's files into parts, one job each."""
 
 PARTS_NAME = "parts.json"
+"""Names of the shards of text."""
+ADOPTED_NAME = "adopted.json"
+"""Names of the pairs of token files that came as they are."""
+TOKEN_FILES_NAME = "token_files.json"
+"""Names of all pairs of token files, in the order of the index: those of the text first."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One shard of the corpus: a part of one source."""
+    """One shard of the corpus, or one pair of token files that came as it is: a part of one source."""
 
     source: str
     number: int
     portion: Portion
+    adopted: bool = False
+    """Whether it is a pair of token files."""
 
     @property
     def files(self) -> list[str]:
@@ -42,10 +50,13 @@ class Part:
 
 
 def plan_run(config: RunConfig, plan_parts: PlanParts) -> list[Part]:
-    """Every shard of the run, in order. Raises what `plan_parts` raises, and InputError when there is none."""
+    """Every shard of the run, in order, then every adopted pair.
+
+    Raises what `plan_parts` raises, and InputError when there is nothing.
+    """
     parts = [
-        Part(source.name, number, portion)
-        for source in config.sources
+        Part(source.name, number, portion, isinstance(source, MegatronSource))
+        for source in (*config.text_sources, *config.adopted_sources)
         for number, portion in enumerate(plan_parts(source, config.corpus.ingest))
     ]
     if not parts:
@@ -53,33 +64,58 @@ def plan_run(config: RunConfig, plan_parts: PlanParts) -> list[Part]:
     return parts
 
 
+def token_groups(parts: list[Part], shards_per_file: int) -> dict[str, list[str]]:
+    """Each pair of token files that text is encoded to -> its shards: neighbours of a source; named after the first."""
+    groups: dict[str, list[str]] = {}
+    for part in parts:
+        if not part.adopted:
+            first = part.number - part.number % shards_per_file
+            groups.setdefault(f"{part.source}/{first:05d}", []).append(part.name)
+    return groups
+
+
 def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
     """Write the parts of the configuration that differ from what lies in the run's folder; returns what was written."""
     folder = RunPaths.of(config.root, config.name).config
-    sources = {source.name: source for source in config.sources}
+    texts = {source.name: source for source in config.text_sources}
+    adopted = {source.name: source for source in config.adopted_sources}
     sections = {folder / f"{name}.json": section for name, section in stage_sections(config).items()}
     for part in parts:
-        section = ingest_stage(config, sources[part.source], part.number, *part.portion)
-        sections[folder / "ingest" / f"{part.name}.json"] = section
+        section: Section
+        if part.adopted:
+            section = adopt_stage(adopted[part.source], part.number, part.files)
+        else:
+            section = ingest_stage(config, texts[part.source], part.number, *part.portion)
+        sections[folder / ("adopt" if part.adopted else "ingest") / f"{part.name}.json"] = section
     written = [path for path, section in sections.items() if write_stage(path, section)]
-    listing = folder / PARTS_NAME
-    if write_if_changed(listing, dump_json([part.name for part in parts])):
-        written.append(listing)
-    return written
+    listings = {
+        PARTS_NAME: [part.name for part in parts if not part.adopted],
+        ADOPTED_NAME: [part.name for part in parts if part.adopted],
+        TOKEN_FILES_NAME: [
+            *token_groups(parts, config.index.shards_per_file),
+            *(part.name for part in parts if part.adopted),
+        ],
+    }
+    return written + [
+        folder / name for name, names in listings.items() if write_if_changed(folder / name, dump_json(names))
+    ]
 
 
 def read_parts(run: RunPaths) -> list[Part]:
-    """The shards as the workflow last planned them: what a job sees, so that it never looks for files again."""
+    """The parts as the workflow last planned them: what a job sees, so that it never looks for files again."""
     parts = []
     for name in read_json(run.config / PARTS_NAME):
         stage = read_stage(run.config / "ingest" / f"{name}.json", IngestStage)
         parts.append(Part(stage.source.name, stage.part, Portion(stage.files, stage.piece)))
+    for name in read_json(run.config / ADOPTED_NAME):
+        pair = read_stage(run.config / "adopt" / f"{name}.json", AdoptStage)
+        parts.append(Part(pair.source.name, pair.part, Portion(pair.files), adopted=True))
     return parts
 
 
 def other_shards(run: RunPaths, parts: list[Part]) -> list[Path]:
     """Files of clean and removed documents of parts that the run has no more: of another source, or a smaller shard."""
-    known = {part.name for part in parts}
+    known = {part.name for part in parts if not part.adopted}
     return [
         path
         for folder in ("clean", "removed")

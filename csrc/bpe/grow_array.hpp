@@ -2,10 +2,12 @@
 // copying, so growth never holds the old and the new copy at once, as std::vector does.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace bloomery::bpe {
 
@@ -23,6 +25,8 @@ class GrowArray {
     const T& operator[](std::size_t index) const { return data_[index]; }
     T* begin() { return data_; }
     T* end() { return data_ + size_; }
+    const T* begin() const { return data_; }
+    const T* end() const { return data_ + size_; }
     std::size_t size() const { return size_; }
 
     void push_back(T value) {
@@ -32,6 +36,18 @@ class GrowArray {
 
     void pop_back() { --size_; }
 
+    void append(const T* values, std::size_t count) {
+        if (count == 0) return;
+        resize(size_ + count);
+        std::copy_n(values, count, data_ + size_ - count);
+    }
+
+    void swap(GrowArray& other) {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
+    }
+
     // New entries are uninitialised.
     void resize(std::size_t size) {
         if (size > capacity_) reserve(size > capacity_ + capacity_ / 2 ? size : capacity_ + capacity_ / 2);
@@ -39,6 +55,15 @@ class GrowArray {
     }
 
     void clear() { size_ = 0; }
+
+    // Gives back the memory behind the last entry.
+    void shrink() {
+        if (size_ == capacity_) return;
+        void* data = std::realloc(static_cast<void*>(data_), (size_ > 0 ? size_ : 1) * sizeof(T));
+        if (data == nullptr) return;
+        data_ = static_cast<T*>(data);
+        capacity_ = size_ > 0 ? size_ : 1;
+    }
 
     void reserve(std::size_t capacity) {
         if (capacity <= capacity_) return;

@@ -1,69 +1,19 @@
 // Python module data_prep.tokenizer._bpe; its signature and docs for readers are in _bpe.pyi.
-#include <algorithm>
-#include <bitset>
-
-#include "../text/documents.hpp"
-#include "trainer.hpp"
+#include <pybind11/pybind11.h>
 
 namespace py = pybind11;
 
 namespace bloomery::bpe {
-namespace {
 
-using Counts = py::array_t<std::int64_t, py::array::c_style>;
-using Order = py::array_t<std::uint8_t, py::array::c_style>;
+void define_encode(py::module_& module);
+void define_count(py::module_& module);
+void define_train(py::module_& module);
 
-Settings settings_from(const Order& symbol_order, std::int64_t merges, std::int64_t min_frequency,
-                       std::int64_t max_token_bytes) {
-    Settings settings{{}, merges, min_frequency, max_token_bytes};
-    if (symbol_order.ndim() != 1 || symbol_order.size() != 256) {
-        throw std::invalid_argument("symbol_order must be 1-D with 256 entries");
-    }
-    std::bitset<256> taken;
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-        settings.symbol_order[byte] = symbol_order.data()[byte];
-        taken.set(symbol_order.data()[byte]);
-    }
-    if (!taken.all()) throw std::invalid_argument("symbol_order must be a permutation of 0..255");
-    if (merges < 0 || merges > (1 << 30)) throw std::invalid_argument("merges must lie between 0 and 2^30");
-    if (min_frequency < 0) throw std::invalid_argument("min_frequency must not be negative");
-    if (max_token_bytes < 1) throw std::invalid_argument("max_token_bytes must be at least 1");
-    return settings;
-}
-
-py::array_t<std::int32_t> train(const py::object& pieces, const Documents::Offsets& offsets, const Counts& counts,
-                                const Order& symbol_order, std::int64_t merges, std::int64_t min_frequency,
-                                std::int64_t max_token_bytes) {
-    const Documents documents(pieces, offsets);
-    if (counts.ndim() != 1 || static_cast<std::size_t>(counts.size()) != documents.size()) {
-        throw std::invalid_argument("counts must be 1-D with one entry a piece");
-    }
-    const Settings settings = settings_from(symbol_order, merges, min_frequency, max_token_bytes);
-    const std::int64_t* count = counts.data();
-    std::vector<std::pair<Token, Token>> made;
-    {
-        const py::gil_scoped_release release;
-        Trainer trainer(settings);
-        for (std::size_t i = 0; i < documents.size(); ++i) trainer.add(documents[i].begin, documents[i].end, count[i]);
-        made = trainer.train([] {
-            const py::gil_scoped_acquire acquire;
-            if (PyErr_CheckSignals() != 0) throw py::error_already_set();  // Ctrl-C
-        });
-    }
-    py::array_t<std::int32_t> result({static_cast<py::ssize_t>(made.size()), py::ssize_t{2}});
-    std::int32_t* to = result.mutable_data();
-    for (const auto& [left, right] : made) {
-        *to++ = left;
-        *to++ = right;
-    }
-    return result;
-}
-
-}  // namespace
 }  // namespace bloomery::bpe
 
 PYBIND11_MODULE(_bpe, module) {
-    module.doc() = "Compiled BPE trainer over counted pieces (see _bpe.pyi).";
-    module.def("train", &bloomery::bpe::train, py::arg("pieces"), py::arg("offsets"), py::arg("counts"),
-               py::arg("symbol_order"), py::arg("merges"), py::arg("min_frequency"), py::arg("max_token_bytes"));
+    module.doc() = "Compiled byte-pair encoding: pieces of text counted, trained on, encoded (see _bpe.pyi).";
+    bloomery::bpe::define_train(module);
+    bloomery::bpe::define_count(module);
+    bloomery::bpe::define_encode(module);
 }

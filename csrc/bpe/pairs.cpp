@@ -9,35 +9,78 @@ namespace {
 constexpr std::size_t SMALL_TABLE = 1 << 16;
 constexpr std::size_t SWEEP_FLOOR = 1 << 12;  // fewer dead than this are not worth a sweep
 
-std::size_t slot_of(std::uint64_t key) {
-    key = (key ^ (key >> 29)) * 0xBF58476D1CE4E5B9u;
-    return static_cast<std::size_t>(key ^ (key >> 32));
-}
-
 }  // namespace
 
-Pairs::Pairs(std::int64_t minimum) : minimum_(std::max<std::int64_t>(minimum, 1)) { rebuild_table(SMALL_TABLE); }
+void Pairs::restart(std::int64_t minimum) {
+    minimum_ = std::max<std::int64_t>(minimum, 1);
+    pairs_.clear();
+    arena_.clear();
+    queue_.clear();
+    pairs_.shrink();
+    arena_.shrink();
+    queue_.shrink();
+    dead_pairs_ = dead_words_ = 0;
+    rebuild_table(SMALL_TABLE);
+}
 
 std::size_t Pairs::find(std::uint64_t key) const {
-    std::size_t slot = slot_of(key) & mask_;
+    std::size_t slot = hash_of(key) & mask_;
     while (table_[slot] != NONE && pairs_[table_[slot]].key != key) slot = (slot + 1) & mask_;
     return slot;
 }
 
 void Pairs::rebuild_table(std::size_t capacity) {
     table_.resize(capacity);
+    table_.shrink();
     std::fill(table_.begin(), table_.end(), NONE);
     mask_ = capacity - 1;
     for (std::size_t i = 0; i < pairs_.size(); ++i) table_[find(pairs_[i].key)] = static_cast<std::uint32_t>(i);
 }
 
-std::size_t Pairs::add(std::uint64_t key, std::int64_t count, std::uint32_t words) {
+void Pairs::rebuild_queue() {
+    queue_.clear();
+    for (std::size_t i = 0; i < pairs_.size(); ++i) queue_.push_back({pairs_[i].count, pairs_[i].key});
+    std::make_heap(queue_.begin(), queue_.end());
+}
+
+std::uint32_t& Pairs::slot_for_new(std::uint64_t key) {
     if (pairs_.size() >= NONE) throw std::length_error("more than 2^32 pairs");
     if (pairs_.size() * 2 >= table_.size()) rebuild_table(table_.size() * 2);
+    return table_[find(key)];
+}
+
+void Pairs::tally(std::uint64_t key, std::int64_t count) {
+    std::uint32_t found = index(key);
+    if (found == NONE) {
+        found = slot_for_new(key) = static_cast<std::uint32_t>(pairs_.size());
+        pairs_.push_back({key, 0, 0, 0});
+    }
+    pairs_[found].count += count;
+    ++pairs_[found].words;
+}
+
+void Pairs::settle() {
+    std::size_t kept = 0, used = 0;
+    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+        const Pair pair = pairs_[i];
+        if (pair.count < minimum_) continue;
+        pairs_[kept++] = {pair.key, pair.count, used, 0};
+        used += pair.words;
+    }
+    pairs_.resize(kept);
+    pairs_.shrink();
+    arena_.resize(used);
+    std::size_t capacity = SMALL_TABLE;
+    while (capacity <= kept * 2) capacity *= 2;
+    rebuild_table(capacity);
+    rebuild_queue();
+}
+
+std::size_t Pairs::add(std::uint64_t key, std::int64_t count, std::uint32_t words) {
     const std::size_t index = pairs_.size();
+    slot_for_new(key) = static_cast<std::uint32_t>(index);
     pairs_.push_back({key, count, arena_.size(), 0});
     arena_.resize(arena_.size() + words);
-    table_[find(key)] = static_cast<std::uint32_t>(index);
     queue_.push_back({count, key});
     std::push_heap(queue_.begin(), queue_.end());
     return index;
@@ -89,7 +132,6 @@ void Pairs::sweep() {
     const bool many_words = dead_words_ > SWEEP_FLOOR && dead_words_ * 4 > arena_.size();
     if (!many_pairs && !many_words) return;
     std::size_t kept = 0, used = 0;
-    queue_.clear();
     for (std::size_t i = 0; i < pairs_.size(); ++i) {
         Pair pair = pairs_[i];
         if (pair.count == 0) continue;
@@ -97,12 +139,11 @@ void Pairs::sweep() {
         pair.first_word = used;
         used += pair.words;
         pairs_[kept++] = pair;
-        queue_.push_back({pair.count, pair.key});
     }
     pairs_.resize(kept);
     arena_.resize(used);
-    std::make_heap(queue_.begin(), queue_.end());
     rebuild_table(table_.size());
+    rebuild_queue();
     dead_pairs_ = dead_words_ = 0;
 }
 

@@ -8,75 +8,91 @@
 namespace bloomery::bpe {
 namespace {
 
-constexpr Token END = -1;
 constexpr std::int64_t BYTES = 256;
 constexpr std::int64_t POLL_MERGES = 256;
 constexpr std::uint32_t NOT_STORED = 0xFFFFFFFFu;
+constexpr std::int64_t STEP = 16;        // the minimal count of indexed pairs falls by this factor: 3 to 15 times in all
+constexpr std::size_t BOUNDS = 1 << 22;  // 32 MiB
 
 }  // namespace
 
 Trainer::Trainer(const Settings& settings)
-    : settings_(settings), pairs_(settings.min_frequency), bytes_(BYTES, 1) {
-    first_.push_back(0);
+    : settings_(settings), minimum_(std::numeric_limits<std::int64_t>::max()), bytes_(BYTES, 1) {
+    settings_.min_frequency = std::max<std::int64_t>(settings.min_frequency, 1);
 }
 
 void Trainer::add(const std::uint8_t* begin, const std::uint8_t* end, std::int64_t count) {
     if (count < 0) throw std::invalid_argument("a count is negative: " + std::to_string(count));
     if (count == 0 || end - begin < 2) return;
-    const std::int64_t length = end - begin;
+    const std::int64_t pairs = end - begin - 1;
     constexpr std::int64_t LIMIT = std::numeric_limits<std::int64_t>::max();
-    if (count > (LIMIT - total_) / (length - 1)) throw std::invalid_argument("the counts overflow 64 bits");
-    if (counts_.size() >= std::numeric_limits<Word>::max()) throw std::invalid_argument("more than 2^32 - 1 pieces");
-    total_ += count * (length - 1);
-    for (; begin != end; ++begin) symbols_.push_back(settings_.symbol_order[*begin]);
-    first_.push_back(symbols_.size());
-    counts_.push_back(count);
+    if (count > (LIMIT - total_) / pairs) throw std::invalid_argument("the counts overflow 64 bits");
+    total_ += count * pairs;
+    words_.add(begin, end, count, settings_.symbol_order);
 }
 
-std::vector<std::pair<Token, Token>> Trainer::train(const std::function<void()>& poll) {
-    std::vector<std::pair<Token, Token>> merges;
-    if (settings_.merges <= 0 || settings_.max_token_bytes < 2) return merges;
-    index_byte_pairs();
-    std::size_t best = 0;
-    while (static_cast<std::int64_t>(merges.size()) < settings_.merges && pairs_.best(best)) {
-        if (merges.size() % POLL_MERGES == 0) poll();
+std::vector<std::pair<Token, Token>> Trainer::train(std::int64_t merges,
+                                                   const std::function<void(std::size_t)>& poll) {
+    std::vector<std::pair<Token, Token>> learnt;
+    while (static_cast<std::int64_t>(learnt.size()) < merges) {
+        std::size_t best = 0;
+        if (!pairs_.best(best)) {
+            poll(learnt.size());
+            if (!index_pairs()) break;
+            continue;
+        }
+        if (learnt.size() % POLL_MERGES == 0) poll(learnt.size());
         const Pair pair = pairs_[best];
         const Token made = static_cast<Token>(bytes_.size());
-        merges.emplace_back(pair.left(), pair.right());
-        const auto left = static_cast<std::size_t>(pair.left()), right = static_cast<std::size_t>(pair.right());
-        bytes_.push_back(bytes_[left] + bytes_[right]);
+        learnt.emplace_back(pair.left(), pair.right());
+        bytes_.push_back(bytes_[static_cast<std::size_t>(pair.left())] + bytes_[static_cast<std::size_t>(pair.right())]);
         pairs_.remove(best);
         merge(pair.left(), pair.right(), made, pairs_.words(pair), pair.words);
         pairs_.sweep();
     }
-    return merges;
+    return learnt;
 }
 
-void Trainer::index_byte_pairs() {
-    std::vector<std::int64_t> count(BYTES * BYTES, 0);
-    std::vector<std::uint32_t> words(BYTES * BYTES, 0);
-    std::vector<Word> last(BYTES * BYTES, std::numeric_limits<Word>::max());
+bool Trainer::fits(Token left, Token right) const {
+    return bytes_[static_cast<std::size_t>(left)] + bytes_[static_cast<std::size_t>(right)] <= settings_.max_token_bytes;
+}
+
+// Lowers the minimum and indexes the pairs above it; false when it is as low as it may be.
+bool Trainer::index_pairs() {
+    if (minimum_ == settings_.min_frequency) return false;
     const auto for_each_pair = [&](auto visit) {
-        for (Word word = 0; word < counts_.size(); ++word) {
-            for (std::uint64_t i = first_[word]; i + 1 < first_[word + 1]; ++i) {
-                visit(static_cast<std::size_t>(symbols_[i] * BYTES + symbols_[i + 1]), word);
+        words_.for_each([&](Word word) {
+            const std::int64_t count = words_.count(word);
+            for (const Token* token = words_[word]; token[1] != Words::END; ++token) {
+                if (fits(token[0], token[1])) visit(pair_key(token[0], token[1]), count, word);
             }
-        }
+        });
     };
-    for_each_pair([&](std::size_t pair, Word word) {
-        count[pair] += counts_[word];
-        words[pair] += last[pair] != word;
-        last[pair] = word;
+    pairs_.restart(minimum_);
+    // The sum over all pairs of one hash is a bound of each: rare pairs are told without naming them.
+    std::vector<std::int64_t> bounds(BOUNDS, 0);
+    const auto bound = [&](std::uint64_t key) -> std::int64_t& { return bounds[hash_of(key) % BOUNDS]; };
+    for_each_pair([&](std::uint64_t key, std::int64_t count, Word) { bound(key) += count; });
+    minimum_ = std::min(minimum_, *std::max_element(bounds.begin(), bounds.end()));
+    minimum_ = std::max(minimum_ / STEP, settings_.min_frequency);
+    pairs_.restart(minimum_);
+    // A word whose pairs are all too rare for ever is not needed any more.
+    words_.compact([&](Word word) {
+        for (const Token* token = words_[word]; token[0] != Words::END && token[1] != Words::END; ++token) {
+            if (fits(token[0], token[1]) && bound(pair_key(token[0], token[1])) >= settings_.min_frequency) return true;
+        }
+        return false;
     });
-    std::vector<std::uint32_t> index(BYTES * BYTES, NOT_STORED);
-    for (std::size_t pair = 0; pair < count.size(); ++pair) {
-        if (count[pair] == 0 || count[pair] < settings_.min_frequency) continue;
-        const std::uint64_t key = pair_key(static_cast<Token>(pair / BYTES), static_cast<Token>(pair % BYTES));
-        index[pair] = static_cast<std::uint32_t>(pairs_.add(key, count[pair], words[pair]));
-    }
-    for_each_pair([&](std::size_t pair, Word word) {
-        if (index[pair] != NOT_STORED) pairs_.add_word(index[pair], word);
+    for_each_pair([&](std::uint64_t key, std::int64_t count, Word) {
+        if (bound(key) >= minimum_) pairs_.tally(key, count);
     });
+    pairs_.settle();
+    for_each_pair([&](std::uint64_t key, std::int64_t, Word word) {
+        if (bound(key) < minimum_) return;
+        const std::uint32_t index = pairs_.index(key);
+        if (index != Pairs::NONE) pairs_.add_word(index, word);
+    });
+    return true;
 }
 
 void Trainer::merge(Token left, Token right, Token made, const Word* words, std::size_t count) {
@@ -85,11 +101,8 @@ void Trainer::merge(Token left, Token right, Token made, const Word* words, std:
     sightings_.clear();
     seen_.clear();
     for (std::size_t i = 0; i < count; ++i) {
-#if defined(__GNUC__)
         constexpr std::size_t AHEAD = 8;
-        if (i + 2 * AHEAD < count) __builtin_prefetch(&first_[words[i + 2 * AHEAD]]);
-        if (i + AHEAD < count) __builtin_prefetch(&symbols_[first_[words[i + AHEAD]]], 1);
-#endif
+        if (i + AHEAD < count) words_.prefetch(words[i + AHEAD]);
         merge_in_word(left, right, made, words[i]);
     }
     index_new_pairs(left, right, made);
@@ -98,31 +111,29 @@ void Trainer::merge(Token left, Token right, Token made, const Word* words, std:
 void Trainer::see(Token neighbour, unsigned side, Word word) {
     const std::uint32_t key = static_cast<std::uint32_t>(neighbour) << 1 | side;
     if (seen_words_[key]++ == 0) seen_.push_back(key);
-    seen_count_[key] += counts_[word];
+    seen_count_[key] += words_.count(word);
     sightings_.push_back({key, word});
 }
 
 // Replaces each (left, right) from left to right. The left neighbour of an occurrence is taken after, the right one
 // before the occurrences that follow are replaced, so that "abab" gives (made, left) and takes it back again.
 void Trainer::merge_in_word(Token left, Token right, Token made, Word word) {
-    const std::uint64_t begin = first_[word], end = first_[word + 1];
-    std::uint64_t to = begin, from = begin;
-    for (; from < end && symbols_[from] != END; ++to) {
-        const bool pair = symbols_[from] == left && from + 1 < end && symbols_[from + 1] == right;
-        if (!pair) {
-            symbols_[to] = symbols_[from++];
+    Token* const begin = words_[word];
+    Token *to = begin, *from = begin;
+    for (; *from != Words::END; ++to) {
+        if (*from != left || from[1] != right) {
+            *to = *from++;
             continue;
         }
-        if (to > begin) see(symbols_[to - 1], 0, word);
+        if (to > begin) see(to[-1], 0, word);
         from += 2;
-        if (from < end && symbols_[from] != END) see(symbols_[from], 1, word);
-        symbols_[to] = made;
+        if (*from != Words::END) see(*from, 1, word);
+        *to = made;
     }
-    if (to < end) symbols_[to] = END;
+    for (; to < from; ++to) *to = Words::END;
 }
 
 void Trainer::index_new_pairs(Token left, Token right, Token made) {
-    const std::int64_t minimum = std::max<std::int64_t>(settings_.min_frequency, 1);
     const std::uint32_t taken_back = static_cast<std::uint32_t>(made) << 1;
     if (seen_words_[taken_back] != 0) seen_count_[static_cast<std::uint32_t>(left) << 1 | 1] -= seen_count_[taken_back];
     for (const std::uint32_t key : seen_) {
@@ -133,8 +144,7 @@ void Trainer::index_new_pairs(Token left, Token right, Token made) {
         // (right, left) lost the pairs inside "abab" too, though no (made, left) is left of them
         if (after && neighbour == left) gone += seen_count_[taken_back];
         if (neighbour != made) pairs_.subtract(after ? pair_key(right, neighbour) : pair_key(neighbour, left), gone);
-        const bool fits = bytes_[static_cast<std::size_t>(neighbour)] + bytes_.back() <= settings_.max_token_bytes;
-        if (fits && fresh >= minimum) {
+        if (fits(neighbour, made) && fresh >= minimum_) {
             const std::uint64_t pair = after ? pair_key(made, neighbour) : pair_key(neighbour, made);
             seen_words_[key] = static_cast<std::uint32_t>(pairs_.add(pair, fresh, seen_words_[key]));
         } else {

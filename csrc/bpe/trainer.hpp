@@ -1,4 +1,9 @@
 // Byte-pair encoding (Sennrich, Haddow, Birch 2016) learnt from counted pieces of text.
+//
+// Only pairs that occur at least T times are indexed. When none is left, T is lowered and the words are read again: by
+// then most have shrunk, and millions of rare pairs, which no vocabulary has room for, never take memory. The merges do
+// not depend on T, because the count of a pair never rises (see pairs.hpp): what falls below T now is not the best pair
+// before all that are above it are gone.
 #pragma once
 
 #include <array>
@@ -14,8 +19,7 @@ namespace bloomery::bpe {
 
 struct Settings {
     std::array<Token, 256> symbol_order;  // id of each byte
-    std::int64_t merges;                  // make at most so many
-    std::int64_t min_frequency;           // stop when the best pair occurs less often
+    std::int64_t min_frequency;           // never merge a pair that occurs less often
     std::int64_t max_token_bytes;         // never make a longer token
 };
 
@@ -24,11 +28,13 @@ class Trainer {
     explicit Trainer(const Settings& settings);
 
     // A piece and how often it occurs; pieces that cannot be merged, or never occur, are not stored.
-    // Throws std::invalid_argument if the count is negative or if all counts together overflow 64 bits.
+    // Throws std::invalid_argument if the count is negative or if all counts together overflow 64 bits,
+    // std::length_error if the pieces are too many.
     void add(const std::uint8_t* begin, const std::uint8_t* end, std::int64_t count);
 
-    // Merge k makes token 256 + k. `poll` is called now and then and may throw.
-    std::vector<std::pair<Token, Token>> train(const std::function<void()>& poll);
+    // At most `merges`; merge k makes token 256 + k. `poll` is called with the merges done now and then and may throw.
+    // To be called once: it uses up the pieces.
+    std::vector<std::pair<Token, Token>> train(std::int64_t merges, const std::function<void(std::size_t)>& poll);
 
   private:
     // A neighbour of the token being made: to its left (side 0) or its right (side 1).
@@ -37,7 +43,8 @@ class Trainer {
         Word word;
     };
 
-    void index_byte_pairs();
+    bool fits(Token left, Token right) const;
+    bool index_pairs();
     void merge(Token left, Token right, Token made, const Word* words, std::size_t count);
     void merge_in_word(Token left, Token right, Token made, Word word);
     void index_new_pairs(Token left, Token right, Token made);
@@ -45,9 +52,8 @@ class Trainer {
 
     Settings settings_;
     Pairs pairs_;
-    GrowArray<Token> symbols_;             // all words; a word that has shrunk ends in END
-    GrowArray<std::uint64_t> first_;       // where each word begins in symbols_, and one more
-    GrowArray<std::int64_t> counts_;       // of each word
+    Words words_;
+    std::int64_t minimum_;  // the least count of the pairs that are indexed
     GrowArray<Sighting> sightings_;        // of the current merge
     GrowArray<std::uint32_t> seen_;        // which neighbour << 1 | side have an entry in the following two
     std::vector<std::int64_t> seen_count_;   // by neighbour << 1 | side

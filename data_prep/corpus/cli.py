@@ -173,12 +173,21 @@ def clean_verb(
 
 
 @app.command("mixture")
-def mixture_verb(config: Config, corpus: Corpus, parts: Parts, output: Output) -> None:
-    """Weigh the languages of the clean corpus."""
+def mixture_verb(
+    config: Config,
+    corpus: Corpus,
+    parts: Parts,
+    output: Output,
+    index: Annotated[Path | None, typer.Option(help="Folder of the index, for --adopted.")] = None,
+    adopted: Annotated[Path | None, typer.Option(help="adopted.json: the run's adopted token files.")] = None,
+) -> None:
+    """Weigh the languages of the clean corpus, and of adopted token files."""
+    from bloomery.base.atomic import read_json
     from bloomery.config.stages import MixtureStage, read_stage
     from data_prep.corpus.mixture import lines, mixture
 
-    found = mixture(read_stage(config, MixtureStage), corpus, parts, output)
+    pairs = [index / "tokens" / part for part in read_json(adopted)] if index and adopted else []
+    found = mixture(read_stage(config, MixtureStage), corpus, parts, output, pairs)
     languages = found["languages"].values()
     say(f"{len(languages)} languages, {format_bytes(sum(entry['bytes'] for entry in languages))}")
     for line in lines(found):

@@ -1,7 +1,8 @@
 """The mixture: how much of each language, and of each source in it, the tokenizer and the training see.
 
-Reads manifests, no text. Within a language its sources are mixed in proportion to bytes times `sources[].weight` (1
-where none is given), under the same cap on epochs as the languages. `shares.py` has the arithmetic between languages.
+Reads manifests, no text: of clean shards, and of adopted token files, whose bytes are those that their tokens spell.
+Within a language its sources are mixed in proportion to bytes times `sources[].weight` (1 where none is given), under
+the same cap on epochs as the languages. `shares.py` has the arithmetic between languages.
 
 mixture.json is the one truth: the tokenizer weighs its counts by it, the index fills its blend by it and, knowing
 tokens, says them and exact epochs in index.json. Epochs here are of bytes: how often `budget_bytes` of text, so mixed,
@@ -11,6 +12,7 @@ read each.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from bloomery.base.errors import InputError
 from bloomery.base.progress import say
 from bloomery.base.units import format_bytes
 from bloomery.config.stages import MixtureStage
+from bloomery.contracts.index import sidecar_path
 from bloomery.contracts.shard import read_manifest
 from data_prep.corpus.shares import fill, weights
 
@@ -30,22 +33,32 @@ MANY = 12
 """Languages that a table for people names."""
 
 
-def mixture(stage: MixtureStage, corpus: Path, parts: Path, output: Path) -> dict[str, Any]:
+def mixture(
+    stage: MixtureStage, corpus: Path, parts: Path, output: Path, adopted: Sequence[Path] = ()
+) -> dict[str, Any]:
     """Write the mixture of the clean corpus and return it.
 
+    Args:
+        stage: settings.
+        corpus: the corpus folder.
+        parts: parts.json.
+        output: mixture.json.
+        adopted: prefixes of token files (`index/tokens/source/00000`) that are read beside the corpus.
+
     Raises:
-        InputError: a clean shard is missing, or the configuration asks for what the corpus lacks.
+        InputError: a clean shard or a pair is missing, or the configuration asks for what they lack.
     """
     sizes: Sizes = {}
-    names: list[str] = []
     removed: Counter[str] = Counter()
-    for part in read_json(parts):
-        source = part.split("/")[0]
-        names += [source] if source not in names else []
+    shards = read_json(parts)
+    for part in shards:
         for language, entry in read_manifest(corpus / "clean" / f"{part}.parquet")["counts"]["languages"].items():
             removed.update({rule: size["documents"] for rule, size in entry["removed"].items()})
-            if entry["out"]["documents"]:
-                sizes.setdefault(language, {}).setdefault(source, Counter()).update(entry["out"])
+            _add(sizes, language, part.split("/")[0], entry["out"])
+    for prefix in adopted:
+        for language, size in read_manifest(sidecar_path(prefix))["counts"]["languages"].items():
+            _add(sizes, language, prefix.parent.name, {key: size[key] for key in ("documents", "bytes")})
+    names = dict.fromkeys([*(part.split("/")[0] for part in shards), *(prefix.parent.name for prefix in adopted)])
     if not sizes:
         raise _empty(removed)
     languages = table(stage, sizes)
@@ -60,6 +73,11 @@ def mixture(stage: MixtureStage, corpus: Path, parts: Path, output: Path) -> dic
     _warn_of_repeats(stage, languages)
     write_json(output, value)
     return value
+
+
+def _add(sizes: Sizes, language: str, source: str, size: dict[str, int]) -> None:
+    if size["documents"]:
+        sizes.setdefault(language, {}).setdefault(source, Counter()).update(size)
 
 
 def table(stage: MixtureStage, sizes: Sizes) -> dict[str, dict[str, Any]]:

@@ -12,16 +12,16 @@ from pathlib import Path
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import DecontaminateConfig, IngestConfig
 from bloomery.config.portion import Piece, Portion
-from bloomery.config.sources import FileSource, SourceBase, TextSource
+from bloomery.config.sources import AnySource, FileSource, MegatronSource, TextSource
 
 
-def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[Portion]:
+def plan_parts(source: AnySource, ingest: IngestConfig) -> list[Portion]:
     """What each part of a source reads, in order: as many parts as its bytes over `ingest.shard_bytes`.
 
     Files are sorted by name and grouped greedily up to that size; a larger file is cut into pieces, one a part, where
     its kind can be (`piece.py`), else it is a part of its own. The plan depends on names and sizes only, so a rerun
     finds the same parts. A source that is read in part (`max_documents`) has its first part only. One that is not made
-    of files is one part.
+    of files is one part. Of Megatron's token files each pair is a part, its `.idx` before its `.bin`.
 
     Documents without an id of their own are named by their file, so files of one name in several folders must differ:
     a file below the folder that all of the source's patterns share is listed as `folder/./below/en.jsonl`. What follows
@@ -30,6 +30,8 @@ def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[Portion]:
     Raises:
         ConfigError: a path or pattern that matches no file, or a file name that is not UTF-8, with its key path.
     """
+    if isinstance(source, MegatronSource):
+        return _pairs(source)
     if not isinstance(source, FileSource):
         return [Portion(None)]
     files: set[str] = set()
@@ -53,6 +55,21 @@ def plan_parts(source: SourceBase, ingest: IngestConfig) -> list[Portion]:
     if group:
         parts.append(Portion(group))
     return parts if source.max_documents is None else parts[:1]
+
+
+def _pairs(source: MegatronSource) -> list[Portion]:
+    """Each `.idx` that the paths match, sorted by name, with its `.bin`."""
+    found: set[str] = set()
+    for number, pattern in enumerate(source.paths):
+        where = f"sources[{source.name}].paths[{number}]"
+        found.update(_matches(pattern if pattern.endswith(".idx") else f"{pattern}.idx", where))
+    pairs = [[name, f"{name.removesuffix('.idx')}.bin"] for name in sorted(found)]
+    for _, tokens in pairs:
+        if not Path(tokens).is_file():
+            raise ConfigError(
+                f"no file {tokens!r}", where=f"sources[{source.name}].paths", expected="one beside its .idx"
+            )
+    return [Portion(pair) for pair in pairs]
 
 
 def _can_be_cut(source: FileSource) -> bool:

@@ -1,37 +1,92 @@
-"""Writes the index's `.npy` arrays: streamed, so that an array may be larger than memory; atomic; with digests."""
+"""Writes the index's `.npy` arrays: streamed, so that an array may be larger than memory; atomic; with digests.
+
+A thread hashes and writes each piece while the next is made; digests cost no second read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import io
+import os
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from bloomery.base.atomic import atomic_path
-from bloomery.base.digest import digest_file
 from bloomery.contracts.index import ArrayEntry
 
 CHUNK = 1 << 22
 """Rows handled at once where arrays are made in pieces: tens of MB."""
+_PENDING = 4
+"""Pieces that may wait for the disk."""
+_SYNC_BYTES = 1 << 28
+"""Written to the disk at once: it works while pieces are made, and what is left at the end is little."""
+
+
+class _Array:
+    """One `.npy` that is being written."""
+
+    def __init__(self, handle: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self._handle, self._dtype, self.shape = handle, dtype, shape
+        self.rows = self._unsynced = 0
+        self._hash = hashlib.blake2b(digest_size=16)
+        header = io.BytesIO()
+        described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(header, described)
+        self._write(header.getbuffer())
+
+    def add(self, piece: npt.NDArray[Any]) -> None:
+        self.rows += len(piece)
+        self._write(np.ascontiguousarray(piece, dtype=self._dtype).reshape(-1).view(np.uint8).data)
+
+    def _write(self, data: memoryview) -> None:
+        self._hash.update(data)
+        self._handle.write(data)  # not tofile(): its error at a full disk has no errno
+        self._unsynced += len(data)
+        if self._unsynced >= _SYNC_BYTES:
+            self._handle.flush()
+            os.fsync(self._handle.fileno())
+            self._unsynced = 0
+
+    def entry(self, path: str) -> ArrayEntry:
+        assert self.rows == self.shape[0], f"{self.rows} rows written, {self.shape[0]} promised"
+        return ArrayEntry(path=path, dtype=str(self._dtype), shape=list(self.shape), digest=self._hash.hexdigest())
 
 
 def write_array(
     index: Path, path: str, dtype: npt.DTypeLike, shape: tuple[int, ...], chunks: Iterable[npt.NDArray[Any]]
 ) -> ArrayEntry:
     """Write `chunks`, laid end to end along the first axis, as one `.npy` at `index / path`; returns its entry."""
-    wanted = np.dtype(dtype)
-    target = index / path
-    rows = 0
-    with atomic_path(target) as temporary:
-        with temporary.open("wb") as handle:
-            header = {"descr": np.lib.format.dtype_to_descr(wanted), "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(handle, header)
-            for chunk in chunks:
-                # Not tofile(): its error at a full disk has no errno.
-                handle.write(np.ascontiguousarray(chunk, dtype=wanted).data)
-                rows += len(chunk)
-        assert rows == shape[0], f"{rows} rows written, {shape[0]} promised"
-        digest = digest_file(temporary)
-    return ArrayEntry(path=path, dtype=str(wanted), shape=list(shape), digest=digest)
+    return write_arrays(index, [(path, dtype, shape)], ((chunk,) for chunk in chunks))[0]
+
+
+def write_arrays(
+    index: Path,
+    arrays: Sequence[tuple[str, npt.DTypeLike, tuple[int, ...]]],
+    chunks: Iterable[Sequence[npt.NDArray[Any]]],
+) -> list[ArrayEntry]:
+    """Write several arrays (path, type, shape) side by side, in one pass over `chunks`: a piece of each at a time."""
+    with ExitStack() as stack:
+        temporaries = [stack.enter_context(atomic_path(index / path)) for path, _, _ in arrays]
+        with ExitStack() as open_files:
+            handles = [open_files.enter_context(temporary.open("wb")) for temporary in temporaries]
+            made = [
+                _Array(handle, np.dtype(dtype), shape)
+                for handle, (_, dtype, shape) in zip(handles, arrays, strict=True)
+            ]
+            writer = open_files.enter_context(ThreadPoolExecutor(max_workers=1))
+            pending: deque[Future[None]] = deque()
+            for pieces in chunks:
+                for array, piece in zip(made, pieces, strict=True):
+                    pending.append(writer.submit(array.add, piece))
+                while len(pending) > _PENDING:
+                    pending.popleft().result()
+            for future in pending:
+                future.result()
+        return [array.entry(path) for array, (path, _, _) in zip(made, arrays, strict=True)]

@@ -1,24 +1,32 @@
 """The blend: which dataset each global training sample comes from. Exact quotas, spread evenly, in bounded memory.
 
-Quotas are the mixture's weights times the number of samples, rounded by largest remainder, so they sum exactly and no
-dataset can be over-run: each is built to hold its quota. (Megatron's greedy blend bounds nothing and fails late in
-training when a dataset runs out: NVIDIA/Megatron-LM#705.)
+Quotas are a stage's weights times its number of samples, rounded by largest remainder, so they sum exactly and no
+dataset can be over-run: each is built to hold what the stages take of it. (Megatron's greedy blend bounds nothing and
+fails late in training when a dataset runs out: NVIDIA/Megatron-LM#705.)
 
-Sample k of a dataset with quota q belongs at (k + 1/2) / q of the run. The global order sorts by that, ties by the
-dataset's number; every stretch of the run then holds each dataset in its share to within one sample per dataset. It is
-made window by window: where a window of the run begins in each dataset is an integer division, so only a window is
-sorted at a time. 166.8 M samples, 46 datasets: 40 windows of 4 M, 2 GB of output, some 100 MB of memory.
+Sample k of a dataset with quota q belongs at (k + 1/2) / q of its stage (`bloomery.plan.blend`); every stretch of a
+stage then holds each dataset in its share to within one sample per dataset. A window of the stage begins in each
+dataset where an integer division says, so the order is made window by window, by `csrc/index/blend.cpp`. 166.8 M
+samples: 40 windows of 4 M, 1 GB of output (6 bytes a sample), some 200 MB of memory, whatever the number of datasets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bloomery.contracts.blend import StageEntry
+from bloomery.contracts.index import ArrayEntry
 from data_prep.corpus.shares import fill
-from data_prep.index.arrays import CHUNK
+from data_prep.index import _index
+from data_prep.index.arrays import CHUNK, write_arrays
+
+Window = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+"""Dataset numbers, int16 | int32 [n], and samples within them, uint32 | int64 [n]."""
 
 
 def quotas(weights: Mapping[str, float], samples: int, limits: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -36,25 +44,34 @@ def quotas(weights: Mapping[str, float], samples: int, limits: Mapping[str, int]
     return result
 
 
-def _taken(quota: int, window: int, windows: int) -> int:
-    """Number of k >= 0 with (k + 1/2) / quota < window / windows, in integers."""
-    return max(0, -((windows - 2 * quota * window) // (2 * windows)))
+def blend(stages: Sequence[StageEntry], names: Sequence[str], window_samples: int = CHUNK) -> Iterator[Window]:
+    """Every stage's samples, window by window; dataset number n is `names[n]`, ties go by name."""
+    numbers = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
+    for stage in stages:
+        shares = [stage.datasets.get(names[number]) for number in numbers.tolist()]
+        firsts = np.array([share.first_sample if share else 0 for share in shares], dtype=np.int64)
+        quotas = np.array([share.quota if share else 0 for share in shares], dtype=np.int64)
+        planned, left = stage.spread_to - stage.from_sample, stage.to_sample - stage.from_sample
+        for begin in range(0, planned, window_samples):
+            end = min(begin + window_samples, planned)
+            datasets, samples = _index.blend(quotas, numbers, firsts, planned, begin, end)
+            yield datasets[:left], samples[:left]
+            left -= min(left, len(datasets))
+            if not left:
+                break
 
 
-def blend(
-    counts: Sequence[int], window_samples: int = CHUNK
-) -> Iterator[tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]]:
-    """Windows of (dataset number int32 [n], sample within it int64 [n]) in global order. `counts`: quota a dataset."""
-    windows = max(1, -(-sum(counts) // window_samples))
-    begins = [0] * len(counts)
-    for window in range(1, windows + 1):
-        ends = [_taken(quota, window, windows) for quota in counts]
-        ranges = [np.arange(begin, end, dtype=np.int64) for begin, end in zip(begins, ends, strict=True)]
-        sizes = [len(part) for part in ranges]
-        # Stable sort of the concatenation in dataset order: equal places keep it. Equal rationals give equal floats,
-        # and rounding is monotone, so windows cut between the same samples as the sort would.
-        places = np.concatenate([(part + 0.5) / max(quota, 1) for part, quota in zip(ranges, counts, strict=True)])
-        order = np.argsort(places, kind="stable")
-        datasets = np.repeat(np.arange(len(counts), dtype=np.int32), sizes)
-        yield datasets[order], np.concatenate(ranges)[order]
-        begins = ends
+def write_blend(
+    index: Path, folder: str, stages: Sequence[StageEntry], names: Sequence[str]
+) -> tuple[ArrayEntry, ArrayEntry]:
+    """Write `blend_dataset` and `blend_sample` below `index / folder`, each of the smallest type that holds it."""
+    samples = stages[-1].to_sample
+    most = max(share.first_sample + share.taken for stage in stages for share in stage.datasets.values())
+    dataset = "<i2" if len(names) <= 1 << 15 else "<i4"
+    sample = "<u4" if most <= 1 << 32 else "<i8"
+    arrays = [
+        (f"{folder}/blend_dataset.npy", dataset, (samples,)),
+        (f"{folder}/blend_sample.npy", sample, (samples,)),
+    ]
+    first, second = write_arrays(index, arrays, blend(stages, names))
+    return first, second

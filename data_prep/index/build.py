@@ -4,101 +4,107 @@ A job of its own before any GPU is allocated. Arrays lie in a folder named by th
 (token files, tokenizer, mixture, this stage's settings), so a stale array cannot be mistaken for a fresh one;
 index.json is renamed into place last, and only then are the folders of other digests removed.
 
-At 500 M documents and 166.8 M samples: sidecars 40 GB and `.idx` 10 GB are streamed once (minutes, by the disk), arrays
-are 10 GB on disk (documents 4, sample starts 2.7, shuffle 1.3, blend 2), made one language at a time in about 4 GB of
-memory. bench/index.py: 20 M documents and 10 M samples take 14 s and 0.6 GB, so the largest case is about 6 minutes.
-Token files themselves are not read: the digest of each `.bin` was taken when it was written.
+Of a pair only the lengths and three columns of the sidecar are read; digests of `.bin`, `.idx` and sidecar are those
+that the sidecar's manifest states, and `bloomery index verify` reads everything again before a training. At 500 M
+documents and 166.8 M samples that is 6 GB read, 5 GB of arrays written and 7 GB of memory: bench/index.py measures it.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
-import tempfile
-from contextlib import ExitStack, closing
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from bloomery.base.atomic import explained, write_json
 from bloomery.base.digest import digest_file, digest_json
-from bloomery.base.errors import InputError
+from bloomery.base.errors import ConfigError, InputError
 from bloomery.base.progress import say, track
 from bloomery.config.stages import IndexStage
 from bloomery.contracts.index import (
-    ArrayEntry,
     DatasetEntry,
     IndexManifest,
     LanguageRead,
+    TokenFile,
     TokenFileEntry,
     open_token_file,
     sidecar_path,
-    token_dtype,
 )
 from bloomery.contracts.mixture import Mixture, read_mixture
-from bloomery.contracts.shard import read_manifest
-from data_prep.index.arrays import write_array
-from data_prep.index.blend import blend
-from data_prep.index.mix import datasets_of, language_read, sample_quotas
+from bloomery.contracts.shard import manifest_path, read_manifest
+from bloomery.contracts.tokenizer import end_of_document, load_tokenizer, vocabulary_size
+from data_prep.index.blend import write_blend
+from data_prep.index.identity import dataset_identity
+from data_prep.index.mix import datasets_of, language_read
 from data_prep.index.samples import Plan, write_train, write_validation
-from data_prep.index.split import Rows, Spill
-from data_prep.tokenizer.vocabulary import END_OF_DOCUMENT, load_tokenizer
+from data_prep.index.split import Deal, Text
+from data_prep.index.stages import plan_stages, totals
 
 TOKENS_FOLDER = "tokens"
 ARRAYS_FOLDER = "arrays"
 MANY_EPOCHS = 4
 """Up to about four epochs, repeated text is worth nearly as much as new text (Muennighoff et al. 2023)."""
+MEGATRON_SEEDS = 1 << 32
+
+Datasets = Mapping[str, Mapping[str, Mapping[str, Text]]]
+"""Text per source of each dataset of each language."""
 
 
 def build_index(
-    stage: IndexStage, index: Path, parts: list[str], mixture: Path, tokenizer_path: Path, output: Path
+    stage: IndexStage, index: Path, parts: Sequence[str], mixture: Path | None, tokenizer_path: Path, output: Path
 ) -> IndexManifest:
     """Build the index of `parts` and write `output` (index.json in `index`); returns its content.
 
     Args:
-        stage: sequence length, samples, validation share, seed.
+        stage: sequence length, samples, validation share, seed, order, stages of the blend.
         index: the index folder; token files lie in `index/tokens/<part>.{bin,idx}`.
-        parts: parts in order; a token file's number is its part's position.
-        mixture: mixture.json.
+        parts: parts in order, or absolute prefixes of pairs elsewhere; a token file's number is its part's position.
+        mixture: mixture.json; None: every language weighs what it has of tokens.
         tokenizer_path: the tokenizer.json that the parts were encoded with.
         output: `index/index.json`.
 
     Raises:
+        ConfigError: a seed that Megatron's order cannot have.
         InputError: damaged, missing or foreign token files; nothing to train on; less text than the mixture's cap on
             epochs needs.
     """
-    wanted, sources = read_mixture(mixture), [part.split("/")[0] for part in parts]
-    tokenizer = load_tokenizer(tokenizer_path)
-    tokenizer_digest = digest_file(tokenizer_path)
-    vocabulary_size = tokenizer.get_vocab_size()
-    arrays = index / ARRAYS_FOLDER
-    with ExitStack() as stack:
-        stack.enter_context(explained(arrays))
-        arrays.mkdir(parents=True, exist_ok=True)
-        folder = stack.enter_context(tempfile.TemporaryDirectory(dir=arrays, prefix=".spill-"))
-        spill = stack.enter_context(closing(Spill(Path(folder))))
-        files = []
-        for number, part in enumerate(track(parts, "index token files", len(parts), "files")):
-            prefix = index / TOKENS_FOLDER / part
-            files.append(_add_file(spill, number, index, prefix, stage, tokenizer_digest, vocabulary_size))
-        digest = digest_json(
-            {
-                "stage": stage.model_dump(mode="json"),
-                "mixture": asdict(wanted),
-                "tokenizer": tokenizer_digest,
-                "files": [file.model_dump(mode="json") for file in files],
-            }
-        )
-        plan = Plan(index, f"{ARRAYS_FOLDER}/{digest}", stage.sequence_length, stage.seed)
-        counts = sample_quotas(wanted, _trainable(spill, wanted, sources, output), stage)
-        train, validation, read = _datasets(plan, spill, wanted, sources, counts, stage)
-    blend_dataset, blend_sample = _write_blend(plan, [counts[entry.name] for entry in train], stage.train_samples)
+    if stage.order == "megatron" and stage.seed >= MEGATRON_SEEDS:
+        raise ConfigError(f"{stage.seed} with order megatron", where="seed", expected=f"less than {MEGATRON_SEEDS}")
+    tokenizer, tokenizer_digest = load_tokenizer(tokenizer_path), digest_file(tokenizer_path)
+    end = end_of_document(tokenizer_path, tokenizer)
+    deal, files, first = Deal(stage.validation_share), [], 0
+    for number, part in enumerate(track(parts, "deal documents", len(parts), "files")):
+        prefix = index / TOKENS_FOLDER / part
+        file, entry = _open(index, prefix, tokenizer_digest)
+        deal.add(number, first, prefix, file)
+        files.append(entry)
+        first += entry.documents
+    wanted = read_mixture(mixture) if mixture is not None else _as_it_is(deal)
+    digest = digest_json(
+        {
+            "stage": stage.model_dump(mode="json"),
+            "mixture": asdict(wanted),
+            "tokenizer": tokenizer_digest,
+            "files": [file.model_dump(mode="json") for file in files],
+        }
+    )
+    plan = Plan(index, f"{ARRAYS_FOLDER}/{digest}", stage.sequence_length, stage.seed, stage.order, first)
+    datasets = {language: datasets_of(wanted, language, texts) for language, texts in deal.texts().items()}
+    stages = plan_stages(wanted, _trainable(datasets, wanted, output), stage)
+    counts = totals(stages)
+    with explained(index / ARRAYS_FOLDER):
+        train = _train(plan, deal, datasets, counts, stage, files)
+        validation = _validation(plan, deal, wanted, stage, files)
+        blend_dataset, blend_sample = write_blend(index, plan.folder, stages, [entry.name for entry in train])
+    _tell_repetition(train)
     manifest = IndexManifest(
         digest=digest,
         sequence_length=stage.sequence_length,
-        vocabulary_size=vocabulary_size,
-        end_of_document=tokenizer.token_to_id(END_OF_DOCUMENT),
+        order=stage.order,
+        vocabulary_size=vocabulary_size(tokenizer),
+        end_of_document=end,
         tokenizer_digest=tokenizer_digest,
         token_files=files,
         train=train,
@@ -106,11 +112,12 @@ def build_index(
         blend_dataset=blend_dataset,
         blend_sample=blend_sample,
         train_samples=stage.train_samples,
+        stages=stages,
         shares={entry.name: counts[entry.name] / stage.train_samples for entry in train},
-        languages=read,
+        languages=_read(datasets, wanted, counts, stage),
     )
     write_json(output, manifest.model_dump(mode="json"))
-    _remove_stale(arrays, digest)
+    _remove_stale(index / ARRAYS_FOLDER, digest)
     return manifest
 
 
@@ -121,45 +128,53 @@ def _remove_stale(arrays: Path, digest: str) -> None:
             shutil.rmtree(other)
 
 
-def _add_file(
-    spill: Spill, number: int, index: Path, prefix: Path, stage: IndexStage, tokenizer_digest: str, vocabulary_size: int
-) -> TokenFileEntry:
-    """Check one token file against its sidecar and this tokenizer, and deal its documents."""
-    file = open_token_file(prefix)
+def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, TokenFileEntry]:
+    """A pair whose sizes agree with its sidecar's manifest, and whose tokens are this tokenizer's."""
+    file = open_token_file(prefix, check=False)
     sidecar = read_manifest(sidecar_path(prefix))
+    counts = sidecar["counts"]
+    if not {"bin_digest", "idx_digest", "tokens"} <= counts.keys():
+        raise InputError(
+            "states no digests of its .bin and .idx",
+            where=str(manifest_path(sidecar_path(prefix))),
+            expected="a sidecar that `bloomery encode` or `bloomery index adopt` wrote; run it again",
+        )
     if sidecar["parameters"] != tokenizer_digest:
         raise InputError("encoded with another tokenizer", where=f"{prefix}.idx", expected=f"digest {tokenizer_digest}")
-    if file.dtype != token_dtype(vocabulary_size):
-        raise InputError(
-            f"tokens are {file.dtype}",
-            where=f"{prefix}.idx",
-            expected=f"{token_dtype(vocabulary_size)} for a vocabulary of {vocabulary_size}",
-        )
-    if len(file.documents) != len(file.lengths) + 1:
+    if len(file.documents) <= len(file.lengths):
         raise InputError("documents of several sequences", where=f"{prefix}.idx", expected="one sequence a document")
-    spill.add(number, prefix, file, stage.validation_share)
-    return TokenFileEntry(
-        prefix=prefix.relative_to(index).as_posix(),
+    if (len(file.lengths), len(file.tokens)) != (sidecar["rows"], counts["tokens"]):
+        raise InputError(
+            f"has {len(file.lengths)} documents of {len(file.tokens)} tokens",
+            where=f"{prefix}.idx",
+            expected=f"{sidecar['rows']} of {counts['tokens']}, by its sidecar",
+        )
+    return file, TokenFileEntry(
+        prefix=Path(os.path.relpath(prefix, index)).as_posix(),
         documents=len(file.lengths),
         tokens=len(file.tokens),
-        bin_digest=sidecar["counts"]["bin_digest"],
-        idx_digest=digest_file(prefix.with_name(prefix.name + ".idx")),
+        bin_digest=counts["bin_digest"],
+        idx_digest=counts["idx_digest"],
+        sidecar_digest=sidecar["file"]["digest"],
+        ends_with_end_of_document=counts.get("ends_with_end_of_document", True),
     )
 
 
-def _has_text(rows: Rows) -> bool:
-    """Whether any document holds more than its end-of-document token."""
-    return bool(len(rows) and rows[:, 2].max() > 1)
+def _as_it_is(deal: Deal) -> Mixture:
+    """A mixture in which every language weighs what it has of tokens."""
+    weights = {code: float(sum(text.tokens for text in texts.values())) for code, texts in deal.texts().items()}
+    whole = sum(weights.values()) or 1.0
+    return Mixture({code: weight / whole for code, weight in weights.items()}, {}, None)
 
 
-def _trainable(spill: Spill, mixture: Mixture, sources: list[str], output: Path) -> dict[str, dict[str, int]]:
-    """Tokens per dataset of each language, of those with text to train on and weight. Raises InputError for none."""
-    found = {}
-    for language, rows, _ in spill.languages():
-        datasets = datasets_of(mixture, language, rows, sources)
-        tokens = {name: int(own[:, 2].sum(dtype=np.int64)) for name, own in datasets.items() if _has_text(own)}
-        if tokens:
-            found[language] = tokens
+def _trainable(datasets: Datasets, mixture: Mixture, output: Path) -> dict[str, dict[str, int]]:
+    """Tokens per dataset of each language, of those with text to train on. Raises InputError for none."""
+    found: dict[str, dict[str, int]] = {}
+    for language, own in datasets.items():
+        for name, texts in own.items():
+            # Some document must hold more than its end-of-document token.
+            if max(text.longest for text in texts.values()) > 1:
+                found.setdefault(language, {})[name] = sum(text.tokens for text in texts.values())
     if not found:
         raise InputError(
             "no document to train on",
@@ -169,38 +184,72 @@ def _trainable(spill: Spill, mixture: Mixture, sources: list[str], output: Path)
     return found
 
 
-def _datasets(
-    plan: Plan, spill: Spill, mixture: Mixture, sources: list[str], counts: dict[str, int], stage: IndexStage
-) -> tuple[list[DatasetEntry], list[DatasetEntry], dict[str, LanguageRead]]:
-    """Write the arrays of every dataset that gives samples; their languages' validation sets; what is read of each."""
-    train, validation, read = [], [], {}
-    for language, rows, held_out in track(spill.languages(), "build samples", unit="languages"):
-        datasets = datasets_of(mixture, language, rows, sources)
-        datasets = {name: own for name, own in datasets.items() if counts.get(name, 0) > 0}
-        if not datasets:
+def _identity(name: str, stage: IndexStage, files: list[TokenFileEntry], numbers: Sequence[int], samples: int) -> str:
+    own = [files[number] for number in numbers]
+    digests = [(file.bin_digest, file.idx_digest, file.sidecar_digest) for file in own]
+    return dataset_identity(name, stage, digests, samples)
+
+
+def _train(
+    plan: Plan,
+    deal: Deal,
+    datasets: Datasets,
+    counts: Mapping[str, int],
+    stage: IndexStage,
+    files: list[TokenFileEntry],
+) -> list[DatasetEntry]:
+    """Write the arrays of every dataset that gives samples."""
+    wanted = [(language, name) for language, own in datasets.items() for name in own if counts.get(name, 0) > 0]
+
+    def write(language: str, name: str) -> DatasetEntry:
+        sources = list(datasets[language][name])
+        identity = _identity(name, stage, files, deal.files(language, sources), counts[name])
+        return write_train(plan, name, language, deal.take(language, sources), counts[name], identity)
+
+    # Two at a time: one is shuffled while the other waits for the disk.
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        jobs = [pool.submit(write, language, name) for language, name in wanted]
+        try:
+            return [job.result() for job in track(jobs, "build samples", len(jobs), "datasets")]
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _validation(
+    plan: Plan, deal: Deal, mixture: Mixture, stage: IndexStage, files: list[TokenFileEntry]
+) -> list[DatasetEntry]:
+    """Write a validation set of every language with weight in the mixture, whatever the training reads of it."""
+    entries = []
+    for language, texts in deal.texts(held_out=True).items():
+        if mixture.languages.get(language, 0.0) == 0:
             continue
-        train += [write_train(plan, name, language, own, counts[name]) for name, own in datasets.items()]
-        read[language] = language_read(mixture.languages[language], datasets, sources, counts, stage)
-        # A source that is left out of the training is left out of its validation.
-        kept = list(datasets_of(mixture, language, held_out, sources).values())
-        entry = write_validation(plan, language, np.concatenate(kept), stage.validation_samples) if kept else None
+        # A source that the mixture leaves out is left out of its language's validation.
+        weights = mixture.datasets
+        sources = [source for source in texts if weights.get(mixture.dataset(language, source), 0.0) > 0]
+        identity = _identity(language, stage, files, deal.files(language, sources, held_out=True), 0)
+        rows = deal.take(language, sources, held_out=True)
+        entry = write_validation(plan, language, rows, stage.validation_samples, identity)
         if entry is not None:
-            validation.append(entry)
-    most = max(train, key=lambda entry: entry.epochs)
-    repeated = sum(entry.epochs > MANY_EPOCHS for entry in train)
+            entries.append(entry)
+    return entries
+
+
+def _read(
+    datasets: Datasets, mixture: Mixture, counts: Mapping[str, int], stage: IndexStage
+) -> dict[str, LanguageRead]:
+    found = {}
+    for language, own in datasets.items():
+        given = {name: texts for name, texts in own.items() if counts.get(name, 0) > 0}
+        if given:
+            found[language] = language_read(mixture.languages.get(language, 0.0), given, counts, stage)
+    return found
+
+
+def _tell_repetition(train: list[DatasetEntry]) -> None:
+    repeated = [entry for entry in train if entry.epochs > MANY_EPOCHS]
     if repeated:
+        most = max(repeated, key=lambda entry: entry.epochs)
         say(
-            f"{repeated} of {len(train)} datasets are read more than {MANY_EPOCHS} times "
+            f"{len(repeated)} of {len(train)} datasets are read more than {MANY_EPOCHS} times "
             f"(most often: {most.name}, {most.epochs} times); more text or fewer train_samples would avoid it"
         )
-    return train, validation, read
-
-
-def _write_blend(plan: Plan, counts: list[int], samples: int) -> tuple[ArrayEntry, ArrayEntry]:
-    """The two blend arrays; the blend is made twice rather than held once."""
-    kinds: tuple[tuple[str, str, int], ...] = (("blend_dataset", "<i4", 0), ("blend_sample", "<i8", 1))
-    entries: list[Any] = [
-        write_array(plan.index, f"{plan.folder}/{name}.npy", dtype, (samples,), (pair[side] for pair in blend(counts)))
-        for name, dtype, side in kinds
-    ]
-    return entries[0], entries[1]

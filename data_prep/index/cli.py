@@ -1,4 +1,4 @@
-"""`bloomery index`: encode, build, verify, mixture."""
+"""`bloomery index`: adopt, build, verify, show."""
 
 from __future__ import annotations
 
@@ -7,52 +7,64 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Encode shards to Megatron token files, build and verify the index.")
+from data_prep.index.build_cli import build
 
-Index = Annotated[Path, typer.Option(help="Folder of the index.")]
+app = typer.Typer(no_args_is_help=True, help="Build, verify and show the index; adopt existing Megatron token files.")
+
 Tokenizer = Annotated[Path, typer.Option(help="tokenizer.json.")]
 
 
 @app.command()
-def encode(
+def adopt(
+    prefix: Annotated[Path, typer.Argument(help="A Megatron pair: its .idx, or its path without suffix.")],
     tokenizer: Tokenizer,
-    input: Annotated[Path, typer.Option(help="A clean shard.")],
-    output: Annotated[Path, typer.Option(help="The .idx to write; .bin and sidecar share its stem.")],
+    source: Annotated[str, typer.Option(help="Name of the source.")],
+    language: Annotated[str, typer.Option(help="BLOOM language code of every document.")],
+    output: Annotated[Path, typer.Option(help="The .idx to make; .bin and sidecar share its stem.")],
+    end_of_document: Annotated[
+        bool,
+        typer.Option(
+            "--end-of-document/--without-end-of-document",
+            help="Whether every document ends with the tokenizer's end-of-document token.",
+        ),
+    ] = True,
 ) -> None:
-    """Encode one clean shard to a Megatron .bin/.idx pair and a sidecar of its documents."""
-    from data_prep.index.encode import encode_shard
+    """Verify an existing Megatron .bin/.idx pair, link it into a run and write a sidecar of its documents."""
+    from bloomery.base.progress import say
+    from data_prep.index.adopt import adopt_tokens, prefix_of
 
-    encode_shard(tokenizer, input, output)
+    counts = adopt_tokens(
+        prefix_of(prefix),
+        tokenizer,
+        source,
+        language,
+        prefix_of(output),
+        ends_with_end_of_document=end_of_document,
+    )["counts"]
+    say(f"adopted {counts['documents']:,} documents of {counts['tokens']:,} tokens")
 
 
-@app.command()
-def build(
-    config: Annotated[Path, typer.Option(help="index.json of the configuration: this stage's part.")],
-    index: Index,
-    parts: Annotated[Path, typer.Option(help="parts.json: the run's parts in order.")],
-    mixture: Annotated[Path, typer.Option(help="mixture.json.")],
-    tokenizer: Tokenizer,
-    output: Annotated[Path, typer.Option(help="The index.json to write, in the index folder.")],
-) -> None:
-    """Build the sample, shuffle and blend arrays and index.json."""
-    from bloomery.base.atomic import read_json
-    from bloomery.config.stages import IndexStage, read_stage
-    from data_prep.index.build import build_index
-
-    build_index(read_stage(config, IndexStage), index, read_json(parts), mixture, tokenizer, output)
+app.command()(build)
 
 
 @app.command()
 def verify(
-    index: Index,
+    folder: Annotated[Path | None, typer.Argument(help="Folder of an index, or of a run.")] = None,
+    index: Annotated[Path | None, typer.Option(help="The same, as an option.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Check every promise of the index; exit code 1 says what does not hold."""
     from bloomery.base.atomic import dump_json
+    from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
+    from bloomery.contracts.paths import RunPaths
     from data_prep.index.verify import verify_index
 
-    result = verify_index(index)
+    found = folder or index
+    if found is None:
+        raise ConfigError("names no index", expected="its folder, or a run's")
+    run = RunPaths(found)
+    result = verify_index(run.index if run.index_manifest.is_file() else found)
     if json:
         print(dump_json(result), end="")
     else:
@@ -60,17 +72,18 @@ def verify(
 
 
 @app.command()
-def mixture(
-    index: Index,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+def show(
+    folder: Annotated[Path, typer.Argument(help="Folder of an index, or of a run.")],
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Print what the training reads of each language and source: tokens, share, epochs."""
+    """Print what an index holds: tokens, mixture, datasets, stages of the blend, validation sets, token files."""
     from bloomery.base.atomic import dump_json
-    from bloomery.contracts.index import read_index_manifest
-    from data_prep.index.mix import lines
+    from bloomery.base.table import print_titled
+    from data_prep.index.show import facts, read_index, tables
 
-    manifest = read_index_manifest(index / "index.json")
+    manifest = read_index(folder)
     if json:
-        print(dump_json({code: entry.model_dump() for code, entry in manifest.languages.items()}), end="")
-    else:
-        print("\n".join(lines(manifest)))
+        print(dump_json(facts(manifest)), end="")
+        return
+    for title, columns, rows in tables(manifest):
+        print_titled(columns, rows, title)

@@ -1,12 +1,10 @@
-"""Sample and shuffle arrays of one dataset, without a loop over documents.
+"""The arrays of one dataset: documents in reading order, where samples start in them, and the order of the samples.
 
-Documents are laid end to end, epoch after epoch, each epoch in its own random order; sample i holds the
-sequence_length + 1 tokens from token i * sequence_length on, so neighbours share one token (Megatron's rule). Samples
-are shuffled within their epoch: no document is read a second time before all were read once. (Megatron shuffles the
-epochs into each other and treats the last apart; here every epoch but the last is exact.)
+Documents are laid end to end; sample i holds the sequence_length + 1 tokens from token i * sequence_length on, so
+neighbours share one token (Megatron's rule). `data_prep.index.order` says in which order documents and samples come.
 
-Cost of the largest of 46 languages at 341.6 B tokens (English, 150 M documents, 50 M samples of 2048 tokens): rows 1.8
-GB, order 0.6, documents 1.2, their ends 1.2, shuffle 0.4: about 4 GB at the peak and 20 s.
+Cost of the largest of 46 languages at 341.6 B tokens (English, 150 M documents, 50 M samples of 2048 tokens): rows 1.2
+GB, the shuffle's band 0.5, pieces of some tens of MB; 1.2 GB of arrays in about 5 s, by the disk.
 """
 
 from __future__ import annotations
@@ -14,66 +12,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
-from bloomery.base.digest import seed_for
 from bloomery.contracts.index import DatasetEntry
-from data_prep.index.arrays import CHUNK, write_array
-from data_prep.index.split import Rows
+from data_prep.index import _index
+from data_prep.index.arrays import write_array, write_arrays
+from data_prep.index.order import CorpusOrder, EpochsOrder, MegatronOrder, Order
+from data_prep.index.split import Rows, numbers_of, tokens_of
 
 
-def epochs_for(tokens: int, sequence_length: int, samples: int) -> int:
-    """Least number of epochs of `tokens` tokens (at least 1) that hold `samples` samples."""
-    return max(1, -(-(samples * sequence_length + 1) // tokens))
-
-
-def samples_in(tokens: int, sequence_length: int) -> int:
-    """Whole samples in `tokens` tokens: each needs one token beyond its inputs."""
-    return max(0, (tokens - 1) // sequence_length)
-
-
-def generator(seed: int, name: str) -> np.random.Generator:
-    """PCG64 keyed by a name: what is drawn does not depend on what else is drawn."""
-    return np.random.Generator(np.random.PCG64(seed_for(seed, name)))
-
-
-def document_order(documents: int, epochs: int, rng: np.random.Generator | None) -> npt.NDArray[np.int32]:
-    """Row numbers, int32 [epochs * documents]: every epoch all documents, shuffled by `rng` (None: as they are)."""
-    order = np.broadcast_to(np.arange(documents, dtype=np.int32), (epochs, documents))
-    if rng is None:
-        return order.reshape(-1)
-    if epochs == 1:
-        single = np.arange(documents, dtype=np.int32)
-        rng.shuffle(single)
-        return single
-    shuffled: npt.NDArray[np.int32] = rng.permuted(order, axis=1)
-    return shuffled.reshape(-1)
-
-
-def sample_starts(
-    lengths: npt.NDArray[np.int32], sequence_length: int, samples: int, chunk: int = CHUNK
-) -> Iterator[npt.NDArray[np.int64]]:
-    """(position of the document, token offset in it) where samples 0..`samples` start: int64 [<= chunk, 2] pieces."""
-    ends = np.cumsum(lengths, dtype=np.int64)
-    for begin in range(0, samples + 1, chunk):
-        targets = np.arange(begin, min(begin + chunk, samples + 1), dtype=np.int64) * sequence_length
-        positions = np.searchsorted(ends, targets, side="right")
-        yield np.stack([positions, targets - (ends[positions] - lengths[positions])], axis=1)
-
-
-def sample_order(
-    tokens: int, epochs: int, sequence_length: int, samples: int, rng: np.random.Generator
-) -> npt.NDArray[np.int64]:
-    """A permutation of the samples, int64 [samples], that shuffles those which start in the same epoch."""
-    order = np.arange(samples, dtype=np.int64)
-    starts = -(-(np.arange(epochs + 1, dtype=np.int64) * tokens) // sequence_length)
-    bounds = np.minimum(starts, samples)
-    for epoch in np.flatnonzero(np.diff(bounds) > 1):
-        rng.shuffle(order[bounds[epoch] : bounds[epoch + 1]])
-    return order
+def narrow(below: int) -> np.dtype[Any]:
+    """uint32 where every number is below 2^32, else int64."""
+    return np.dtype("<u4") if below <= 1 << 32 else np.dtype("<i8")
 
 
 @dataclass(frozen=True)
@@ -85,56 +39,62 @@ class Plan:
     """Of the arrays, relative to `index`."""
     sequence_length: int
     seed: int
+    order: str
+    """`epochs` or `megatron`."""
+    documents: int
+    """In all token files."""
 
 
-def write_train(plan: Plan, name: str, language: str, rows: Rows, quota: int) -> DatasetEntry:
+def write_train(plan: Plan, name: str, language: str, rows: Rows, quota: int, identity: str) -> DatasetEntry:
     """Arrays of the training dataset `name` of at least `quota` samples."""
-    tokens = int(rows[:, 2].sum(dtype=np.int64))
-    epochs = epochs_for(tokens, plan.sequence_length, quota)
-    samples = samples_in(epochs * tokens, plan.sequence_length)
-    order = document_order(len(rows), epochs, generator(plan.seed, f"index/train/{name}/documents"))
-    shuffle = sample_order(
-        tokens, epochs, plan.sequence_length, samples, generator(plan.seed, f"index/train/{name}/samples")
-    )
-    return _write(plan, "train", name, language, rows, order, epochs, samples, shuffle)
+    tokens, length = int(tokens_of(rows).sum()), plan.sequence_length
+    order: Order
+    if plan.order == "megatron":
+        order = MegatronOrder(rows, tokens, length, quota, plan.seed)
+    else:
+        order = EpochsOrder(rows, tokens, length, quota, f"train/{name}", plan.seed)
+    return _write(plan, "train", name, language, (len(rows), tokens), order, order.samples, identity)
 
 
-def write_validation(plan: Plan, language: str, rows: Rows, most: int) -> DatasetEntry | None:
-    """Arrays of a validation set: one epoch in corpus order, at most `most` samples, spread evenly over it.
-
-    None when the held-out documents do not fill one sample.
-    """
-    available = samples_in(int(rows[:, 2].sum(dtype=np.int64)), plan.sequence_length)
-    kept = min(available, most)
+def write_validation(plan: Plan, language: str, rows: Rows, most: int, identity: str) -> DatasetEntry | None:
+    """Arrays of a validation set of at most `most` samples; None when the documents do not fill one sample."""
+    tokens = int(tokens_of(rows).sum())
+    order = CorpusOrder(rows, tokens, plan.sequence_length, most)
+    kept = min(order.samples, most)
     if kept == 0:
         return None
-    shuffle = np.arange(kept, dtype=np.int64) * available // kept
-    order = document_order(len(rows), 1, None)
-    return _write(plan, "validation", language, language, rows, order, 1, available, shuffle)
+    return _write(plan, "validation", language, language, (len(rows), tokens), order, kept, identity)
 
 
 def _write(
-    plan: Plan,
-    kind: str,
-    name: str,
-    language: str,
-    rows: Rows,
-    order: npt.NDArray[np.int32],
-    epochs: int,
-    available: int,
-    shuffle: npt.NDArray[np.int64],
+    plan: Plan, kind: str, name: str, language: str, unique: tuple[int, int], order: Order, kept: int, identity: str
 ) -> DatasetEntry:
     stem = f"{plan.folder}/{kind}/{quote(name, safe='')}"
-    documents = (rows[order[begin : begin + CHUNK], :2] for begin in range(0, len(order), CHUNK))
-    starts = sample_starts(rows[order, 2], plan.sequence_length, available)
+    numbers, positions, shuffled = narrow(plan.documents), narrow(order.entries), narrow(order.samples)
+
+    def pieces() -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+        walk = _index.SampleWalk(plan.sequence_length, order.samples, 0, 0)
+        for rows in order.documents():
+            yield numbers_of(rows).astype(numbers), walk.advance(rows, positions.itemsize == 8)
+
+    documents, starts = write_arrays(
+        plan.index,
+        [
+            (f"{stem}.documents.npy", numbers, (order.entries,)),
+            (f"{stem}.sample_starts.npy", positions, (order.samples + 1, 2)),
+        ],
+        pieces(),
+    )
+    shuffle = write_array(plan.index, f"{stem}.shuffle.npy", shuffled, (kept,), order.shuffle())
     return DatasetEntry(
         name=name,
         language=language,
-        unique_documents=len(rows),
-        unique_tokens=int(rows[:, 2].sum(dtype=np.int64)),
-        epochs=epochs,
-        samples=len(shuffle),
-        documents=write_array(plan.index, f"{stem}.documents.npy", "<i4", (len(order), 2), documents),
-        sample_starts=write_array(plan.index, f"{stem}.sample_starts.npy", "<i8", (available + 1, 2), starts),
-        shuffle=write_array(plan.index, f"{stem}.shuffle.npy", "<i8", (len(shuffle),), [shuffle]),
+        unique_documents=unique[0],
+        unique_tokens=unique[1],
+        epochs=order.epochs,
+        samples=kept,
+        identity=identity,
+        documents=documents,
+        sample_starts=starts,
+        shuffle=shuffle,
     )

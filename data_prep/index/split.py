@@ -1,105 +1,172 @@
-"""Deals documents to training and validation, per language, by the hash that a document's id is.
+"""Deals documents to training and validation, by language and source, by the split key of each.
 
-A document is held out when the first 64 bits of its id, as a fraction of 2^64, lie below the validation share: the same
-document is held out whatever else the corpus holds. A language with fewer than two documents, or whose documents would
-all be held out, goes to training whole.
+A document is held out when its split key (the hash that its id is, or its cluster of duplicates'), as a fraction of
+2^64, lies below the validation share: the same document is held out whatever else the corpus holds. A language whose
+documents would all be held out goes to training whole.
 
-Memory: documents are spilled to one file per language and part, 12 bytes each (file, document, tokens), so that the
-build needs memory for its largest language only. 500 M documents: 6 GB on disk, one pass over 40 GB of sidecars.
+Of a sidecar three columns are read, of an `.idx` the lengths: 16 bytes a document. Memory: 8 bytes a document, its row,
+until the arrays of its dataset are written: 4 GB for 500 M documents, one pass of seconds over 8 GB.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from bloomery.base.atomic import explained
 from bloomery.base.errors import InputError
 from bloomery.contracts.index import TokenFile, sidecar_path
-from bloomery.contracts.shard import iterate_batches
+from bloomery.contracts.shard import open_table
+from data_prep.index import _index
 
-Rows = npt.NDArray[np.int32]
-"""int32 [documents, 3]: token file number, document number in it, tokens (end of document counted)."""
+Rows = npt.NDArray[np.uint64]
+"""A word a document: its number among all documents of the index (33 bits), its tokens (31 bits)."""
 
+TOKEN_BITS = np.uint64(31)
 BATCH_ROWS = 1 << 18
+_COLUMNS = ["language", "source", "split_key"]
 
 
-def held_out(hashes: npt.NDArray[np.uint64], share: float) -> npt.NDArray[np.bool_]:
-    """Which documents are validation: hash / 2^64 < share, exactly; bool [n]."""
-    below = math.ceil(Fraction(share) * (1 << 64))
-    if below == 0:
-        return np.zeros(len(hashes), dtype=np.bool_)
-    return hashes <= np.uint64(below - 1)
+class Text(NamedTuple):
+    """Documents of a source in a language."""
+
+    documents: int
+    tokens: int
+    """Ends of documents counted."""
+    longest: int
+    """Tokens of the longest document."""
 
 
-class Spill:
-    """Documents per language, training and validation apart, in files below `folder`."""
+def numbers_of(rows: Rows) -> npt.NDArray[np.uint64]:
+    """Document numbers."""
+    return rows >> TOKEN_BITS
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._files: dict[tuple[str, bool], BinaryIO] = {}
-        self._stack = ExitStack()
 
-    def add(self, number: int, prefix: Path, file: TokenFile, share: float) -> None:
-        """Deal the documents of token file `number`. Raises InputError when sidecar and `.idx` disagree."""
-        begin = 0
-        for batch in iterate_batches(
-            sidecar_path(prefix), ["language", "first_token", "tokens", "split_key"], BATCH_ROWS
-        ):
-            end = begin + batch.num_rows
-            lengths = file.lengths[begin:end]
-            same = np.array_equal(lengths, batch.column("tokens")) and np.array_equal(
-                file.offsets[begin:end], np.asarray(batch.column("first_token")) * file.dtype.itemsize
+def tokens_of(rows: Rows) -> npt.NDArray[np.uint64]:
+    """Tokens a document."""
+    return rows & np.uint64((1 << int(TOKEN_BITS)) - 1)
+
+
+def packed(numbers: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> Rows:
+    """Rows of these documents."""
+    return (numbers.astype(np.uint64) << TOKEN_BITS) | tokens.astype(np.uint64)
+
+
+def below(share: float) -> int:
+    """Split keys less than this are held out: exactly those with key / 2^64 < share; 2^64 holds out all."""
+    return math.ceil(Fraction(share) * (1 << 64))
+
+
+def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches, each read while the one before it is worked on."""
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        waiting = reader.submit(next, batches, None)
+        while (batch := waiting.result()) is not None:
+            waiting = reader.submit(next, batches, None)
+            yield batch
+
+
+class Deal:
+    """Documents by language and source, training and held out apart, in corpus order."""
+
+    def __init__(self, share: float) -> None:
+        """`share`: of the documents to hold out."""
+        self._below = below(share)
+        self._kernel = _index.Deal()
+        self._languages: dict[str, int] = {}
+        self._sources: dict[str, int] = {}
+        self._pairs: dict[tuple[int, int], int] = {}
+        self._files: list[list[int]] = []
+        """Token files with documents in it, per group of the kernel."""
+
+    def add(self, number: int, first: int, prefix: Path, file: TokenFile) -> None:
+        """Deal the documents of token file `number`, whose first one is document `first` of the index.
+
+        Raises:
+            InputError: a sidecar that is damaged or speaks of another number of documents.
+        """
+        path, begin = sidecar_path(prefix), 0
+        before = self._kernel.groups()
+        with open_table(path, dictionary=["language", "source"]) as table:
+            if table.metadata.num_rows != len(file.lengths):
+                raise InputError(
+                    f"has {len(file.lengths)} documents",
+                    where=f"{prefix}.idx",
+                    expected=f"{table.metadata.num_rows}, by its sidecar",
+                )
+            for batch in _ahead(table.iter_batches(batch_size=BATCH_ROWS, columns=_COLUMNS)):
+                end = begin + batch.num_rows
+                self._batch(first + begin, np.array(file.lengths[begin:end], dtype=np.int32), batch, path)
+                begin = end
+        after = self._kernel.groups()
+        tokens = int(after[:, 1].sum() - before[:, 1].sum())
+        if tokens != len(file.tokens):
+            raise InputError(f"documents of {tokens} tokens", where=f"{prefix}.idx", expected=f"{len(file.tokens)}")
+        self._files += [[] for _ in range(len(after) - len(self._files))]
+        for group in np.flatnonzero(after[:, 0] > np.pad(before[:, 0], (0, len(after) - len(before)))):
+            self._files[group].append(number)
+
+    def _batch(self, first: int, lengths: npt.NDArray[np.int32], batch: pa.RecordBatch, path: Path) -> None:
+        if any(column.null_count for column in batch.columns):
+            raise InputError("a document without language, source or split key", where=str(path))
+        language, source, keys = batch.columns
+        languages = [self._languages.setdefault(code, len(self._languages)) for code in language.dictionary.to_pylist()]
+        sources = [self._sources.setdefault(name, len(self._sources)) for name in source.dictionary.to_pylist()]
+        pairs = [[self._pairs.setdefault((code, name), len(self._pairs)) for name in sources] for code in languages]
+        try:
+            self._kernel.add(
+                first,
+                lengths,
+                np.asarray(language.indices),
+                np.asarray(source.indices),
+                np.asarray(keys),
+                np.array(pairs, dtype=np.int32).reshape(len(languages), len(sources)),
+                self._below % (1 << 64),
+                self._below >= 1 << 64,
             )
-            if not same:
-                raise InputError("its sidecar speaks of other documents", where=f"{prefix}.idx")
-            rows = np.empty((batch.num_rows, 3), dtype=np.int32)
-            rows[:, 0], rows[:, 1], rows[:, 2] = number, np.arange(begin, end), lengths
-            validation = held_out(np.asarray(batch.column("split_key")), share)
-            codes = batch.column("language").dictionary_encode()
-            # 16-bit keys sort by radix, in linear time, and stably: each group stays in corpus order.
-            keys = (2 * np.asarray(codes.indices) + validation).astype(np.uint16)
-            order = np.argsort(keys, kind="stable")
-            ends = np.searchsorted(keys[order], np.arange(2 * len(codes.dictionary)), side="right")
-            for key, group in enumerate(np.split(order, ends[:-1])):
-                self._append(codes.dictionary[key // 2].as_py(), key % 2 == 1, rows[group])
-            begin = end
-        if begin != len(file.lengths):
-            raise InputError(
-                f"has {len(file.lengths)} documents", where=f"{prefix}.idx", expected=f"{begin}, by its sidecar"
-            )
+        except ValueError as error:
+            raise InputError(f"cannot be dealt: {error}", where=str(path)) from error
 
-    def _append(self, language: str, validation: bool, rows: Rows) -> None:
-        key = (language, validation)
-        if key not in self._files:
-            path = self.folder / f"{len(self._files)}.rows"
-            self._files[key] = self._stack.enter_context(path.open("w+b"))
-        with explained(self.folder):
-            self._files[key].write(np.ascontiguousarray(rows).data)
+    def texts(self, *, held_out: bool = False) -> dict[str, dict[str, Text]]:
+        """What there is to train on, or what is held out, by language and source, both in the order of names."""
+        found = {}
+        for language in sorted(self._languages):
+            train, apart = self._texts(language, False), self._texts(language, True)
+            if not train:
+                train, apart = apart, {}
+            found[language] = apart if held_out else train
+        return {language: texts for language, texts in found.items() if texts}
 
-    def languages(self) -> Iterator[tuple[str, Rows, Rows]]:
-        """(language, training rows, validation rows) in the order of codes, each in corpus order."""
-        for language in sorted({language for language, _ in self._files}):
-            train, validation = self._read(language, False), self._read(language, True)
-            if len(validation) and len(train) == 0:
-                train, validation = validation, train
-            yield language, train, validation
+    def _texts(self, language: str, held_out: bool) -> dict[str, Text]:
+        counts = self._kernel.groups()
+        found = {}
+        for source in sorted(self._sources):
+            group = self._group(language, source, held_out)
+            if group < len(counts) and counts[group, 0]:
+                found[source] = Text(*counts[group].tolist())
+        return found
 
-    def _read(self, language: str, validation: bool) -> Rows:
-        handle = self._files.get((language, validation))
-        if handle is None:
-            return np.empty((0, 3), dtype=np.int32)
-        handle.flush()
-        handle.seek(0)
-        return np.fromfile(handle, dtype=np.int32).reshape(-1, 3)
+    def _group(self, language: str, source: str, held_out: bool) -> int:
+        """Group of the kernel; one beyond all for a pair that no document has."""
+        pair = self._pairs.get((self._languages[language], self._sources[source]), len(self._pairs))
+        return 2 * pair + held_out
 
-    def close(self) -> None:
-        """Close the files."""
-        self._stack.close()
+    def _groups(self, language: str, sources: Iterable[str], held_out: bool) -> list[int]:
+        held_out = held_out or not self._texts(language, False)
+        return [self._group(language, source, held_out) for source in sources]
+
+    def files(self, language: str, sources: Sequence[str], *, held_out: bool = False) -> list[int]:
+        """Numbers of the token files that hold these documents."""
+        groups = self._groups(language, sources, held_out)
+        return sorted({number for group in groups for number in self._files[group]})
+
+    def take(self, language: str, sources: Sequence[str], *, held_out: bool = False) -> Rows:
+        """The documents of these sources, source after source, each in corpus order. Can be taken once."""
+        return self._kernel.take(self._groups(language, sources, held_out))

@@ -1,6 +1,6 @@
 """A fixed sample of documents per language, read from few places of a corpus of any size.
 
-Parts are visited in the order of the digest of their name; each gives a language the documents with the smallest ids,
+Shards are visited in the order of the digest of their name; each gives a language the documents with the smallest ids,
 which are hashes, at most `PER_PART`, until it has `PER_LANGUAGE` documents or `LANGUAGE_BYTES`. The same corpus always
 gives the same sample; of most shards of a large one only the language column is read.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -22,12 +23,15 @@ PER_LANGUAGE = 256
 LANGUAGE_BYTES = 1 << 20
 
 
-def sample_documents(clean: Path, parts: list[str]) -> dict[str, list[str]]:
-    """Texts per language, sorted by code; within the limits above. Raises InputError for missing shards."""
+def sample_documents(shards: Mapping[str, Path]) -> dict[str, list[str]]:
+    """Texts per language, sorted by code; within the limits above. `shards`: path by name.
+
+    Raises InputError for missing shards.
+    """
     texts: defaultdict[str, list[str]] = defaultdict(list)
     sizes: Counter[str] = Counter()
-    for part in track(sorted(parts, key=lambda part: digest_bytes(part.encode())), "sample", len(parts), "shards"):
-        with open_table(clean / f"{part}.parquet") as file:
+    for name in track(sorted(shards, key=lambda name: digest_bytes(name.encode())), "sample", len(shards), "shards"):
+        with open_table(shards[name]) as file:
             full = {language for language, size in sizes.items() if size >= LANGUAGE_BYTES}
             room = {language: PER_LANGUAGE - len(found) for language, found in texts.items()}
             chosen = _smallest_ids(file, room | dict.fromkeys(full, 0))

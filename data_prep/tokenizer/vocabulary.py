@@ -8,15 +8,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bloomery.base.errors import InputError
-
 UNKNOWN, BEGIN, END_OF_DOCUMENT, PADDING = "<unk>", "<s>", "</s>", "<pad>"
+"""Of the tokenizers that are trained here; of any: `bloomery.contracts.tokenizer.end_of_document`."""
 SPECIAL_TOKENS = (UNKNOWN, BEGIN, END_OF_DOCUMENT, PADDING)
 SPECIAL_PATTERN = r"<(?:unk|s|/s|pad|reserved_[0-9]+)>"
 """Matches every special and reserved token; matches never overlap."""
@@ -53,15 +51,15 @@ def token_bytes(merges: npt.NDArray[np.int32]) -> list[bytes]:
     return tokens
 
 
-def build_tokenizer(merges: npt.NDArray[np.int32], reserved: int, pattern: str) -> Any:
+def build_tokenizer(merges: npt.NDArray[np.int32], reserved: int, pre_tokenizer: Any) -> Any:
     """A `tokenizers.Tokenizer` from the kernel's merges, int32 [m, 2]: BLOOM's pipeline without a normaliser.
 
     Args:
         merges: pairs of kernel ids (bytes 0..255 in `symbol_order`, merge k is 256 + k).
         reserved: number of reserved tokens.
-        pattern: the pre-tokenizer's regular expression (Oniguruma).
+        pre_tokenizer: the `tokenizers` pre-tokenizer, byte-level at its end.
     """
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
+    from tokenizers import AddedToken, Tokenizer, decoders, models, processors
 
     characters = byte_characters()
     texts = ["".join(characters[byte] for byte in token) for token in token_bytes(merges)]
@@ -70,28 +68,8 @@ def build_tokenizer(merges: npt.NDArray[np.int32], reserved: int, pattern: str) 
     assert len(vocabulary) == len(names) + len(texts), "a merged token spells another token"
     pairs = [(texts[left], texts[right]) for left, right in merges.tolist()]
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(pattern), behavior="isolated", invert=False),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=True, use_regex=False),
-        ]
-    )
+    tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.post_processor = processors.ByteLevel(add_prefix_space=False, trim_offsets=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(name, normalized=False, special=True) for name in names])
-    return tokenizer
-
-
-def load_tokenizer(path: Path) -> Any:
-    """The `tokenizers.Tokenizer` in `path`. Raises InputError when it is missing, damaged or not one of ours."""
-    from tokenizers import Tokenizer
-
-    if not path.is_file():
-        raise InputError("no such file", where=str(path), expected="a tokenizer.json")
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception for a file it cannot read
-        raise InputError(f"not a tokenizer ({error})", where=str(path), expected="a tokenizer.json") from error
-    if tokenizer.token_to_id(END_OF_DOCUMENT) is None:
-        raise InputError(f"has no token {END_OF_DOCUMENT}", where=str(path), expected="an end-of-document token")
     return tokenizer

@@ -12,16 +12,14 @@ up, and rounding (to the nearest integer, at least 1) never loses a piece nor fl
 weighted bytes, hence every pair count: 484 GB at weight 0.06 gives 8e12, far below 2^63; S above 2^60 (absurd weights)
 is cut to 2^60. Factors are exact fractions rounded once to float64, so the result does not depend on any order.
 
-Memory: shards are added until `PENDING_ROWS` rows wait, then summed; the peak is about 100 bytes a unique piece (8 M
-pieces: below 1 GB) plus the pending rows.
+Memory does not grow with the tables (`sums.py`): factors are known once all are read, weighted pieces are a stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -31,57 +29,62 @@ import pyarrow.compute as pc
 from bloomery.base.errors import InputError
 from bloomery.base.progress import track
 from bloomery.contracts.mixture import Mixture
-from bloomery.contracts.shard import read_table
-from data_prep.tokenizer.count import COUNT_SCHEMA
+from data_prep.tokenizer.count_tables import CountTable, read_batches
+from data_prep.tokenizer.sums import RUN_SCHEMA, Sums, starts
 from data_prep.tokenizer.vocabulary import SPECIAL_PATTERN
 
-PENDING_ROWS = 20_000_000
+MAX_BYTES = 1 << 62
 MAX_WEIGHTED_BYTES = 1 << 60
+
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class WeightedPieces:
-    """Unique pieces, sorted, with integer weighted counts.
+class CountedPieces:
+    """Counts of all tables: their sums, and the bytes of each dataset (a language where there is no mixture)."""
 
-    `pieces` the bytes laid end to end, `offsets` int64 [n + 1], `counts` int64 [n], each at least 1; `factors` the
-    multiplier per language, `language_bytes` its true bytes.
-    """
+    sums: Sums
+    names: list[str] = field(default_factory=list)
+    """Name of each dataset, by its number in the sums."""
+    bytes: dict[str, int] = field(default_factory=dict)
+    """Sum of count x length, by name."""
 
-    pieces: pa.Buffer
-    offsets: npt.NDArray[np.int64]
-    counts: npt.NDArray[np.int64]
-    factors: dict[str, float]
-    language_bytes: dict[str, int]
+    def read(self, tables: Sequence[CountTable], mixture: Mixture | None) -> None:
+        """Sum the tables. Raises InputError for bad ones, and for counts that overflow 64 bits."""
+        for table in track(tables, "sum pre-token counts", len(tables), "tables"):
+            for batch in read_batches(table):
+                self._add(batch, table, mixture)
+        self.sums.finish()
+
+    def _add(self, batch: pa.RecordBatch, table: CountTable, mixture: Mixture | None) -> None:
+        languages = batch.column("language").dictionary_encode()
+        named = [
+            code if mixture is None else mixture.dataset(code, table.source)
+            for code in languages.dictionary.to_pylist()
+        ]
+        numbers = np.array([self._number(name) for name in named], np.int32)[np.asarray(languages.indices)]
+        counts = np.asarray(batch.column("count"))
+        lengths = np.asarray(pc.binary_length(batch.column("piece")))
+        if len(counts) and float(np.dot(lengths.astype(np.float64), counts)) > MAX_BYTES:
+            raise _overflow(str(table.path))
+        for number in np.unique(numbers).tolist():
+            chosen = numbers == number
+            # No overflow: the sum over the whole batch is below 2^62.
+            self.bytes[self.names[number]] += int(lengths[chosen] @ counts[chosen])
+        if sum(self.bytes.values()) > MAX_BYTES:
+            raise _overflow(str(table.path))
+        rows = pa.table([batch.column("piece"), pa.array(numbers), batch.column("count")], schema=RUN_SCHEMA)
+        self.sums.add(_without_specials(rows))
+
+    def _number(self, name: str) -> int:
+        if name not in self.bytes:
+            self.bytes[name] = 0
+            self.names.append(name)
+        return self.names.index(name)
 
 
-def sum_counts(tables: list[Path], mixture: Mixture | None = None, sources: Sequence[str] = ()) -> pa.Table:
-    """Sum of count tables, columns language, piece (large_string), count; sorted by (language, piece).
-
-    With a mixture, `language` is the name of its dataset; `sources` then holds the source of each table.
-    """
-    schema = pa.schema([("language", pa.string()), ("piece", pa.large_string()), ("count", pa.int64())])
-    total, pending, rows = schema.empty_table(), [], 0
-    for number, path in enumerate(track(tables, "sum pre-token counts", len(tables), "shards")):
-        table = read_table(path)
-        if table.schema.names != COUNT_SCHEMA.names:
-            raise InputError(f"columns {table.schema.names}", where=str(path), expected=str(COUNT_SCHEMA.names))
-        table = table.cast(schema)
-        pending.append(table if mixture is None else _by_dataset(table, mixture, sources[number]))
-        rows += table.num_rows
-        if rows > PENDING_ROWS:
-            total, pending, rows = _summed([total, *pending]), [], 0
-    return _summed([total, *pending]).sort_by([("language", "ascending"), ("piece", "ascending")])
-
-
-def _by_dataset(table: pa.Table, mixture: Mixture, source: str) -> pa.Table:
-    codes = table["language"].combine_chunks().dictionary_encode()
-    names = pa.array([mixture.dataset(code, source) for code in codes.dictionary.to_pylist()], pa.string())
-    return table.set_column(0, "language", names.take(codes.indices))
-
-
-def _summed(tables: list[pa.Table]) -> pa.Table:
-    grouped = pa.concat_tables(tables).group_by(["language", "piece"]).aggregate([("count", "sum")])
-    return grouped.select(["language", "piece", "count_sum"]).rename_columns(["language", "piece", "count"])
+def _overflow(where: str) -> InputError:
+    return InputError("the counts overflow 64 bits", where=where, expected="less than 2^62 bytes of text in all")
 
 
 def language_factors(language_bytes: Mapping[str, int], weights: Mapping[str, float]) -> dict[str, float]:
@@ -94,56 +97,62 @@ def language_factors(language_bytes: Mapping[str, int], weights: Mapping[str, fl
     return {code: float(Fraction(weights[code]) * scale / size) for code, size in sorted(used.items())}
 
 
-def weighted_pieces(table: pa.Table, weights: Mapping[str, float]) -> WeightedPieces:
-    """Apply the mixture's weights (per name in the column `language`) to `sum_counts`' table.
+@dataclass(frozen=True)
+class WeightedPieces:
+    """Different pieces in the order of their bytes, with integer weighted counts, each at least 1; in parts."""
 
-    Raises InputError when nothing is left to train on.
-    """
-    byte_counts = pc.multiply(pc.binary_length(table["piece"]), table["count"])
-    sums = (
-        pa.table({"language": table["language"], "bytes": byte_counts})
-        .group_by("language")
-        .aggregate([("bytes", "sum")])
-    )
-    language_bytes = dict(sorted(zip(sums["language"].to_pylist(), sums["bytes_sum"].to_pylist(), strict=True)))
-    factors = language_factors(language_bytes, weights)
-    if not factors:
-        raise InputError(
-            "no pre-tokens to train on",
-            expected=f"text in a language of the mixture ({', '.join(sorted(weights)) or 'which is empty'})",
-        )
-    table = _without_specials(table.filter(pc.is_in(table["language"], pa.array(sorted(factors)))))
-    codes = table["language"].combine_chunks().dictionary_encode()
-    per_code = np.array([factors[code] for code in codes.dictionary.to_pylist()])
-    weighted = np.rint(np.asarray(table["count"]) * per_code[np.asarray(codes.indices)]).astype(np.int64)
-    merged = (
-        pa.table({"piece": table["piece"], "count": np.maximum(weighted, 1)})
-        .group_by("piece")
-        .aggregate([("count", "sum")])
-        .sort_by("piece")
-        .combine_chunks()
-    )
-    pieces = merged["piece"].combine_chunks()
-    if isinstance(pieces, pa.ChunkedArray):
-        pieces = pieces.chunk(0)
-    offsets = np.frombuffer(pieces.buffers()[1], dtype=np.int64)[pieces.offset : pieces.offset + len(pieces) + 1]
-    return WeightedPieces(
-        pieces.buffers()[2], offsets, np.asarray(merged["count_sum"], dtype=np.int64), factors, language_bytes
-    )
+    counted: CountedPieces
+    factors: dict[str, float]
+    """Multiplier per dataset; what has none is left out."""
+
+    @classmethod
+    def of(cls, counted: CountedPieces, weights: Mapping[str, float] | None) -> WeightedPieces:
+        """Weighted as the mixture says; without weights the counts are taken as they are.
+
+        Raises InputError when nothing is left to train on.
+        """
+        sizes = counted.bytes
+        factors = dict.fromkeys(sorted(sizes), 1.0) if weights is None else language_factors(sizes, weights)
+        if not factors:
+            wanted = "counted text" if weights is None else "text in a language of the mixture"
+            named = f" ({', '.join(sorted(weights)) or 'which is empty'})" if weights is not None else ""
+            raise InputError("no pre-tokens to train on", expected=wanted + named)
+        return cls(counted, factors)
+
+    def __iter__(self) -> Iterator[tuple[pa.Array, Integers]]:
+        """Pieces (large_binary) and their counts, part by part, as often as wanted."""
+        factors = np.array([self.factors.get(name, np.nan) for name in self.counted.names])
+        for table in self.counted.sums:
+            dataset = np.asarray(table["dataset"])
+            used = ~np.isnan(factors[dataset])
+            if not used.all():
+                table, dataset = table.filter(pa.array(used)), dataset[used]
+            if not table.num_rows:
+                continue
+            factor, count = factors[dataset], np.asarray(table["count"])
+            weighted = np.where(factor == 1.0, count, np.rint(count * factor).astype(np.int64))
+            first = starts(table["piece"])
+            pieces = table["piece"].filter(pa.array(first)).combine_chunks()
+            yield _one_array(pieces), np.add.reduceat(np.maximum(weighted, 1), np.flatnonzero(first))
 
 
-def _without_specials(table: pa.Table) -> pa.Table:
+def _one_array(pieces: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return pieces.chunk(0) if isinstance(pieces, pa.ChunkedArray) else pieces
+
+
+def _without_specials(rows: pa.Table) -> pa.Table:
     """Cut special tokens' spellings out of pieces, so that no merged token can spell one (HTML has `<s>`, `</s>`).
 
     A merged token is part of some piece; where no piece holds the spelling, none can become it.
     """
-    holds = pc.match_substring_regex(table["piece"], SPECIAL_PATTERN)
+    holds = pc.match_substring_regex(rows["piece"], SPECIAL_PATTERN)
     if not pc.any(holds).as_py():
-        return table
-    affected = table.filter(holds)
+        return rows
+    affected = rows.filter(holds)
     parts = pc.split_pattern_regex(affected["piece"], SPECIAL_PATTERN).combine_chunks()
-    rows = pc.list_parent_indices(parts)
-    cut = pa.table(
-        [affected["language"].take(rows), pc.list_flatten(parts), affected["count"].take(rows)], schema=table.schema
+    parents = pc.list_parent_indices(parts)
+    cut = [pc.list_flatten(parts), affected["dataset"].take(parents), affected["count"].take(parents)]
+    table = pa.table(cut, schema=RUN_SCHEMA)
+    return pa.concat_tables(
+        [rows.filter(pc.invert(holds)), table.filter(pc.greater(pc.binary_length(table["piece"]), 0))]
     )
-    return pa.concat_tables([table.filter(pc.invert(holds)), cut.filter(pc.greater(pc.binary_length(cut["piece"]), 0))])

@@ -1,13 +1,14 @@
 """Runs the whole corpus chain over any sources, by the real verbs in this process."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from browser import Browser, browser_program
 from typer.testing import CliRunner
 
 from bloomery.config import RunConfig, validate_config
@@ -228,3 +229,12 @@ def sample_run(corpus_run: CorpusRunner) -> CorpusRun:
     run = corpus_run([source], ingest={"shard_bytes": "64KiB", "max_document_bytes": "64KiB"}, dedup={"partitions": 3})
     run.all()
     return run
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A browser for the tests of pages."""
+    if browser_program() is None:
+        pytest.skip("no Chromium on this machine (apt-get install chromium fonts-noto-core fonts-wqy-microhei)")
+    with Browser.start() as running:
+        yield running

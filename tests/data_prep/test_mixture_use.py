@@ -18,10 +18,11 @@ from bloomery.contracts.index import IndexManifest, open_array, read_index_manif
 from bloomery.contracts.mixture import Mixture, read_mixture
 from bloomery.contracts.shard import DOCUMENT_SCHEMA, write_table
 from data_prep.corpus.mixture import mixture
+from data_prep.index.adopt import adopt_tokens
 from data_prep.index.build import build_index
-from data_prep.index.encode import encode_shard
+from data_prep.index.encode import encode_shards
 from data_prep.index.verify import verify_index
-from data_prep.tokenizer.count import count_shard
+from data_prep.tokenizer.count import count_shards
 from data_prep.tokenizer.train import train_tokenizer
 
 WORDS = {
@@ -58,7 +59,7 @@ class Run:
             table = pa.table([pa.array(values, field.type) for values, field in columns], schema=DOCUMENT_SCHEMA)
             path = self.folder / "corpus/clean" / f"{part}.parquet"
             write_table(path, table, kind="documents", inputs={}, parameters="", counts={"languages": counts})
-            count_shard(CountStage(pre_tokenizer="bloom"), path, self.folder / f"counts/{part}.parquet")
+            count_shards(CountStage(pre_tokenizer="bloom"), [path], self.folder / f"counts/{part}.parquet")
         write_json(self.folder / "parts.json", list(DOCUMENTS))
 
     def mix(self, budget: int | None = None, sources: dict[str, float] | None = None, **mixed: Any) -> dict[str, Any]:
@@ -77,7 +78,7 @@ class Run:
     def encode(self) -> None:
         for part in DOCUMENTS:
             path = self.folder / f"corpus/clean/{part}.parquet"
-            encode_shard(self.folder / "tokenizer.json", path, self.folder / f"index/tokens/{part}.idx")
+            encode_shards(self.folder / "tokenizer.json", [path], self.folder / f"index/tokens/{part}")
 
     def build(self, samples: int) -> IndexManifest:
         stage = IndexStage(
@@ -134,19 +135,37 @@ def test_a_language_mixed_by_source_reads_each_source_s_documents(run: Run) -> N
     manifest = run.build(600)
     assert [entry.name for entry in manifest.train] == ["en/books", "en/web", "fr", "hi"]
     assert [entry.language for entry in manifest.train] == ["en", "en", "fr", "hi"]
-    files: dict[str, set[int]] = {part.split("/")[0]: set() for part in DOCUMENTS}
-    for number, part in enumerate(DOCUMENTS):
-        files[part.split("/")[0]].add(number)
+    numbers: dict[str, set[int]] = {part.split("/")[0]: set() for part in DOCUMENTS}
+    first = 0
+    for part, file in zip(DOCUMENTS, manifest.token_files, strict=True):
+        numbers[part.split("/")[0]] |= set(range(first, first + file.documents))
+        first += file.documents
     for entry in manifest.train[:2]:
         documents = open_array(run.folder / "index", entry.documents)
-        assert set(documents[:, 0].tolist()) <= files[entry.name.split("/")[1]]
+        assert set(documents.tolist()) <= numbers[entry.name.split("/")[1]]
     english = next(entry for entry in manifest.validation if entry.language == "en")
     held_out = open_array(run.folder / "index", english.documents)
-    assert not set(held_out[:, 0].tolist()) & files["mail"], "left out of the training is left out of validation"
+    assert not set(held_out.tolist()) & numbers["mail"], "left out of the training is left out of validation"
     sources = written["languages"]["en"]["sources"]
     assert sources["books"]["weight"] / sources["books"]["bytes"] == pytest.approx(
         3 * sources["web"]["weight"] / sources["web"]["bytes"]
     )
+
+
+def test_adopted_token_files_weigh_what_their_tokens_spell(run: Run, tmp_path: Path) -> None:
+    pair = tmp_path / "index/tokens/theirs/00000"
+    adopt_tokens(run.folder / "index/tokens/mail/00000", run.folder / "tokenizer.json", "theirs", "en", pair)
+    stage = MixtureStage.model_validate({"mixture": {}, "source_weights": {"theirs": 3.0}})
+    corpus, parts = run.folder / "corpus", run.folder / "parts.json"
+    found = mixture(stage, corpus, parts, tmp_path / "mixture.json", [pair])
+    sources = found["languages"]["en"]["sources"]
+    for key in ("documents", "bytes", "share"):
+        assert sources["theirs"][key] == sources["mail"][key]
+    assert sources["theirs"]["weight"] == pytest.approx(3 * sources["mail"]["weight"])
+    assert list(found["sources"]) == ["web", "books", "mail", "theirs"]
+    write_json(tmp_path / "parts.json", [])
+    alone = mixture(stage, corpus, tmp_path / "parts.json", tmp_path / "mixture.json", [pair])
+    assert {code: entry["weight"] for code, entry in alone["languages"].items()} == {"en": 1.0}
 
 
 def test_the_index_says_tokens_and_epochs_of_languages_and_sources(run: Run) -> None:

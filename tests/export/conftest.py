@@ -22,6 +22,7 @@ from bloomery.config.stages import ExportStage, TrainStage, write_stage
 from bloomery.config.training import TrainingConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, list_files, step_name, write_manifest
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.prefix import SamplePrefix
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.plan.parameters import declare, layer_count, padded_vocabulary
 from export.mapping.bloom import to_transformers
@@ -182,6 +183,7 @@ def fabricate(tmp_path: Path) -> Callable[..., FabricatedRun]:
         (folder / "mp_rank_00_model_states.pt").write_bytes(b"never opened")
         manifest = CheckpointManifest(
             identity="0" * 32,
+            prefix=SamplePrefix(samples=400, stages=[], datasets={}),
             config=TrainStage(name="tiny", seed=1, model=model, training=training).model_dump(mode="json"),
             iteration=iteration,
             consumed_samples=400,

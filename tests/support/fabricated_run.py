@@ -12,6 +12,7 @@ from bloomery.config.portion import Portion
 from bloomery.config.run import RunConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, FileEntry, step_name, write_manifest
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.prefix import SamplePrefix
 from bloomery.contracts.record import MetricsRecord, ValidationRecord
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.plan.batch import steps, total_iterations
@@ -122,6 +123,7 @@ def write_checkpoint(paths: RunPaths, iteration: int, size: int) -> None:
     folder.mkdir(parents=True)
     manifest = CheckpointManifest(
         identity="x",
+        prefix=SamplePrefix(samples=0, stages=[], datasets={}),
         config={},
         iteration=iteration,
         consumed_samples=0,

@@ -10,7 +10,15 @@ import numpy as np
 from bloomery.base.atomic import write_json
 from bloomery.base.digest import digest_file
 from bloomery.config.stages import TrainStage, write_stage
-from bloomery.contracts.index import ArrayEntry, DatasetEntry, IndexManifest, TokenFileEntry, write_idx
+from bloomery.contracts.blend import StageEntry, StageShare
+from bloomery.contracts.index import (
+    ArrayEntry,
+    DatasetEntry,
+    IndexManifest,
+    TokenFileEntry,
+    read_index_manifest,
+    write_idx,
+)
 
 SEQUENCE, VOCABULARY = 32, 500
 
@@ -28,7 +36,7 @@ def _dataset(folder: Path, name: str, first: int, documents: int, length: int, w
     epochs = 1
     while wanted is not None and (epochs * documents * length - 1) // SEQUENCE < wanted:
         epochs += 1
-    order = np.array([[0, first + d] for _ in range(epochs) for d in range(documents)], dtype=np.int64)
+    order = np.array([first + d for _ in range(epochs) for d in range(documents)], dtype=np.uint32)
     samples = (epochs * documents * length - 1) // SEQUENCE
     starts = np.arange(samples + 1, dtype=np.int64) * SEQUENCE
     return DatasetEntry(
@@ -38,11 +46,14 @@ def _dataset(folder: Path, name: str, first: int, documents: int, length: int, w
         unique_tokens=documents * length,
         epochs=epochs,
         samples=samples,
+        identity=f"{name} of test",
         documents=_array(folder, f"{name.replace('/', '-')}-documents", order),
         sample_starts=_array(
-            folder, f"{name.replace('/', '-')}-starts", np.stack([starts // length, starts % length], axis=1)
+            folder,
+            f"{name.replace('/', '-')}-starts",
+            np.stack([starts // length, starts % length], axis=1).astype(np.uint32),
         ),
-        shuffle=_array(folder, f"{name.replace('/', '-')}-shuffle", np.arange(samples, dtype=np.int64)),
+        shuffle=_array(folder, f"{name.replace('/', '-')}-shuffle", np.arange(samples, dtype=np.uint32)),
     )
 
 
@@ -61,6 +72,7 @@ def make_index(run: Path, train_samples: int, seed: int = 1) -> None:
         _dataset(folder, "train/xx", 0, 26, length, train_samples),
         _dataset(folder, "train/yy", 26, 26, length, train_samples),
     ]
+    half = StageShare(weight=0.5, quota=train_samples // 2, first_sample=0, taken=train_samples // 2)
     manifest = IndexManifest(
         digest=f"test-{seed}",
         sequence_length=SEQUENCE,
@@ -74,6 +86,7 @@ def make_index(run: Path, train_samples: int, seed: int = 1) -> None:
                 tokens=int(tokens.size),
                 bin_digest=digest_file(tokens_folder / "a.bin"),
                 idx_digest=digest_file(tokens_folder / "a.idx"),
+                sidecar_digest="",
             )
         ],
         train=train,
@@ -84,9 +97,41 @@ def make_index(run: Path, train_samples: int, seed: int = 1) -> None:
         blend_dataset=_array(folder, "blend-dataset", (np.arange(train_samples) % 2).astype(np.int32)),
         blend_sample=_array(folder, "blend-sample", np.arange(train_samples, dtype=np.int64) // 2),
         train_samples=train_samples,
+        stages=[
+            StageEntry(
+                from_sample=0,
+                to_sample=train_samples,
+                spread_to=train_samples,
+                datasets={entry.name: half for entry in train},
+            )
+        ],
         shares={"train/xx": 0.5, "train/yy": 0.5},
     )
     write_json(folder / "index.json", manifest.model_dump(mode="json"))
+
+
+def change_blend(run: Path, at: int) -> None:
+    """Rebuild the index with other weights from sample `at` (even) on: the second language alone."""
+    folder = run / "index"
+    index = read_index_manifest(folder / "index.json")
+    samples, half = (
+        index.train_samples,
+        StageShare(weight=0.5, quota=index.train_samples // 2, first_sample=0, taken=at // 2),
+    )
+    rest = StageShare(weight=1.0, quota=samples - at, first_sample=at // 2, taken=samples - at)
+    names = [entry.name for entry in index.train]
+    numbers, within = np.ones(samples, dtype=np.int16), np.arange(samples, dtype=np.uint32) - at // 2
+    numbers[:at], within[:at] = np.arange(at) % 2, np.arange(at) // 2
+    changed = {
+        "digest": f"{index.digest}-changed",
+        "blend_dataset": _array(folder, "blend-dataset", numbers),
+        "blend_sample": _array(folder, "blend-sample", within),
+        "stages": [
+            StageEntry(from_sample=0, to_sample=at, spread_to=samples, datasets=dict.fromkeys(names, half)),
+            StageEntry(from_sample=at, to_sample=samples, spread_to=samples, datasets={names[1]: rest}),
+        ],
+    }
+    write_json(folder / "index.json", index.model_copy(update=changed).model_dump(mode="json"))
 
 
 def stage(

@@ -8,7 +8,7 @@ import signal
 import time
 
 import pytest
-from fabricated_training import make_run, stage
+from fabricated_training import change_blend, make_run, stage
 from training_launcher import Launcher
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
@@ -126,6 +126,19 @@ def test_another_training_begins_anew_and_the_old_one_is_kept(launcher):
     assert new["first_iteration"] == 1
     assert new["identity"] != old["identity"]
     assert list((run.run / "train" / "archive").glob(f"*/checkpoints/{old['checkpoint']}/manifest.json"))
+
+
+def test_weights_that_change_behind_what_was_read_go_on_from_the_checkpoint(launcher, undisturbed):
+    run = launcher("mixed", segment={"minutes": 0.001}, **SHAPE)
+    first = run.segment(1)
+    change_blend(run.run, first["consumed_samples"])
+    make_run(run.run, stage(**SHAPE, on_change="refuse"))
+    second = run.segment(2)
+    assert second["status"] == "finished"
+    assert second["first_iteration"] == first["iteration"] + 1
+    losses = run.losses()
+    assert losses[1] == undisturbed[1]
+    assert losses[2] != undisturbed[2]
 
 
 def test_finished_training_has_nothing_left_to_do(launcher):

@@ -66,10 +66,13 @@ SHIPPED = sorted([*(ROOT / "config").glob("*.yaml"), *(ROOT / "config/models").g
 def test_every_shipped_configuration_dry_runs_without_network(path: Path, tmp_path: Path) -> None:
     texts = tmp_path / "corpus"
     texts.mkdir()
-    (texts / "fr.jsonl.zst").write_bytes(b"")
+    (texts / "tokenizer").mkdir()
+    for name in ("fr.jsonl.zst", "fr.idx", "fr.bin", "tokenizer/tokenizer.json"):
+        (texts / name).write_bytes(b"")
     # Paths in the shipped files are relative to the repository.
     (tmp_path / "config").symlink_to(ROOT / "config")
-    environment = {**os.environ, "BLOOMERY_CORPUS": str(texts), "PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}
+    folders = dict.fromkeys(("BLOOMERY_CORPUS", "BLOOMERY_TOKENS"), str(texts))
+    environment = {**os.environ, **folders, "PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}
     command = [*SNAKEMAKE, *LOCAL, "--directory", str(tmp_path), "--configfile", str(path), "--dry-run"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr

@@ -88,7 +88,10 @@ def test_deleted_arrays_and_model_files_are_made_again_as_they_were(finished: Wo
         ("corpus.pii.kinds", ["ip"], CLEAN_ON),
         ("corpus.mixture.alpha", 0.9, MIXTURE_ON),
         ("tokenizer.min_frequency", 4, TOKENIZER_ON),
+        ("tokenizer.report.monolingual_vocabulary", 1024, {"report_tokenizer", "check_tokenizer", "sync_logs", "all"}),
+        ("tokenizer.report.gate", {"max_parity": 9.0}, {"report_tokenizer", "check_tokenizer", "sync_logs", "all"}),
         ("index.validation_share", 0.3, INDEX_ON),
+        ("index.blend", [{"spread_to": 240}, {"from_sample": 80, "weights": {"en": 1}}], INDEX_ON),
         ("training.optimizer.learning_rate", 0.02, END),
         ("model.layers", 4, END),
         ("export.dtype", "float32", {"export_model", "publish_run", "all"}),
@@ -118,5 +121,5 @@ def test_the_report_collects_the_pages(finished: Workflow) -> None:
     page = finished.folder / "report.html"
     finished.run("--report", str(page))
     text = page.read_text()
-    for label in ("Corpus: what was removed and why", "Tokenizer: fertility", "Parity with the training"):
+    for label in ("Corpus: what was removed and why", "Tokenizer: what each language pays", "Parity with the training"):
         assert label in text

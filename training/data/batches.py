@@ -1,4 +1,4 @@
-"""Which samples a rank reads. A batch's samples depend on the consumed count alone, never on the layout."""
+"""The samples that a rank reads (`bloomery.plan.layout` says which), as tensors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from bloomery.plan.layout import micro_batch_starts
 
 MicroBatch = tuple[torch.Tensor, torch.Tensor]
 """Inputs and labels, int64 [micro_batch, sequence_length] each."""
@@ -22,10 +24,8 @@ def micro_batches(
 ) -> Iterator[MicroBatch]:
     """This replica's micro-batches of the global batch [first_sample, first_sample + samples).
 
-    Micro-batch m of replica r starts at first_sample + (m * data_size + r) * micro_batch_size (Megatron's order).
     `read` gives the sequence_length + 1 tokens of a sample.
     """
-    unit = micro_batch_size * data_size
-    for start in range(first_sample + data_rank * micro_batch_size, first_sample + samples, unit):
+    for start in micro_batch_starts(first_sample, samples, micro_batch_size, data_rank, data_size):
         tokens = torch.from_numpy(np.stack([read(start + offset) for offset in range(micro_batch_size)]))
         yield tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()

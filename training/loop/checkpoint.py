@@ -36,8 +36,10 @@ from bloomery.contracts.checkpoint import (
     write_manifest,
 )
 from bloomery.contracts.index import IndexManifest
+from bloomery.contracts.prefix import sample_prefix
 from bloomery.plan.parameters import layer_count, parameter_count
 from training.loop.engine import Trainer
+from training.loop.identity import continues
 from training.loop.reference import LENGTH, SAMPLES, save_reference
 
 LATEST = "latest"
@@ -57,7 +59,7 @@ def save(
 ) -> str:
     """Save the training at `position`; returns the folder's name. Collective."""
     name, mesh = step_name(position.iteration), trainer.mesh
-    if (folder / name / MANIFEST_NAME).is_file() and read_checkpoint(folder / name).identity == identity:
+    if (folder / name / MANIFEST_NAME).is_file() and continues(read_checkpoint(folder / name), identity, index):
         return name
     work = folder / ".saving"
     if mesh.rank == 0:
@@ -126,6 +128,7 @@ def _seal(trainer: Trainer, folder: Path, position: Position, identity: str, ind
     _sync(folder)
     manifest = CheckpointManifest(
         identity=identity,
+        prefix=sample_prefix(index, position.consumed_samples),
         config=trainer.stage.model_dump(mode="json"),
         iteration=position.iteration,
         consumed_samples=position.consumed_samples,
@@ -142,8 +145,8 @@ def _seal(trainer: Trainer, folder: Path, position: Position, identity: str, ind
     write_manifest(folder, manifest)
 
 
-def newest_good(folder: Path, identity: str) -> tuple[Path, CheckpointManifest] | None:
-    """The newest checkpoint of this identity whose files match its manifest; damaged ones are named on stderr.
+def newest_good(folder: Path, identity: str, index: IndexManifest) -> tuple[Path, CheckpointManifest] | None:
+    """The newest checkpoint of this training whose files match its manifest; damaged ones are named on stderr.
 
     None when there is none yet. Raises CheckFailedError when all of them are damaged: a training that took weeks must
     not begin again by itself.
@@ -152,7 +155,7 @@ def newest_good(folder: Path, identity: str) -> tuple[Path, CheckpointManifest] 
     for candidate in step_folders(folder):
         try:
             manifest = read_checkpoint(candidate)
-            if manifest.identity != identity:
+            if not continues(manifest, identity, index):
                 continue
             verify_checkpoint(candidate, manifest)
         except BloomeryError as error:
@@ -169,14 +172,14 @@ def newest_good(folder: Path, identity: str) -> tuple[Path, CheckpointManifest] 
     return None
 
 
-def load(trainer: Trainer, folder: Path, identity: str) -> Position:
+def load(trainer: Trainer, folder: Path, identity: str, index: IndexManifest) -> Position:
     """Load the newest good checkpoint, if any, and say where the training stands. Collective.
 
     Rank 0 verifies; DeepSpeed's loader, which unpickles, only ever sees files whose hashes match our manifest.
     """
     found: list[Any] = [None]
     if trainer.mesh.rank == 0:
-        good = newest_good(folder, identity)
+        good = newest_good(folder, identity, index)
         if good is not None:
             path, manifest = good
             found = [(path.name, manifest.iteration, manifest.consumed_samples, manifest.consumed_tokens)]

@@ -83,7 +83,7 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end
     control = ControlPlane(paths.control, mesh.device, clock)
     trainer = build_trainer(stage, mesh, vocabulary_rows)
     own = identity(stage, index)
-    position = load(trainer, paths.checkpoints, own)
+    position = load(trainer, paths.checkpoints, own, index)
     metrics = MetricsWriter(paths.logs, position.iteration + 1) if mesh.rank == 0 else None
     run = TrainingState(
         trainer=trainer,

@@ -13,6 +13,7 @@ from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.training import ParallelConfig
+from bloomery.plan.layout import Place, place_of, rank_of
 
 COLLECTIVE_TIMEOUT = timedelta(minutes=30)
 """A collective that takes longer is a dead peer, not a slow one."""
@@ -20,11 +21,7 @@ COLLECTIVE_TIMEOUT = timedelta(minutes=30)
 
 @dataclass(frozen=True)
 class Mesh:
-    """Coordinates of this rank and the groups it talks in.
-
-    DeepSpeed's topology orders ranks pipeline (outermost), data, tensor (innermost): the ranks that talk most, the
-    tensor-parallel ones, are neighbours and share a node.
-    """
+    """Coordinates of this rank (by `bloomery.plan.layout`) and the groups it talks in."""
 
     parallel: ParallelConfig
     topology: Any
@@ -52,7 +49,7 @@ class Mesh:
 
     def rank_of(self, *, pipeline: int, data: int, tensor: int) -> int:
         """Global rank at a coordinate."""
-        return int(self.topology.get_rank(pipe=pipeline, data=data, model=tensor))
+        return rank_of(self.parallel, Place(pipeline, data, tensor))
 
 
 def build_mesh(parallel: ParallelConfig) -> Mesh:
@@ -86,14 +83,14 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
         if rank in ranks:
             tensor_group = group
     assert tensor_group is not None
-    place = topology.get_coord(rank)
+    place = place_of(parallel, rank)
     local = int(os.environ.get("LOCAL_RANK", "0"))
     return Mesh(
         parallel=parallel,
         topology=topology,
         rank=rank,
-        tensor_rank=place.model,
-        pipeline_rank=place.pipe,
+        tensor_rank=place.tensor,
+        pipeline_rank=place.pipeline,
         data_rank=place.data,
         tensor_group=tensor_group,
         device=torch.device("cuda", local) if use_gpu else torch.device("cpu"),

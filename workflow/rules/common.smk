@@ -1,4 +1,5 @@
 # Helpers of all rules: the run that the configuration names, its shards, its chain of segments, its place on a cluster.
+import re
 from pathlib import Path
 
 from bloomery.base.errors import BloomeryError, TryAgainError
@@ -12,7 +13,13 @@ from bloomery.workflow import cluster
 from bloomery.workflow.environment import prepare_environment
 from bloomery.workflow.lock import RunLock
 from bloomery.workflow.log_watch import LogWatch
-from bloomery.workflow.prepare import other_shards, plan_run, read_parts, write_sections
+from bloomery.workflow.prepare import (
+    other_shards,
+    plan_run,
+    read_parts,
+    token_groups,
+    write_sections,
+)
 from data_prep.corpus.names import (
     corpus_of,
     earlier_parts,
@@ -21,6 +28,7 @@ from data_prep.corpus.names import (
     refuse_unfinished,
 )
 from data_prep.corpus.parts import evaluation_files, plan_parts
+from data_prep.tokenizer.origin import local_files
 
 
 def checked_config():
@@ -33,8 +41,8 @@ def checked_config():
     )
 
 
-def shards_of_run():
-    """The run's shards. The main process plans them and writes the stages' parts of the configuration; jobs read them.
+def parts_of_run():
+    """The run's shards and adopted token files. The main process plans them and writes the stages' parts of the configuration; jobs read them.
 
     While another workflow holds the run nothing is written: its jobs read those files.
     """
@@ -106,13 +114,20 @@ try:
     SITE = load_site()
     ONLINE = cluster.online_place(SITE)
     TRAINING_JOB = training_job(CONFIG, SITE)
-    PARTS = shards_of_run()
+    PLANNED = parts_of_run()
+    PARTS = [part for part in PLANNED if not part.adopted]
+    ADOPTED = [part for part in PLANNED if part.adopted]
     EVALUATION = evaluation_files(CONFIG.corpus.decontaminate)
+    EXISTING_TOKENIZER = CONFIG.tokenizer.existing
+    TOKENIZER_FILES = local_files(EXISTING_TOKENIZER) if EXISTING_TOKENIZER else []
+    REFERENCES = [
+        local_files(one.tokenizer) for one in CONFIG.tokenizer.report.references
+    ]
+    GATE = CONFIG.tokenizer.report.gate if PARTS else None
     if workflow.is_main_process:
         refuse_unfinished(CONFIG.corpus.dedup.against, RUN.run)
-    DEDUP_SHARDS = [part.name for part in PARTS] + earlier_parts(
-        CONFIG.corpus.dedup.against
-    )
+    EARLIER = earlier_parts(CONFIG.corpus.dedup.against) if PARTS else []
+    DEDUP_SHARDS = [part.name for part in PARTS] + EARLIER
 except BloomeryError as error:
     logger.error(f"error: {error}")
     raise SystemExit(error.exit_code)
@@ -141,8 +156,18 @@ SHARDS = {
     "source": [part.source for part in PARTS],
     "part": [f"{part.number:05d}" for part in PARTS],
 }
-PARTITIONS = range(CONFIG.corpus.dedup.partitions)
-LINES = CONFIG.corpus.lines.enabled
+GROUPS = token_groups(PARTS, CONFIG.index.shards_per_file)
+ENCODED_PAIRS = {
+    "source": [name.split("/")[0] for name in GROUPS],
+    "part": [name.split("/")[1] for name in GROUPS],
+}
+ADOPTED_PAIRS = {
+    "source": [part.source for part in ADOPTED],
+    "part": [f"{part.number:05d}" for part in ADOPTED],
+}
+# Without text, only token files: no corpus to make or to report on.
+PARTITIONS = range(CONFIG.corpus.dedup.partitions if PARTS else 0)
+LINES = CONFIG.corpus.lines.enabled and bool(PARTS)
 LINE_PARTITIONS = range(CONFIG.corpus.lines.partitions if LINES else 0)
 # What reads the texts may share a job with what wrote them, but not with what came before a step over all shards.
 TEXT_GROUP = "strip" if LINES else "read"
@@ -153,9 +178,39 @@ MODEL = CONFIG.model_name
 
 
 def files_of_part(wildcards):
-    """The source's own files that one ingest job reads (none for a source that is fetched)."""
+    """The source's own files that one job reads (none for a source that is fetched)."""
     name = f"{wildcards.source}/{wildcards.part}"
-    return next(part.files or [] for part in PARTS if part.name == name)
+    return next(part.files for part in PLANNED if part.name == name)
+
+
+def one_of(names):
+    """Pattern of a wildcard that is one of `names`."""
+    return "|".join(sorted(map(re.escape, set(names)))) or "(?!)"
+
+
+def shards_of_pair(wildcards):
+    """Input function: the clean shards that a pair of token files holds, in order."""
+    return [
+        (RUN.corpus / "clean" / f"{name}.parquet").as_posix()
+        for name in GROUPS[f"{wildcards.source}/{wildcards.part}"]
+    ]
+
+
+def survivor_options(wildcards, input):
+    """Params function: the tables of documents that stay beside their duplicates, each with its flag."""
+    return [word for path in input.survivors for word in ("--survivors", path)]
+
+
+def adopt_options(wildcards):
+    """Params function: what the configuration says of the token files of a source."""
+    source = next(
+        each for each in CONFIG.adopted_sources if each.name == wildcards.source
+    )
+    ends = "end-of-document"
+    return [
+        *("--source", source.name, "--language", source.language),
+        f"--{ends}" if source.ends_with_end_of_document else f"--without-{ends}",
+    ]
 
 
 def table_of(folder, shard):

@@ -148,6 +148,10 @@ rule weigh_mixture:
         config="<run>/config/mixture.json",
         parts="<run>/config/parts.json",
         clean=every_shard("<run>/corpus/clean/{source}/{part}.parquet"),
+        adopted="<run>/config/adopted.json",
+        tokens=collect(
+            "<run>/index/tokens/{source}/{part}.documents.json", zip, **ADOPTED_PAIRS
+        ),
     output:
         "<run>/corpus/mixture.json",
     log:
@@ -160,11 +164,12 @@ rule weigh_mixture:
         **job(mem_mb=2000, runtime=60),
     params:
         corpus=run_folder("corpus"),
+        index=run_folder("index"),
     message:
         "weigh the mixture of languages"
     shell:
         "bloomery corpus mixture --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
-        " --output {output:q} 2>&1 | tee {log:q} >&2"
+        " --index {params.index:q} --adopted {input.adopted:q} --output {output:q} 2>&1 | tee {log:q} >&2"
 
 
 # A target names every output of its stage, not only the last one: a file that somebody deleted is made again.
@@ -179,11 +184,11 @@ rule corpus:
         collect(rules.decontaminate.output, zip, **SHARDS) if EVALUATION else [],
         collect(rules.scatter_keys.output, shard=DEDUP_SHARDS),
         collect(rules.find_candidates.output, partition=PARTITIONS),
-        rules.connect_candidates.output,
+        rules.connect_candidates.output if PARTS else [],
         collect(rules.gather_members.output, shard=DEDUP_SHARDS),
         collect(rules.resolve_duplicates.output, partition=PARTITIONS),
         collect(rules.clean.output, zip, **SHARDS),
         rules.weigh_mixture.output,
-        rules.report_corpus.output,
+        rules.report_corpus.output if PARTS else [],
     message:
         "corpus: everything is there"

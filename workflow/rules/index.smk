@@ -1,10 +1,18 @@
-# Text becomes token files (Megatron .bin/.idx), and these an index of training samples: a job of its own, before training.
+# Text becomes token files (Megatron .bin/.idx); those that exist already are adopted. They become an index of training
+# samples: a job of its own, before training.
 
 
 rule encode:
     input:
         tokenizer="<run>/tokenizer/tokenizer.json",
-        clean="<run>/corpus/clean/{source}/{part}.parquet",
+        roles="<run>/tokenizer/tokenizer_config.json",
+        # Ancient: a report that was made again, or other limits, encode nothing again.
+        gate=ancient("<run>/tokenizer/gate.json"),
+        clean=shards_of_pair,
+        survivors=collect(
+            "<run>/corpus/duplicates/survivors-{partition}.parquet",
+            partition=PARTITIONS,
+        ),
     output:
         tokens="<run>/index/tokens/{source}/{part}.bin",
         documents="<run>/index/tokens/{source}/{part}.documents.parquet",
@@ -14,26 +22,64 @@ rule encode:
         "<logs>/encode/{source}/{part}.log",
     benchmark:
         "<benchmarks>/encode/{source}/{part}.tsv"
+    wildcard_constraints:
+        source=one_of(ENCODED_PAIRS["source"]),
     group:
         "encode"
     conda:
         "../envs/bloomery.yaml"
     resources:
         **job(mem_mb=4000, runtime=240),
+    params:
+        survivors=survivor_options,
     message:
         "encode {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery index encode --tokenizer {input.tokenizer:q} --input {input.clean:q} --output {output.idx:q}"
+        "bloomery encode {input.clean:q} --tokenizer {input.tokenizer:q} {params.survivors:q} --output {output.idx:q}"
         " 2>&1 | tee {log:q} >&2"
+
+
+# Verifies a pair and links it: the files stay where they are, as they are.
+rule adopt_tokens:
+    input:
+        config="<run>/config/adopt/{source}/{part}.json",
+        files=files_of_part,
+        tokenizer="<run>/tokenizer/tokenizer.json",
+        roles="<run>/tokenizer/tokenizer_config.json",
+    output:
+        tokens="<run>/index/tokens/{source}/{part}.bin",
+        documents="<run>/index/tokens/{source}/{part}.documents.parquet",
+        manifest="<run>/index/tokens/{source}/{part}.documents.json",
+        idx="<run>/index/tokens/{source}/{part}.idx",
+    log:
+        "<logs>/adopt_tokens/{source}/{part}.log",
+    benchmark:
+        "<benchmarks>/adopt_tokens/{source}/{part}.tsv"
+    wildcard_constraints:
+        source=one_of(ADOPTED_PAIRS["source"]),
+    group:
+        "encode"
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        **job(mem_mb=2000, runtime=240),
+    params:
+        options=adopt_options,
+    message:
+        "adopt {wildcards.source}/{wildcards.part}"
+    shell:
+        "bloomery index adopt {input.files[0]:q} --tokenizer {input.tokenizer:q} {params.options:q}"
+        " --output {output.idx:q} 2>&1 | tee {log:q} >&2"
 
 
 rule build_index:
     input:
         config="<run>/config/index.json",
-        parts="<run>/config/parts.json",
+        parts="<run>/config/token_files.json",
         tokenizer="<run>/tokenizer/tokenizer.json",
         mixture="<run>/corpus/mixture.json",
-        tokens=every_shard("<run>/index/tokens/{source}/{part}.idx"),
+        tokens=collect("<run>/index/tokens/{source}/{part}.idx", zip, **ENCODED_PAIRS),
+        adopted=collect(rules.adopt_tokens.output.idx, zip, **ADOPTED_PAIRS),
     output:
         index="<run>/index/index.json",
         arrays=directory("<run>/index/arrays"),
@@ -79,7 +125,8 @@ rule verify_index:
 rule index:
     input:
         rules.tokenizer.input,
-        collect(rules.encode.output, zip, **SHARDS),
+        collect(rules.encode.output, zip, **ENCODED_PAIRS),
+        collect(rules.adopt_tokens.output, zip, **ADOPTED_PAIRS),
         rules.build_index.output,
         rules.verify_index.output,
     message:

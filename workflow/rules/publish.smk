@@ -32,8 +32,8 @@ rule sync_logs:
         config="<run>/config/publish.json",
         finished="<run>/train/finished.json",
         reports=[
-            rules.report_corpus.output,
-            rules.report_tokenizer.output,
+            rules.report_corpus.output if PARTS else [],
+            rules.report_tokenizer.output if PARTS else [],
             rules.report_training.output,
         ],
     output:

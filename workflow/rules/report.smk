@@ -40,34 +40,46 @@ rule report_corpus:
         " --output-json {output.json:q} --output-html {output.html:q} 2>&1 | tee {log:q} >&2"
 
 
+# References that lie on a Hub are read where the Internet is.
 rule report_tokenizer:
     input:
+        config="<run>/config/tokenizer_report.json",
         tokenizer="<run>/tokenizer/tokenizer.json",
         parts="<run>/config/parts.json",
         clean=every_shard("<run>/corpus/clean/{source}/{part}.parquet"),
+        counts=(
+            []
+            if EXISTING_TOKENIZER
+            else every_shard("<run>/tokenizer/counts/{source}/{part}.parquet")
+        ),
     output:
         json="<run>/report/tokenizer.json",
         html=report(
             "<run>/report/tokenizer.html",
             caption="../report/tokenizer.rst",
             category="Data",
-            labels={"page": "Tokenizer: fertility"},
+            labels={"page": "Tokenizer: what each language pays"},
         ),
     log:
         "<logs>/report_tokenizer.log",
     benchmark:
         "<benchmarks>/report_tokenizer.tsv"
+    localrule: ONLINE is None and not all(REFERENCES)
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=4000, runtime=60),
+        **job(mem_mb=8000, runtime=240, place=None if all(REFERENCES) else ONLINE),
     params:
         corpus=run_folder("corpus"),
+        counts=lambda wildcards: (
+            [] if EXISTING_TOKENIZER else ["--counts", RUN.tokenizer / "counts"]
+        ),
     message:
         "report on the tokenizer"
     shell:
-        "bloomery tokenizer report --tokenizer {input.tokenizer:q} --corpus {params.corpus:q} --parts {input.parts:q}"
-        " --output-json {output.json:q} --output-html {output.html:q} 2>&1 | tee {log:q} >&2"
+        "bloomery tokenizer report --tokenizer {input.tokenizer:q} --config {input.config:q} --corpus {params.corpus:q}"
+        " --parts {input.parts:q} {params.counts:q} --output-json {output.json:q} --output-html {output.html:q}"
+        " 2>&1 | tee {log:q} >&2"
 
 
 rule report_training:

@@ -21,7 +21,7 @@ rule count_pretokens:
     message:
         "count pre-tokens of {wildcards.source}/{wildcards.part}"
     shell:
-        "bloomery tokenizer count --config {input.config:q} --input {input.clean:q} --output {output.table:q}"
+        "bloomery tokenizer count {input.clean:q} --config {input.config:q} --output {output.table:q}"
         " 2>&1 | tee {log:q} >&2"
 
 
@@ -45,18 +45,83 @@ rule train_tokenizer:
         **job(mem_mb=16000, runtime=720),
     params:
         counts=run_folder("tokenizer", "counts"),
+        folder=run_folder("tokenizer"),
     message:
         "train the tokenizer"
     shell:
         "bloomery tokenizer train --config {input.config:q} --counts {params.counts:q} --parts {input.parts:q}"
-        " --mixture {input.mixture:q} --output {output.tokenizer:q} 2>&1 | tee {log:q} >&2"
+        " --weights {input.mixture:q} --output {params.folder:q} 2>&1 | tee {log:q} >&2"
+
+
+# Instead of counting and training. It runs where the workflow does, unless the site names a place with Internet, for the
+# tokenizer may be on a Hub.
+rule import_tokenizer:
+    input:
+        config="<run>/config/tokenizer.json",
+        files=TOKENIZER_FILES,
+    output:
+        tokenizer="<run>/tokenizer/tokenizer.json",
+        config="<run>/tokenizer/tokenizer_config.json",
+        special="<run>/tokenizer/special_tokens_map.json",
+        origin="<run>/tokenizer/origin.json",
+    log:
+        "<logs>/import_tokenizer.log",
+    benchmark:
+        "<benchmarks>/import_tokenizer.tsv"
+    localrule: ONLINE is None
+    conda:
+        "../envs/bloomery.yaml"
+    resources:
+        **job(mem_mb=4000, runtime=60, place=ONLINE),
+    params:
+        folder=run_folder("tokenizer"),
+    message:
+        "import the tokenizer"
+    shell:
+        "bloomery tokenizer import --config {input.config:q} --output {params.folder:q} 2>&1 | tee {log:q} >&2"
+
+
+if EXISTING_TOKENIZER:
+
+    ruleorder: import_tokenizer > train_tokenizer
+
+else:
+
+    ruleorder: train_tokenizer > import_tokenizer
+
+
+# After the report, so that its page can be read when the tokenizer does not pass; without limits nothing waits for that.
+rule check_tokenizer:
+    input:
+        config="<run>/config/tokenizer_report.json",
+        report="<run>/report/tokenizer.json" if GATE else [],
+    output:
+        # Where the check fails the verdict before is kept: without one all would be encoded again once it passes.
+        update("<run>/tokenizer/gate.json"),
+    log:
+        "<logs>/check_tokenizer.log",
+    localrule: True
+    conda:
+        "../envs/bloomery.yaml"
+    params:
+        report=lambda wildcards, input: ["--report", input.report] if GATE else [],
+    message:
+        "check the tokenizer against its limits"
+    shell:
+        "bloomery tokenizer check {params.report:q} --config {input.config:q} --output {output:q}"
+        " 2>&1 | tee {log:q} >&2"
 
 
 rule tokenizer:
     input:
         rules.corpus.input,
-        collect(rules.count_pretokens.output, zip, **SHARDS),
+        (
+            []
+            if EXISTING_TOKENIZER
+            else collect(rules.count_pretokens.output, zip, **SHARDS)
+        ),
         rules.train_tokenizer.output,
-        rules.report_tokenizer.output,
+        rules.report_tokenizer.output if PARTS else [],
+        rules.check_tokenizer.output,
     message:
         "tokenizer: everything is there"

@@ -95,7 +95,11 @@ def read_udhr(source: UdhrSource, max_bytes: int) -> Iterator[Item]:
         for code in DECLARATIONS[language]:
             for articles, text in _documents(pages[code]):
                 item = row_from_fields({"text": text}, fields, f"{code}.html", 1)
-                yield item if isinstance(item, BadRow) else Row(f"{code}/{articles}", text, language, {"code": code})
+                yield (
+                    item
+                    if isinstance(item, BadRow)
+                    else Row(f"{code}/{articles}", text, language, {"code": code, "parallel": articles})
+                )
 
 
 def paragraphs(package: str, codes: set[str] | None = None) -> dict[str, list[str]]:

@@ -86,6 +86,15 @@ def test_data_alone_counts_shards(tmp_path: Path) -> None:
         lock.release()
 
 
+def test_token_files_that_exist_are_counted_without_a_corpus(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG, shards=0)
+    write_json(paths.config / "token_files.json", ["theirs/00000", "theirs/00001"])
+    (paths.index / "tokens/theirs").mkdir(parents=True)
+    (paths.index / "tokens/theirs/00001.idx").touch()
+    counts = {each.stage: (each.done, each.total) for each in gather(paths.run, NOW).data}
+    assert counts == {"tokenizer": (0, 1), "encode": (1, 2), "index": (0, 1)}
+
+
 def test_training_says_where_it_is_and_how_long_it_takes(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 640)

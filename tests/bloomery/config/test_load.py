@@ -36,7 +36,8 @@ def message(raw: Any) -> str:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_shipped_file_is_valid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BLOOMERY_CORPUS", "/data")
+    for name in ("BLOOMERY_CORPUS", "BLOOMERY_TOKENS"):
+        monkeypatch.setenv(name, "/data")
     assert load_config(path).name
 
 
@@ -251,3 +252,18 @@ def test_yaml_that_is_no_tree_of_words_is_refused(tmp_path: Path, text: str, say
     path.write_text(text)
     with pytest.raises(ConfigError, match=says):
         load_config(path)
+
+
+def test_token_files_need_the_tokenizer_that_wrote_them() -> None:
+    tokens = {"name": "tokens", "kind": "megatron", "paths": ["data/fr_text_document"], "language": "fr"}
+    text = message(changed(sources=[tokens]))
+    assert "tokenizer.existing: null, but sources[0].kind megatron" in text
+    assert "expected: the tokenizer that the token files were encoded with" in text
+    del tokens["language"]
+    assert "sources[0].language: missing" in message(
+        changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"})
+    )
+    tokens["language"] = "fr"
+    config = validate_config(changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"}))
+    assert [source.name for source in config.adopted_sources] == ["tokens"]
+    assert config.text_sources == []

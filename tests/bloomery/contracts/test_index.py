@@ -1,5 +1,6 @@
 """The `.bin/.idx` format against its description, and what opening refuses."""
 
+import json
 import struct
 
 import numpy as np
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.index import open_token_file, token_dtype, write_idx
+from bloomery.contracts import index
+from bloomery.contracts.index import open_token_file, read_index_manifest, token_dtype, write_idx
 
 
 def write_pair(folder, lengths, dtype="<u2"):
@@ -55,9 +57,10 @@ def test_offsets_go_beyond_32_bits(tmp_path):
 @pytest.mark.parametrize(
     ("at", "data", "what"),
     [
-        (0, b"TNTIDX\0\0\0", "not a Megatron"),
+        (0, b"TNTIDX\0\0\0", "not a Megatron .idx but fairseq's older form"),
         (9, b"\2", "not a Megatron"),
-        (17, b"\6", "token type code 6"),
+        (17, b"\6", "token type code 6: a floating-point type"),
+        (17, b"\x09", "token type code 9: no Megatron writes it"),
         (18, b"\4", "bytes"),
         (34, b"\xff\xff\xff\xff", "negative"),
         (34 + 12, b"\1", "offsets do not follow"),
@@ -74,6 +77,18 @@ def test_a_damaged_idx_is_refused(tmp_path, at, data, what):
         open_token_file(prefix)
 
 
+@pytest.mark.parametrize("at", range(34 + 12, 34 + 12 * 6 + 8 * 7, 4))
+def test_damage_in_any_piece_of_a_check_is_found(tmp_path, monkeypatch, at):
+    monkeypatch.setattr(index, "_CHECKED", 2)
+    prefix = write_pair(tmp_path, [3, 1, 2, 4, 1, 1])
+    assert open_token_file(prefix).lengths.tolist() == [3, 1, 2, 4, 1, 1]
+    raw = bytearray((tmp_path / "x.idx").read_bytes())
+    raw[at + 3] ^= 0x80
+    (tmp_path / "x.idx").write_bytes(raw)
+    with pytest.raises(InputError):
+        open_token_file(prefix)
+
+
 @pytest.mark.parametrize("cut", [1, 60, 90])
 @pytest.mark.parametrize("check", [True, False])
 def test_a_cut_file_is_refused(tmp_path, cut, check):
@@ -85,3 +100,11 @@ def test_a_cut_file_is_refused(tmp_path, cut, check):
     (tmp_path / "x.bin").write_bytes((tmp_path / "x.bin").read_bytes()[:-1])
     with pytest.raises(InputError, match="bytes"):
         open_token_file(prefix, check=check)
+
+
+@pytest.mark.parametrize("value", [{"format": 1}, {}, []])
+def test_an_index_of_an_earlier_format_is_refused_with_what_to_do(tmp_path, value):
+    path = tmp_path / "index.json"
+    path.write_text(json.dumps(value))
+    with pytest.raises(InputError, match="format 2; delete it and run the index stage again"):
+        read_index_manifest(path)

@@ -26,7 +26,9 @@ def write_index(folder, files, order, sequence_length, shuffle, starts=None):
     for number, documents in enumerate(files):
         np.array([token for tokens in documents for token in tokens], "<u2").tofile(folder / f"{number}.bin")
         write_idx(folder / f"{number}.idx", np.array([len(tokens) for tokens in documents], np.int32), np.dtype("<u2"))
-        entries.append({"prefix": str(number), "documents": 0, "tokens": 0, "bin_digest": "", "idx_digest": ""})
+        digests = dict.fromkeys(("bin_digest", "idx_digest", "sidecar_digest"), "")
+        entries.append({"prefix": str(number), "documents": len(documents), "tokens": 0, **digests})
+    first = [sum(map(len, files[:number])) for number in range(len(files))]
     owner = [(position, at) for position, (f, d) in enumerate(order) for at in range(len(files[f][d]))]
     dataset = {
         "name": "en",
@@ -35,11 +37,13 @@ def write_index(folder, files, order, sequence_length, shuffle, starts=None):
         "unique_tokens": 0,
         "epochs": 1,
         "samples": len(shuffle),
-        "documents": write_array(folder, "documents", order, np.int32),
-        "sample_starts": write_array(folder, "starts", starts or owner[::sequence_length], np.int64),
-        "shuffle": write_array(folder, "shuffle", shuffle, np.int64),
+        "identity": "",
+        "documents": write_array(folder, "documents", [first[file] + document for file, document in order], np.uint32),
+        "sample_starts": write_array(folder, "starts", starts or owner[::sequence_length], np.uint32),
+        "shuffle": write_array(folder, "shuffle", shuffle, np.uint32),
     }
     index = {
+        "format": 2,
         "digest": "",
         "sequence_length": sequence_length,
         "vocabulary_size": 401,
@@ -51,6 +55,7 @@ def write_index(folder, files, order, sequence_length, shuffle, starts=None):
         "blend_dataset": write_array(folder, "blend_dataset", [0] * len(shuffle), np.int32),
         "blend_sample": write_array(folder, "blend_sample", range(len(shuffle)), np.int64),
         "train_samples": len(shuffle),
+        "stages": [],
         "shares": {"en": 1.0},
     }
     write_json(folder / "index.json", index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ from bloomery.config import RunConfig, validate_config
 from bloomery.config.portion import Piece, Portion
 from bloomery.contracts.paths import RunPaths
 from bloomery.workflow.environment import prepare_environment
-from bloomery.workflow.prepare import other_shards, plan_run, read_parts, write_sections
+from bloomery.workflow.prepare import Part, other_shards, plan_run, read_parts, token_groups, write_sections
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,6 +26,9 @@ ROOT = Path(__file__).parents[3]
 def config(root: Path, **changes: Any) -> RunConfig:
     raw = copy.deepcopy(yaml.safe_load((ROOT / "config/sample.yaml").read_text()))
     return validate_config(raw | {"root": str(root)} | changes)
+
+
+LISTINGS = ("parts", "adopted", "token_files")
 
 
 def two_parts(source: Any, ingest: Any) -> list[Portion]:
@@ -57,7 +61,7 @@ def test_only_what_changed_is_written_again(tmp_path: Path) -> None:
     changed = {path.stem for path in write_sections(run, plan_run(run, two_parts))}
     assert changed == {"measure", "dedup", "index", "train"}
     changed = {path.stem for path in write_sections(run, plan_run(run, lambda *_: two_parts(None, None)[:1]))}
-    assert changed == {"parts"}
+    assert changed == {"parts", "token_files"}
 
 
 def test_shards_that_the_run_has_no_more_are_found(tmp_path: Path) -> None:
@@ -70,6 +74,40 @@ def test_shards_that_the_run_has_no_more_are_found(tmp_path: Path) -> None:
     found = other_shards(run, plan_run(config(tmp_path), two_parts))
     assert {path.relative_to(run.corpus).with_suffix("").as_posix() for path in found} == {names[2], names[3]}
     assert len(found) == 4
+
+
+MEGATRON = {"name": "tokens", "kind": "megatron", "paths": ["data/x"], "language": "fr"}
+
+
+def pairs_and_shards(source: Any, ingest: Any) -> list[Portion]:
+    return [Portion(["x.idx", "x.bin"])] if source.kind == "megatron" else two_parts(source, ingest)
+
+
+def test_token_files_that_exist_come_after_the_shards(tmp_path: Path) -> None:
+    sample = yaml.safe_load((ROOT / "config/sample.yaml").read_text())["sources"]
+    changes = {"sources": [MEGATRON, *sample], "tokenizer": {"existing": "theirs"}}
+    run, paths = config(tmp_path, **changes), RunPaths.of(str(tmp_path), "sample")
+    parts = plan_run(run, pairs_and_shards)
+    write_sections(run, parts)
+    assert [part.name for part in parts if part.adopted] == ["tokens/00000"]
+    listed = {name: json.loads((paths.config / f"{name}.json").read_text()) for name in LISTINGS}
+    shards = ["sample/00000", "sample/00001"]
+    assert listed == {"parts": shards, "adopted": ["tokens/00000"], "token_files": [*shards, "tokens/00000"]}
+    assert read_parts(paths) == parts
+    again = changes | {"sources": [MEGATRON | {"licence": "CC0-1.0", "weight": 2}, *sample]}
+    changed = {path.stem for path in write_sections(config(tmp_path, **again), parts)}
+    assert changed == {"mixture", "export"}, "what a later stage reads does not read the token files again"
+    without_ends = [MEGATRON | {"ends_with_end_of_document": False}, *sample]
+    changed = {path.stem for path in write_sections(config(tmp_path, **changes | {"sources": without_ends}), parts)}
+    assert "00000" in changed
+
+
+def test_a_run_of_token_files_alone_has_no_shards(tmp_path: Path) -> None:
+    run = config(tmp_path, sources=[MEGATRON], tokenizer={"existing": "theirs"})
+    parts = plan_run(run, pairs_and_shards)
+    write_sections(run, parts)
+    assert [part.adopted for part in parts] == [True]
+    assert read_parts(RunPaths.of(str(tmp_path), "sample")) == parts
 
 
 def test_a_run_of_nothing_is_refused(tmp_path: Path) -> None:
@@ -86,3 +124,21 @@ def test_jobs_find_this_environments_programs_first(monkeypatch: pytest.MonkeyPa
     assert os.environ[PARENT_VARIABLE] == str(os.getpid())
     prepare_environment(follow_workflow=False)
     assert PARENT_VARIABLE not in os.environ
+
+
+def test_shards_of_a_source_share_a_pair_of_token_files_named_after_the_first(tmp_path: Path) -> None:
+    parts = [Part(source, number, Portion([])) for source, size in (("b", 5), ("a", 2)) for number in range(size)]
+    adopted = Part("c", 0, Portion(["x.idx", "x.bin"]), adopted=True)
+    assert token_groups([*parts, adopted], 1) == {part.name: [part.name] for part in parts}
+    assert token_groups([*parts, adopted], 2) == {
+        "b/00000": ["b/00000", "b/00001"],
+        "b/00002": ["b/00002", "b/00003"],
+        "b/00004": ["b/00004"],
+        "a/00000": ["a/00000", "a/00001"],
+    }
+    assert list(token_groups(parts, 100)) == ["b/00000", "a/00000"]
+    run = config(tmp_path, index={"shards_per_file": 2})
+    write_sections(run, plan_run(run, two_parts))
+    folder = RunPaths.of(run.root, run.name).config
+    assert json.loads((folder / "token_files.json").read_text()) == ["sample/00000"]
+    assert json.loads((folder / "parts.json").read_text()) == ["sample/00000", "sample/00001"]

@@ -8,7 +8,7 @@ import pytest
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import IngestConfig
 from bloomery.config.portion import Piece, Portion
-from bloomery.config.sources import JsonlSource, TextSource, UdhrSource
+from bloomery.config.sources import JsonlSource, MegatronSource, TextSource, UdhrSource
 from data_prep.corpus.parts import plan_parts
 from data_prep.corpus.rows import name_of
 
@@ -93,3 +93,25 @@ def test_a_pattern_without_files_names_its_key(tmp_path: Path, pattern: str) -> 
 
 def test_a_source_without_files_is_one_part() -> None:
     assert plan_parts(UdhrSource(name="u", kind="udhr"), LIMITS) == [Portion(None)]
+
+
+def megatron(*paths: str) -> MegatronSource:
+    return MegatronSource(name="m", kind="megatron", paths=list(paths), language="fr")
+
+
+def test_each_pair_of_token_files_is_a_part(tmp_path: Path) -> None:
+    for name in ("b.fr", "a", "a.1"):
+        for end in (".idx", ".bin"):
+            (tmp_path / f"{name}{end}").write_bytes(b"x" * 5000)
+    parts = plan_parts(megatron(f"{tmp_path}/b.fr", f"{tmp_path}/a*.idx", f"{tmp_path}/a.idx"), LIMITS)
+    expected = [[f"{tmp_path}/{name}{end}" for end in (".idx", ".bin")] for name in ("a.1", "a", "b.fr")]
+    assert [part.files for part in parts] == expected
+    assert plan_parts(megatron(f"{tmp_path}/*"), LIMITS) == parts
+
+
+def test_a_missing_token_file_is_named_with_its_key(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"sources\[m\].paths\[0\]: no file matches"):
+        plan_parts(megatron(f"{tmp_path}/a"), LIMITS)
+    (tmp_path / "a.idx").touch()
+    with pytest.raises(ConfigError, match=r"sources\[m\].paths: no file .*a\.bin"):
+        plan_parts(megatron(f"{tmp_path}/a"), LIMITS)

@@ -15,8 +15,8 @@ from bloomery.config.stages import CountStage, IndexStage, TokenizerStage
 from bloomery.config.tokens import TokenizerConfig
 from bloomery.contracts.shard import DOCUMENT_SCHEMA, write_table
 from data_prep.index.build import build_index
-from data_prep.index.encode import encode_shard
-from data_prep.tokenizer.count import count_shard
+from data_prep.index.encode import encode_shards
+from data_prep.tokenizer.count import count_shards
 from data_prep.tokenizer.train import train_tokenizer
 
 WORDS = {
@@ -62,32 +62,42 @@ class Run:
         build_index(stage, self.index, list(self.parts), self.mixture, self.tokenizer, self.index / "index.json")
 
 
-def make_documents(part: int, per_language: int) -> list[tuple[str, ...]]:
+HOSTILE_WORDS = WORDS | {
+    "hi": ["كتاب‏", "مدرسة", "أَهْلًا", "،", "‮evil‬", "عام"],
+    "zhs": ["人人", "生而自由", "，", "𠀀", "尊严　"],
+    "code": ["a\x00b", "\x1b[31m", "👩🏽‍🚀", "🇰🇪", "\r\n", "</s>", "�", "\t"],
+}
+"""Arabic and right-to-left marks, Chinese beyond the basic plane, NUL, escapes, emoji; codes as in WORDS."""
+
+
+def make_documents(part: int, per_language: int, words: dict[str, list[str]]) -> list[tuple[str, ...]]:
     """Rows of a shard: texts of 0 to 60 words, one language each."""
     rng = np.random.default_rng(part)
     rows = []
     for language, number in itertools.product(WORDS, range(per_language)):
-        text = " ".join(rng.choice(WORDS[language], size=int(rng.integers(0, 60))))
+        # Drawn by number: numpy would cut a NUL off.
+        drawn = rng.integers(0, len(words[language]), size=int(rng.integers(0, 60)))
+        text = " ".join(words[language][position] for position in drawn)
         rows.append((document_id("s", f"{part}/{language}/{number}"), "s", language, text, ""))
     return sorted(rows)
 
 
-def make_run(folder: Path, per_part: tuple[int, ...] = (12, 0, 9)) -> Run:
+def make_run(folder: Path, per_part: tuple[int, ...] = (12, 0, 9), words: dict[str, list[str]] = WORDS) -> Run:
     """A run up to encoded shards; one of its shards is empty."""
     run = Run(folder, tuple(f"s/{number:05d}" for number in range(len(per_part))))
     write_json(run.mixture, {"languages": {code: {"weight": weight} for code, weight in WEIGHTS.items()}})
     for number, (part, size) in enumerate(zip(run.parts, per_part, strict=True)):
-        columns = list(zip(*make_documents(number, size), strict=True)) or [[]] * len(DOCUMENT_SCHEMA)
+        columns = list(zip(*make_documents(number, size, words), strict=True)) or [[]] * len(DOCUMENT_SCHEMA)
         table = pa.table(
             [pa.array(column, field.type) for column, field in zip(columns, DOCUMENT_SCHEMA, strict=True)],
             schema=DOCUMENT_SCHEMA,
         )
         write_table(run.clean(part), table, kind="documents", inputs={}, parameters="")
-        count_shard(CountStage(pre_tokenizer="bloom"), run.clean(part), folder / f"tokenizer/counts/{part}.parquet")
+        count_shards(CountStage(pre_tokenizer="bloom"), [run.clean(part)], folder / f"tokenizer/counts/{part}.parquet")
     stage = TokenizerStage(tokenizer=TokenizerConfig(vocabulary_size=400, reserved_tokens=4))
     train_tokenizer(stage, folder / "tokenizer/counts", list(run.parts), run.mixture, run.tokenizer)
     for part in run.parts:
-        encode_shard(run.tokenizer, run.clean(part), run.index / f"tokens/{part}.idx")
+        encode_shards(run.tokenizer, [run.clean(part)], run.index / f"tokens/{part}")
     return run
 
 
@@ -95,6 +105,14 @@ def make_run(folder: Path, per_part: tuple[int, ...] = (12, 0, 9)) -> Run:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A built index; tests do not change it."""
     made = make_run(tmp_path_factory.mktemp("run"))
+    made.build()
+    return made
+
+
+@pytest.fixture(scope="session")
+def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """As `run`, of texts that are hard to show."""
+    made = make_run(tmp_path_factory.mktemp("run"), words=HOSTILE_WORDS)
     made.build()
     return made
 

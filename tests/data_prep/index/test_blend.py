@@ -1,20 +1,37 @@
-"""Quotas exact, spread even, windows invisible."""
+"""Quotas exact, spread even, windows invisible, stages one after the other."""
 
 from fractions import Fraction
+from itertools import islice
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.index.blend import blend, quotas
+from bloomery.contracts.blend import StageEntry, StageShare
+from bloomery.contracts.index import open_array
+from data_prep.index import _index
+from data_prep.index.blend import blend, quotas, write_blend
 
 COUNTS = st.lists(st.integers(0, 60), min_size=1, max_size=8).filter(lambda counts: sum(counts) > 0)
 WEIGHTS = st.dictionaries(st.text("abcdef", min_size=1), st.floats(1e-9, 1e3), min_size=1, max_size=12)
 
 
-def blended(counts, window=1 << 20):
-    windows = list(blend(counts, window))
+def stage(begin, end, **shares):
+    """A stage of (quota, first sample, taken) per dataset."""
+    datasets = {
+        name: StageShare(weight=0.5, quota=quota, first_sample=first, taken=taken)
+        for name, (quota, first, taken) in shares.items()
+    }
+    planned = sum(share.quota for share in datasets.values())
+    return StageEntry(from_sample=begin, to_sample=end, spread_to=begin + planned, datasets=datasets)
+
+
+def blended(counts, window=1 << 20, samples=None):
+    """Numbers and samples of one stage, cut after `samples`; datasets in the order of their names."""
+    names = [f"{number:05d}" for number in range(len(counts))]
+    shares = {name: (count, 0, 0) for name, count in zip(names, counts, strict=True)}
+    windows = list(blend([stage(0, sum(counts) if samples is None else samples, **shares)], names, window))
     return tuple(np.concatenate([pair[side] for pair in windows]) for side in (0, 1))
 
 
@@ -50,14 +67,15 @@ def test_order_is_the_naive_sort(counts):
         (Fraction(2 * k + 1, 2 * quota), number, k) for number, quota in enumerate(counts) for k in range(quota)
     )
     datasets, samples = blended(counts)
-    assert (datasets.dtype, samples.dtype) == (np.int32, np.int64)
+    assert (datasets.dtype, samples.dtype) == (np.int16, np.uint32)
     assert list(zip(datasets, samples, strict=True)) == [(number, k) for _, number, k in naive]
 
 
-@given(COUNTS, st.integers(1, 40))
-def test_windows_do_not_change_the_order(counts, window):
-    for whole, pieces in zip(blended(counts), blended(counts, window), strict=True):
-        assert np.array_equal(whole, pieces)
+@given(COUNTS, st.integers(1, 40), st.data())
+def test_windows_and_a_cut_do_not_change_the_order(counts, window, data):
+    samples = data.draw(st.integers(1, sum(counts)))
+    for whole, pieces in zip(blended(counts), blended(counts, window, samples), strict=True):
+        assert np.array_equal(whole[:samples], pieces)
 
 
 @given(COUNTS)
@@ -76,3 +94,81 @@ def test_large_coprime_quotas_over_many_windows(window):
     datasets, samples = blended(counts, window)
     for number, quota in enumerate(counts):
         assert np.array_equal(samples[datasets == number], np.arange(quota))
+
+
+def test_equal_quotas_share_their_slots_and_go_by_number():
+    datasets, samples = blended([100] * 300, window=7)
+    assert np.array_equal(datasets, np.tile(np.arange(300), 100))
+    assert np.array_equal(samples, np.repeat(np.arange(100), 300))
+
+
+@pytest.mark.parametrize("quotas_", [[2**59, 2**59 + 1, 3 * 2**57], [2**33 + 1, 2**33, 2**33 - 1], [2**61 - 1, 1]])
+def test_places_beyond_64_bits_are_compared_exactly(quotas_):
+    """Quotas whose places differ by less than a float, or a 64-bit product, can tell."""
+    planned = sum(quotas_)
+    for begin in (0, planned // 2 - 50, planned - 100):
+        number, zero = np.arange(len(quotas_)), np.zeros(len(quotas_), dtype=np.int64)
+        datasets, samples = _index.blend(np.array(quotas_), number, zero, planned, begin, begin + 100)
+        places = [
+            (Fraction(2 * int(k) + 1, 2 * quotas_[number]), int(number))
+            for number, k in zip(datasets, samples, strict=True)
+        ]
+        assert places == sorted(places)
+        assert all(Fraction(begin, planned) <= place < Fraction(begin + 100, planned) for place, _ in places)
+        assert abs(len(places) - 100) <= len(quotas_)
+
+
+@pytest.mark.parametrize(
+    ("counts", "planned", "begin", "end", "what"),
+    [
+        ([[3]], 3, 0, 3, "1-D"),
+        ([3], 0, 0, 0, "planned must lie between"),
+        ([3], 2**61 + 1, 0, 1, "planned must lie between"),
+        ([4], 3, 0, 3, "quotas must lie between"),
+        ([-1], 3, 0, 3, "quotas must lie between"),
+        ([3], 3, 2, 1, "slots must lie"),
+        ([3], 3, 0, 4, "slots must lie"),
+    ],
+)
+def test_the_kernel_refuses_what_no_stage_is(counts, planned, begin, end, what):
+    own = np.array(counts, dtype=np.int64)
+    with pytest.raises(ValueError, match=what):
+        _index.blend(own, np.zeros_like(own), np.zeros_like(own), planned, begin, end)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "firsts", "what"),
+    [([0], [0, 0], "one entry a dataset"), ([-1, 0], [0, 0], "numbers"), ([0, 1], [0, 2**61 + 1], "firsts")],
+)
+def test_the_kernel_refuses_numbers_that_no_dataset_has(numbers, firsts, what):
+    with pytest.raises(ValueError, match=what):
+        _index.blend(np.array([1, 1]), np.array(numbers), np.array(firsts), 2, 0, 2)
+
+
+def test_stages_go_on_where_the_one_before_stopped_and_ties_go_by_name(tmp_path):
+    # Laid out over 8, cut at 3: b a b | a a b, and names that are not in alphabetical order.
+    stages = [stage(0, 3, a=(4, 0, 2), b=(4, 0, 1)), stage(3, 6, a=(2, 2, 2), b=(1, 1, 1))]
+    windows = list(blend(stages, ["b", "a"]))
+    found = [(int(n), int(k)) for window in windows for n, k in zip(*window, strict=True)]
+    assert found == [(1, 0), (0, 0), (1, 1), (1, 2), (0, 1), (1, 3)]
+    entries = write_blend(tmp_path, "arrays/x", stages, ["b", "a"])
+    assert [entry.dtype for entry in entries] == ["int16", "uint32"]
+    assert [open_array(tmp_path, entry).tolist() for entry in entries] == [
+        list(side) for side in zip(*found, strict=True)
+    ]
+
+
+def test_arrays_grow_with_the_numbers_that_they_hold(tmp_path):
+    names = [f"{number:05d}" for number in range(2**15 + 1)]
+    many = [stage(0, 2, **{names[0]: (1, 2**32, 1), names[-1]: (1, 0, 1)})]
+    entries = write_blend(tmp_path, "arrays", many, names)
+    assert [entry.dtype for entry in entries] == ["int32", "int64"]
+    assert [open_array(tmp_path, entry).tolist() for entry in entries] == [[0, 2**15], [2**32, 0]]
+    few = write_blend(tmp_path, "other", [stage(0, 1, a=(1, 2**32 - 1, 1))], ["a"])
+    assert (few[1].dtype, open_array(tmp_path, few[1]).tolist()) == ("uint32", [2**32 - 1])
+
+
+def test_a_blend_is_made_as_it_is_read():
+    endless = stage(0, 2**51, a=(2**50, 0, 2**50), b=(2**50, 0, 2**50))
+    (numbers, samples), _ = islice(blend([endless], ["a", "b"], 1000), 2)
+    assert (len(numbers), samples.dtype) == (1000, np.int64)

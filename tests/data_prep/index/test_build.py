@@ -1,29 +1,27 @@
 """The index as a whole: what the reader gives is a naive concatenation of the documents."""
 
 import json
-from collections import Counter
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.index import open_array, open_token_file, sidecar_path
+from bloomery.contracts.index import open_array, open_token_file, sidecar_path, write_idx
 from bloomery.contracts.samples import SampleReader
 from data_prep.index.blend import quotas
 
 
 def documents_of(run):
-    """(file number, document number) -> (id, language, tokens), by plain means."""
-    found = {}
-    for number, part in enumerate(run.parts):
+    """Number among all documents -> (id, language, tokens), by plain means."""
+    found = []
+    for part in run.parts:
         prefix = run.index / "tokens" / part
         file = open_token_file(prefix)
-        sidecar = pq.read_table(sidecar_path(prefix)).to_pylist()
-        for row in sidecar:
+        for row in pq.read_table(sidecar_path(prefix)).to_pylist():
             span = slice(row["first_token"], row["first_token"] + row["tokens"])
-            found[number, row["document"]] = (row["id"], row["language"], file.tokens[span].tolist())
-    return found
+            found.append((row["id"], row["language"], file.tokens[span].tolist()))
+    return dict(enumerate(found))
 
 
 def files_below(folder):
@@ -35,10 +33,13 @@ def test_training_samples_are_the_shuffled_documents_laid_end_to_end(run):
     length = reader.sequence_length
     streams = []
     for entry in reader.manifest.train:
-        order = [tuple(pair) for pair in open_array(run.index, entry.documents).tolist()]
-        assert Counter(Counter(order).values()) == {entry.epochs: entry.unique_documents}
-        assert {documents[pair][1] for pair in order} == {entry.language}
-        streams.append([token for pair in order for token in documents[pair][2]])
+        order = open_array(run.index, entry.documents).tolist()
+        unique = entry.unique_documents
+        epochs = [order[begin : begin + unique] for begin in range(0, len(order), unique)]
+        assert all(sorted(epoch) == sorted(epochs[0]) for epoch in epochs[: entry.epochs])
+        assert len(set(epochs[0])) == unique
+        assert {documents[number][1] for number in order} == {entry.language}
+        streams.append([token for number in order for token in documents[number][2]])
     taken = [0] * len(streams)
     for number in range(reader.train_samples):
         dataset, sample = reader.locate(number)
@@ -55,17 +56,15 @@ def test_training_samples_are_the_shuffled_documents_laid_end_to_end(run):
 
 def test_validation_samples_are_held_out_documents_in_corpus_order(run):
     reader, documents = SampleReader(run.index), documents_of(run)
-    trained = {
-        tuple(pair) for entry in reader.manifest.train for pair in open_array(run.index, entry.documents).tolist()
-    }
+    trained = {number for entry in reader.manifest.train for number in open_array(run.index, entry.documents).tolist()}
     assert reader.validation_names
     for entry in reader.manifest.validation:
         held_out = [
-            (pair, tokens)
-            for pair, (name, language, tokens) in sorted(documents.items())
+            (number, tokens)
+            for number, (name, language, tokens) in sorted(documents.items())
             if language == entry.language and int(name[:16], 16) / 2**64 < 0.2
         ]
-        assert not trained & {pair for pair, _ in held_out}
+        assert not trained & {number for number, _ in held_out}
         stream = [token for _, tokens in held_out for token in tokens]
         available = (len(stream) - 1) // reader.sequence_length
         assert reader.validation_samples(entry.name) == min(8, available)
@@ -83,7 +82,7 @@ def test_the_same_inputs_give_the_same_bytes(own_run):
 
 def test_another_seed_gives_other_arrays_and_removes_the_stale_ones(own_run):
     digest = SampleReader(own_run.index).manifest.digest
-    (own_run.index / "arrays" / ".spill-left-by-a-killed-build").mkdir()
+    (own_run.index / "arrays" / "left-by-a-killed-build").mkdir()
     own_run.build(seed=8)
     manifest = SampleReader(own_run.index).manifest
     assert manifest.digest != digest
@@ -129,3 +128,53 @@ def test_a_swapped_token_file_is_refused(own_run):
         (tokens / f"00002{suffix}").rename(tokens / f"00000{suffix}")
     with pytest.raises(InputError, match="sidecar"):
         own_run.build()
+
+
+@pytest.mark.parametrize(("length", "what"), [(-5, "out of range"), (7, "tokens")])
+def test_a_damaged_length_is_refused(own_run, length, what):
+    path = own_run.index / "tokens/s/00000.idx"
+    data = bytearray(path.read_bytes())
+    assert int.from_bytes(data[34:38], "little") != length
+    data[34:38] = length.to_bytes(4, "little", signed=True)
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=what):
+        own_run.build()
+
+
+def test_a_sidecar_without_digests_is_refused(own_run):
+    path = sidecar_path(own_run.index / "tokens/s/00000").with_suffix(".json")
+    manifest = json.loads(path.read_text())
+    del manifest["counts"]["idx_digest"]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="states no digests"):
+        own_run.build()
+
+
+def test_more_samples_only_append_to_what_a_dataset_reads(own_run):
+    def orders():
+        reader = SampleReader(own_run.index)
+        found = {}
+        for entry in reader.manifest.train:
+            arrays = (open_array(own_run.index, each) for each in (entry.documents, entry.shuffle))
+            found[entry.name] = [array.tolist() for array in arrays]
+        return found
+
+    short = orders()
+    own_run.build(train_samples=2100)
+    long = orders()
+    assert all(len(long[name][1]) > len(short[name][1]) for name in ("en", "fr", "hi"))
+    for name, (documents, shuffle) in long.items():
+        before = short[name]
+        assert (documents[: len(before[0])], shuffle[: len(before[1])]) == tuple(before)
+
+
+def test_a_vocabulary_of_either_token_type_is_taken_as_it_is(own_run):
+    """Adopted files may be int32 under a small vocabulary."""
+    prefix = own_run.index / "tokens/s/00000"
+    file = open_token_file(prefix)
+    lengths, tokens = np.array(file.lengths), np.array(file.tokens)
+    before = [SampleReader(own_run.index).train(number).tolist() for number in range(50)]
+    prefix.with_name("00000.bin").write_bytes(tokens.astype("<i4").tobytes())
+    write_idx(prefix.with_name("00000.idx"), lengths, np.dtype("<i4"))
+    own_run.build()
+    assert [SampleReader(own_run.index).train(number).tolist() for number in range(50)] == before

@@ -2,15 +2,19 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from bloomery.base.atomic import write_json
+from bloomery.base.errors import ConfigError
+from bloomery.contracts.samples import SampleReader
 from data_prep.index.cli import app as index
+from data_prep.index.encode_cli import app as encode
 from data_prep.tokenizer.cli import app as tokenizer
 
 
-def call(app, verb, **flags):
-    words = [word for flag, value in flags.items() for word in (f"--{flag.replace('_', '-')}", str(value))]
+def call(app, verb, *words, **flags):
+    words += tuple(word for flag, value in flags.items() for word in (f"--{flag.replace('_', '-')}", str(value)))
     result = CliRunner().invoke(app, [verb, *words], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result
@@ -33,21 +37,72 @@ def test_the_rules_verbs_make_the_same_files_as_the_functions(run, tmp_path, mon
     common = {"parts": "parts.json", "mixture": run.mixture}
     for part in run.parts:
         output = f"tokenizer/counts/{part}.parquet"
-        call(tokenizer, "count", config="count.json", input=run.clean(part), output=output)
-    call(tokenizer, "train", config="tokenizer.json", counts="tokenizer/counts", output=made, **common)
+        call(tokenizer, "count", str(run.clean(part)), config="count.json", output=output)
+    settings = {"config": "tokenizer.json", "counts": "tokenizer/counts", "parts": "parts.json"}
+    call(tokenizer, "train", **settings, weights=run.mixture, output=made.parent)
     pages = {"output_json": "report/tokenizer.json", "output_html": "report/tokenizer.html"}
     call(tokenizer, "report", tokenizer=made, corpus=run.folder / "corpus", parts="parts.json", **pages)
     for part in run.parts:
-        call(index, "encode", tokenizer=made, input=run.clean(part), output=f"index/tokens/{part}.idx")
+        words = [str(run.clean(part)), "--tokenizer", str(made), "--output", f"index/tokens/{part}.idx"]
+        result = CliRunner().invoke(encode, words, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
     call(index, "build", config="index.json", index="index", tokenizer=made, output="index/index.json", **common)
     found = json.loads(CliRunner().invoke(index, ["verify", "--index", "index", "--json"]).stdout)
     assert found["train_samples"] == 700
-    mixed = call(index, "mixture", index="index")
-    assert [line.split()[0] for line in mixed.stdout.splitlines()] == ["language", *run.weights]
-    table = json.loads(CliRunner().invoke(index, ["mixture", "--index", "index", "--json"]).stdout)
-    assert {code: entry["weight"] for code, entry in table.items()} == run.weights
     assert set(json.loads((tmp_path / "report/tokenizer.json").read_text())["languages"]) == set(run.weights)
     for folder in ("index", "tokenizer"):
         for path in (run.folder / folder).rglob("*"):
             if path.is_file():
                 assert (tmp_path / path.relative_to(run.folder)).read_bytes() == path.read_bytes(), path
+
+
+def built(run, tmp_path, *words):
+    prefixes = [str(run.index / f"tokens/{part}") for part in run.parts]
+    given = ["--tokenizer", str(run.tokenizer), "--output", str(tmp_path / "alone"), *words]
+    return CliRunner().invoke(index, ["build", *prefixes, *given])
+
+
+def test_encoded_pairs_become_an_index_without_a_configuration(run, tmp_path):
+    result = built(run, tmp_path, "--sequence-length", "16", "--samples", "50", "--validation-share", "0.2")
+    assert result.exit_code == 0, result.output
+    assert f"next: bloomery index verify {tmp_path / 'alone'}" in result.stderr
+    found = call(index, "verify", str(tmp_path / "alone"), "--json")
+    facts = json.loads(found.stdout)
+    assert (facts["train_samples"], facts["token_files"]) == (50, 3)
+    assert set(facts["train"]) == set(run.weights), "without a mixture every language is there"
+    lines = [line.split() for line in result.stderr.splitlines()]
+    start = lines.index(["language", "tokens", "share", "epochs"]) + 1
+    read = {code: (int(tokens.replace(",", "")), share) for code, tokens, share, _ in lines[start : start + 5]}
+    assert set(read) == set(run.weights)
+    assert max(read, key=lambda code: read[code][0]) == next(iter(read)), "what is read most comes first"
+    reader = SampleReader(tmp_path / "alone")
+    assert all(len(reader.train(sample)) == 17 for sample in range(50))
+
+
+def test_a_mixture_and_an_order_may_be_given(run, tmp_path):
+    words = ["--sequence-length", "16", "--samples", "50", "--mixture", str(run.mixture), "--order", "megatron"]
+    assert built(run, tmp_path, *words).exit_code == 0
+    manifest = SampleReader(tmp_path / "alone").manifest
+    assert manifest.order == "megatron"
+    assert manifest.shares["en"] == run.weights["en"]
+    assert call(index, "verify", index=str(tmp_path / "alone")).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--sequence-length", "16"], "names no samples"),
+        (["--sequence-length", "16", "--samples", "5", "--order", "random"], "--order: is 'random'"),
+        (["--config", "index.json"], "with --config"),
+    ],
+)
+def test_half_a_form_is_a_usage_error(run, tmp_path, words, what):
+    result = built(run, tmp_path, *words)
+    assert isinstance(result.exception, ConfigError)
+    assert what in str(result.exception)
+
+
+def test_verify_takes_a_run_as_well(run):
+    assert json.loads(call(index, "verify", str(run.folder), "--json").stdout)["train_samples"] == 700
+    result = CliRunner().invoke(index, ["verify"])
+    assert isinstance(result.exception, ConfigError)

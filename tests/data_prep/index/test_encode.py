@@ -1,19 +1,32 @@
 """Token files against plain readings of the format, against Megatron's own reader, and against the text."""
 
+import json
+import resource
+import signal
 import struct
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
+from typer.testing import CliRunner
 
-from bloomery.base.errors import InputError
+from bloomery.base.digest import digest_file, document_id
+from bloomery.base.errors import InputError, ResourceError
 from bloomery.contracts.index import open_token_file, sidecar_path
-from data_prep.index import encode
-from data_prep.index.encode import encode_shard
+from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest, write_table
+from data_prep.corpus.dedup.resolve import SURVIVOR_SCHEMA
+from data_prep.index import encode, encode_cli
+from data_prep.index.encode import encode_shards
+from data_prep.index.keys import id_hashes
 
 END = 2
+SUFFIXES = (".bin", ".idx", ".documents.parquet", ".documents.json")
 
 
 def plain_read(prefix: Path) -> list[list[int]]:
@@ -58,39 +71,232 @@ def test_sidecar_names_every_document_and_its_span(run):
         file = open_token_file(prefix)
         for column in ("id", "source", "language"):
             assert sidecar[column].to_pylist() == shard[column].to_pylist()
-        assert sidecar["document"].to_pylist() == list(range(shard.num_rows))
+        assert set(sidecar["shard"].to_pylist()) <= {part}
+        assert sidecar["row"].to_pylist() == list(range(shard.num_rows))
         assert np.array_equal(sidecar["tokens"], file.lengths)
         assert np.array_equal(np.asarray(sidecar["first_token"]) * file.dtype.itemsize, file.offsets)
+        assert np.array_equal(sidecar["split_key"], id_hashes(shard["id"]))
 
 
-def test_bytes_do_not_depend_on_how_texts_are_grouped(run, tmp_path, monkeypatch):
+def test_the_manifest_counts_documents_bytes_and_tokens_of_each_language(run):
+    for part in run.parts:
+        prefix, shard = run.index / "tokens" / part, pq.read_table(run.clean(part)).to_pylist()
+        manifest = read_manifest(sidecar_path(prefix))
+        counts, lengths = manifest["counts"], open_token_file(prefix).lengths.tolist()
+        assert manifest["inputs"] == {part: digest_file(run.clean(part))}
+        assert manifest["parameters"] == digest_file(run.tokenizer)
+        assert (counts["documents"], counts["tokens"]) == (len(shard), sum(lengths))
+        assert counts["bin_digest"] == digest_file(Path(f"{prefix}.bin"))
+        assert counts["idx_digest"] == digest_file(Path(f"{prefix}.idx"))
+        for code in {row["language"] for row in shard} | set(counts["languages"]):
+            own = [number for number, row in enumerate(shard) if row["language"] == code]
+            assert counts["languages"][code] == {
+                "documents": len(own),
+                "bytes": sum(len(shard[number]["text"].encode()) for number in own),
+                "tokens": sum(lengths[number] for number in own),
+            }
+
+
+def test_bytes_do_not_depend_on_how_texts_are_grouped_nor_on_the_encoder(run, tmp_path, monkeypatch):
     part = run.parts[0]
+    (tmp_path / "s").mkdir()
     monkeypatch.setattr(encode, "GROUP_BYTES", 300)
-    encode_shard(run.tokenizer, run.clean(part), tmp_path / "00000.idx")
-    for suffix in (".bin", ".idx", ".documents.parquet", ".documents.json"):
-        assert (tmp_path / f"00000{suffix}").read_bytes() == Path(f"{run.index / 'tokens' / part}{suffix}").read_bytes()
+    encode_shards(run.tokenizer, [run.clean(part)], tmp_path / "s/00000")
+    load = encode.load_encoder
+    monkeypatch.setattr(encode, "load_encoder", lambda *given: encode.Encoder(load(*given).tokenizer, None))
+    encode_shards(run.tokenizer, [run.clean(part)], tmp_path / "s/library")
+    for suffix in SUFFIXES:
+        wanted = Path(f"{run.index / 'tokens' / part}{suffix}").read_bytes()
+        assert (tmp_path / f"s/00000{suffix}").read_bytes() == wanted
+        renamed = wanted.replace(b"00000.documents", b"library.documents")
+        assert (tmp_path / f"s/library{suffix}").read_bytes() == renamed
+
+
+def test_a_group_of_shards_is_their_concatenation_in_the_given_order(run, tmp_path):
+    order = [run.parts[2], run.parts[1], run.parts[0]]
+    counts = encode_shards(run.tokenizer, [run.clean(part) for part in order], tmp_path / "x")["counts"]
+    alone = [run.index / "tokens" / part for part in order]
+    assert plain_read(tmp_path / "x") == [document for prefix in alone for document in plain_read(prefix)]
+    sidecar = pq.read_table(sidecar_path(tmp_path / "x"))
+    for column in ("id", "shard", "row", "tokens", "split_key"):
+        wanted = [value for prefix in alone for value in pq.read_table(sidecar_path(prefix))[column].to_pylist()]
+        assert sidecar[column].to_pylist() == wanted
+    assert sidecar["first_token"].to_pylist() == np.cumsum([0, *sidecar["tokens"].to_pylist()])[:-1].tolist()
+    singles = [read_manifest(sidecar_path(prefix))["counts"] for prefix in alone]
+    for key in ("documents", "tokens"):
+        assert counts[key] == sum(single[key] for single in singles)
+    for code, found in counts["languages"].items():
+        for key, value in found.items():
+            assert value == sum(single["languages"].get(code, {}).get(key, 0) for single in singles)
+
+
+def test_documents_of_one_cluster_have_its_key_in_every_shard_of_the_group(run, tmp_path):
+    parts = (run.parts[0], run.parts[2])
+    ids = {part: pq.read_table(run.clean(part))["id"].to_pylist() for part in parts}
+    best, other = ids[parts[0]][3], ids[parts[1]][5]
+    rows = [[parts[0], parts[1]], [best, other], [best, best]]
+    spans = {"spans": {parts[0]: [0, 1], parts[1]: [1, 2]}}
+    survivors = tmp_path / "survivors-0.parquet"
+    table = pa.table(rows, schema=SURVIVOR_SCHEMA)
+    write_table(survivors, table, kind="survivors", inputs={}, parameters="", counts=spans)
+    words = [*(str(run.clean(part)) for part in parts), "--tokenizer", str(run.tokenizer)]
+    words += ["--output", str(tmp_path / "x"), "--survivors", str(survivors)]
+    result = CliRunner().invoke(encode_cli.app, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    keys = {row["id"]: row["split_key"] for row in pq.read_table(sidecar_path(tmp_path / "x")).to_pylist()}
+    wanted = {identity: int(identity[:16], 16) for part in parts for identity in ids[part]}
+    assert keys == wanted | {other: wanted[best]}
+
+
+def test_a_shard_given_twice_is_refused(run, tmp_path):
+    with pytest.raises(InputError, match="two shards of the same name"):
+        encode_shards(run.tokenizer, [run.clean(run.parts[0])] * 2, tmp_path / "x")
 
 
 def test_a_tokenizer_that_is_none_is_refused(run, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InputError, match="not a tokenizer"):
-        encode_shard(tmp_path / "tokenizer.json", run.clean(run.parts[0]), tmp_path / "00000.idx")
-    assert not list(tmp_path.glob("00000*"))
+        encode_shards(tmp_path / "tokenizer.json", [run.clean(run.parts[0])], tmp_path / "x")
+    assert not list(tmp_path.glob("x*"))
 
 
-def test_megatron_reads_and_writes_the_same_bytes(run, tmp_path):
+def test_a_document_of_more_tokens_than_the_idx_can_say_is_refused_by_its_id(run, tmp_path, monkeypatch):
+    part = run.parts[0]
+    lengths = open_token_file(run.index / "tokens" / part).lengths
+    monkeypatch.setattr(encode, "MAX_DOCUMENT_TOKENS", int(lengths.max()) - 1)
+    identity = pq.read_table(run.clean(part))["id"].to_pylist()[int(lengths.argmax())]
+    with pytest.raises(InputError, match=f"document {identity} has {lengths.max()} tokens"):
+        encode_shards(run.tokenizer, [run.clean(part)], tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cut_shard_is_refused(run, tmp_path):
+    clean = tmp_path / "s/00000.parquet"
+    clean.parent.mkdir()
+    content = run.clean(run.parts[0]).read_bytes()
+    clean.write_bytes(content[:-100])
+    clean.with_suffix(".json").write_bytes(run.clean(run.parts[0]).with_suffix(".json").read_bytes())
+    with pytest.raises(InputError, match="its manifest says"):
+        encode_shards(run.tokenizer, [clean], tmp_path / "x")
+    clean.with_suffix(".json").unlink()
+    with pytest.raises(InputError, match="cannot be read as Parquet"):
+        encode_shards(run.tokenizer, [clean], tmp_path / "x")
+    assert not list(tmp_path.glob("x*"))
+
+
+def test_a_parquet_without_a_manifest_is_taken_with_a_word(run, tmp_path, capsys):
+    foreign = tmp_path / "theirs.parquet"
+    table = pq.read_table(run.clean(run.parts[0]), columns=["text", "id", "language", "source"])
+    pq.write_table(table.set_column(0, "text", table["text"].cast(pa.string())), foreign, row_group_size=7)
+    encode_shards(run.tokenizer, [foreign], tmp_path / "x")
+    assert "no manifest beside it" in capsys.readouterr().err
+    assert plain_read(tmp_path / "x") == plain_read(run.index / "tokens" / run.parts[0])
+    pq.write_table(table.set_column(1, "id", pa.array([f"theirs-{number}" for number in range(len(table))])), foreign)
+    encode_shards(run.tokenizer, [foreign], tmp_path / "x")
+    sidecar = pq.read_table(sidecar_path(tmp_path / "x")).to_pylist()
+    assert [row["id"] for row in sidecar[:2]] == ["theirs-0", "theirs-1"]
+    assert [row["split_key"] for row in sidecar] == [int(document_id("s", row["id"])[:16], 16) for row in sidecar]
+    pq.write_table(table.drop_columns("language"), foreign)
+    with pytest.raises(InputError, match="string columns id, source, language and text"):
+        encode_shards(run.tokenizer, [foreign], tmp_path / "x")
+    pq.write_table(table.set_column(0, "text", pa.nulls(len(table), pa.string())), foreign)
+    with pytest.raises(InputError, match="column text, row 0: is null"):
+        encode_shards(run.tokenizer, [foreign], tmp_path / "y")
+    assert not list(tmp_path.glob("y*"))
+
+
+def large_shard(folder: Path, megabytes: int) -> Path:
+    """One shard of random words, which no cache of pieces makes short work of."""
+    words = np.random.default_rng(1).integers(0, 26**4, megabytes * 16_000)
+    spelt = [f" {chr(97 + w % 26)}{chr(97 + w // 26 % 26)}{chr(97 + w // 676)}{w:x}" * 8 for w in words.tolist()]
+    texts = ["".join(spelt[start : start + 500]) for start in range(0, len(spelt), 500)]
+    ids = [document_id("s", str(number)) for number in range(len(texts))]
+    count = len(texts)
+    columns = [ids, ["s"] * count, ["en"] * count, texts, [""] * count]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, DOCUMENT_SCHEMA.types, strict=True)]
+    path = folder / "s/00000.parquet"
+    write_table(path, pa.table(arrays, schema=DOCUMENT_SCHEMA), kind="documents", inputs={}, parameters="")
+    return path
+
+
+def test_a_killed_job_leaves_no_idx_and_the_next_one_is_whole(run, tmp_path):
+    shard = large_shard(tmp_path / "clean", 24)
+    output = tmp_path / "tokens/00000"
+    command = [sys.executable, "-m", "bloomery.cli", "encode", str(shard), "--tokenizer", str(run.tokenizer.parent)]
+    job = subprocess.Popen([*command, "--output", f"{output}.idx"], stderr=subprocess.DEVNULL)
+    started = time.monotonic()
+    while not any(path.stat().st_size > 1000 for path in tmp_path.glob("tokens/.00000.bin.*")):
+        assert job.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() - started < 60
+        time.sleep(0.001)
+    job.send_signal(signal.SIGKILL)
+    job.wait()
+    assert not list(output.parent.glob("00000*"))
+    done = subprocess.run([*command, "--output", str(output)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "bytes a token" in done.stderr
+    assert "next: " in done.stderr
+    assert done.stdout == ""
+    assert sorted(path.name for path in output.parent.iterdir()) == sorted(f"00000{suffix}" for suffix in SUFFIXES)
+    assert len(open_token_file(output).lengths) == pq.read_metadata(shard).num_rows
+
+
+def test_a_full_disk_leaves_the_old_pair_or_none(run, tmp_path):
+    shard = large_shard(tmp_path / "clean", 1)
+    encode_shards(run.tokenizer, [run.clean(run.parts[0])], tmp_path / "x")
+    before = {suffix: (tmp_path / f"x{suffix}").read_bytes() for suffix in SUFFIXES}
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before_signal = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # files end there, as they do where a disk is full
+    try:
+        for name in ("x", "y"):
+            with pytest.raises((ResourceError, OSError)):
+                encode_shards(run.tokenizer, [shard], tmp_path / name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before_signal)
+    assert {suffix: (tmp_path / f"x{suffix}").read_bytes() for suffix in SUFFIXES} == before
+    assert not list(tmp_path.glob("y*"))
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.fixture(scope="module")
+def wide_tokenizers(run, tmp_path_factory):
+    """Vocabulary size -> a tokenizer.json like the run's with reserved tokens up to that size."""
+    folder = tmp_path_factory.mktemp("wide")
+    value = json.loads(run.tokenizer.read_text())
+    used = 1 + max(value["model"]["vocab"].values())
+    assert used == 400
+    paths = {}
+    for size in (65_499, 65_500, 65_535, 65_536):
+        # The byte `a` moves to the greatest id, so that this id stands in the tokens.
+        vocabulary = value["model"]["vocab"] | {"a": size - 1}
+        paths[size] = folder / str(size) / "tokenizer.json"
+        paths[size].parent.mkdir()
+        paths[size].write_text(json.dumps(value | {"model": value["model"] | {"vocab": vocabulary}}))
+        for name in ("tokenizer_config.json", "special_tokens_map.json"):
+            (paths[size].parent / name).write_bytes((run.tokenizer.parent / name).read_bytes())
+    return paths
+
+
+@pytest.mark.parametrize(("size", "width"), [(65_499, 2), (65_500, 4), (65_535, 4), (65_536, 4)])
+def test_megatron_reads_and_writes_the_same_bytes(run, wide_tokenizers, tmp_path, size, width):
     indexed = pytest.importorskip(
         "megatron.core.datasets.indexed_dataset", reason="megatron-core is not installed: its reader cannot be asked"
     )
     import torch
 
-    prefix = run.index / "tokens" / run.parts[0]
+    prefix = tmp_path / "ours"
+    encode_shards(wide_tokenizers[size], [run.clean(part) for part in run.parts], prefix)
     documents = plain_read(prefix)
+    assert max(map(max, documents)) == size - 1
     read = indexed.IndexedDataset(str(prefix))
     assert [read[number].tolist() for number in range(len(read))] == documents
-    builder = indexed.IndexedDatasetBuilder(str(tmp_path / "theirs.bin"), dtype=np.uint16)
+    dtype = indexed.DType.optimal_dtype(size)
+    assert np.dtype(dtype).itemsize == width == open_token_file(prefix).dtype.itemsize
+    builder = indexed.IndexedDatasetBuilder(str(tmp_path / "theirs.bin"), dtype=dtype)
     for document in documents:
         builder.add_document(torch.tensor(document), [len(document)])
     builder.finalize(str(tmp_path / "theirs.idx"))
     for suffix in (".bin", ".idx"):
-        assert (tmp_path / f"theirs{suffix}").read_bytes() == Path(f"{prefix}{suffix}").read_bytes()
+        assert (tmp_path / f"theirs{suffix}").read_bytes() == (tmp_path / f"ours{suffix}").read_bytes()

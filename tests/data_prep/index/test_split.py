@@ -1,6 +1,7 @@
-"""Which documents are held out."""
+"""Which documents are held out, and what dealing makes of them."""
 
 import hashlib
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -9,18 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomery.base.errors import InputError
+from bloomery.contracts.index import open_token_file, sidecar_path
+from data_prep.index import _index
 from data_prep.index.keys import id_hashes
-from data_prep.index.split import held_out
+from data_prep.index.split import Deal, Text, below, numbers_of, packed, tokens_of
 
 IDS = st.lists(st.integers(0, 2**128 - 1).map("{:032x}".format))
+DOCUMENTS = st.lists(
+    st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2), st.integers(0, 1), st.integers(0, 2**64 - 1)), max_size=40
+)
 
 
 @given(IDS, st.floats(0, 1))
 def test_held_out_is_the_fraction_that_the_id_begins_with(ids, share):
-    from fractions import Fraction
-
-    found = held_out(id_hashes(pa.array(ids, pa.string())), share)
-    assert found.tolist() == [Fraction(int(text[:16], 16), 2**64) < Fraction(share) for text in ids]
+    keys = id_hashes(pa.array(ids, pa.string())).tolist()
+    assert [key < below(share) for key in keys] == [
+        Fraction(int(text[:16], 16), 2**64) < Fraction(share) for text in ids
+    ]
 
 
 def test_a_slice_of_an_array_keeps_its_own_ids():
@@ -29,12 +35,105 @@ def test_a_slice_of_an_array_keeps_its_own_ids():
 
 
 def test_none_and_all():
-    hashes = np.array([0, 2**64 - 1], dtype=np.uint64)
-    assert not held_out(hashes, 0.0).any()
-    assert held_out(hashes, 1.0).all()
+    assert below(0.0) == 0
+    assert below(1.0) == 2**64
 
 
 @pytest.mark.parametrize(("text", "what"), [("abc", "shorter"), ("x" * 32, "not hexadecimal")])
 def test_other_ids_are_refused(text, what):
     with pytest.raises(InputError, match=what):
         id_hashes(pa.array(["0" * 32, text]))
+
+
+def add(deal, first, documents, held_out_below, *, pairs=((0, 1), (2, 3), (4, 5)), every=False):
+    lengths, languages, sources, keys = (
+        (list(column) for column in zip(*documents, strict=True)) if documents else [[]] * 4
+    )
+    deal.add(
+        first,
+        np.array(lengths, np.int32),
+        np.array(languages, np.int32),
+        np.array(sources, np.int32),
+        np.array(keys, np.uint64),
+        np.array(pairs, np.int32),
+        held_out_below,
+        every,
+    )
+
+
+@given(DOCUMENTS, DOCUMENTS, st.integers(0, 2**33 - 100), st.integers(0, 2**64 - 1), st.booleans())
+def test_dealing_keeps_every_document_once_in_order(one, other, first, held_out_below, every):
+    deal = _index.Deal()
+    add(deal, first, one, held_out_below, every=every)
+    add(deal, first + len(one), other, held_out_below, every=every)
+    groups = [[] for _ in range(12)]
+    for number, (length, language, source, key) in enumerate([*one, *other], first):
+        groups[2 * (2 * language + source) + (every or key < held_out_below)].append((number, length))
+    counts = deal.groups().tolist()
+    assert counts == [
+        [len(own), sum(length for _, length in own), max((length for _, length in own), default=0)]
+        for own in groups[: len(counts)]
+    ]
+    assert not any(groups[len(counts) :])
+    for number in range(len(counts)):
+        rows = deal.take([number])
+        assert list(zip(numbers_of(rows).tolist(), tokens_of(rows).tolist(), strict=True)) == groups[number]
+
+
+def test_a_group_is_given_away_once():
+    deal = _index.Deal()
+    add(deal, 0, [(5, 0, 0, 1)], 0)
+    assert deal.take([0, 1][:1]).tolist() == packed(np.array([0]), np.array([5])).tolist()
+    with pytest.raises(ValueError, match="taken before"):
+        deal.take([0])
+
+
+@pytest.mark.parametrize(
+    ("document", "first", "what"),
+    [
+        ((-1, 0, 0, 0), 0, "out of range"),
+        ((1, 3, 0, 0), 0, "out of range"),
+        ((1, 0, -1, 0), 0, "out of range"),
+        ((1, 0, 0, 0), 2**33, "more than 2\\^33 documents"),
+    ],
+)
+def test_what_a_damaged_sidecar_may_say_is_refused(document, first, what):
+    with pytest.raises(ValueError, match=what):
+        add(_index.Deal(), first, [document], 0)
+
+
+def test_columns_of_different_lengths_are_refused():
+    one, two = np.zeros(1, np.int32), np.zeros(2, np.int32)
+    with pytest.raises(ValueError, match="equally long"):
+        _index.Deal().add(0, two, two, one, np.zeros(2, np.uint64), np.zeros((1, 1), np.int32), 0, False)
+
+
+def test_a_run_is_dealt_by_language_and_source(run):
+    deal, first = Deal(0.2), 0
+    for number, part in enumerate(run.parts):
+        prefix = run.index / "tokens" / part
+        file = open_token_file(prefix)
+        deal.add(number, first, prefix, file)
+        first += len(file.lengths)
+    train, apart = deal.texts(), deal.texts(held_out=True)
+    assert list(train) == sorted(run.weights)
+    assert {language: list(texts) for language, texts in train.items()} == {
+        language: ["s"] for language in sorted(run.weights)
+    }
+    for language in apart:
+        both = train[language]["s"].documents + apart[language]["s"].documents
+        assert both == 21
+        rows = deal.take(language, ["s"], held_out=True)
+        assert Text(len(rows), int(tokens_of(rows).sum()), int(tokens_of(rows).max())) == apart[language]["s"]
+        assert deal.files(language, ["s"], held_out=True)
+    assert deal.files("en", ["s"]) == [0, 2], "the second token file is empty"
+
+
+def test_a_sidecar_with_other_numbers_of_documents_is_refused(own_run):
+    tokens = own_run.index / "tokens/s"
+    file = open_token_file(tokens / "00000")
+    for suffix in (".parquet", ".json"):
+        other = sidecar_path(tokens / "00002").with_suffix(suffix)
+        other.replace(sidecar_path(tokens / "00000").with_suffix(suffix))
+    with pytest.raises(InputError, match="by its sidecar"):
+        Deal(0.1).add(0, 0, tokens / "00000", file)

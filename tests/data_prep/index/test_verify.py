@@ -1,16 +1,22 @@
 """Damage of every kind is found and named."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.contracts.index import read_index_manifest
+from bloomery.contracts.index import open_token_file, read_index_manifest, sidecar_path
+from bloomery.contracts.shard import read_manifest, write_table
 from data_prep.index.cli import app
 from data_prep.index.verify import verify_index
+
+EN = 1
+"""Number of the dataset that is read several times."""
 
 
 def patch(path: Path, at: int, data: bytes) -> None:
@@ -83,9 +89,15 @@ def test_swapped_token_files(own_run):
         verify_index(own_run.index)
 
 
+def last_tokens(run, part):
+    """Where each document of a pair ends, tokens."""
+    return np.cumsum(open_token_file(run.index / "tokens" / part).lengths) - 1
+
+
 def test_a_changed_token(own_run):
     path = own_run.index / "tokens/s/00000.bin"
-    patch(path, 0, bytes([path.read_bytes()[0] ^ 1]))
+    at = next(at for at in range(1000) if at not in last_tokens(own_run, "s/00000"))
+    patch(path, 2 * at, bytes([path.read_bytes()[2 * at] ^ 1]))
     with pytest.raises(CheckFailedError, match="not the file that the index was built from"):
         verify_index(own_run.index)
 
@@ -93,6 +105,13 @@ def test_a_changed_token(own_run):
 def test_a_token_beyond_the_vocabulary(own_run):
     patch(own_run.index / "tokens/s/00000.bin", 0, b"\xff\xff")
     with pytest.raises(CheckFailedError, match="token 65535"):
+        verify_index(own_run.index)
+
+
+def test_a_document_without_its_end(own_run):
+    path = own_run.index / "tokens/s/00000.bin"
+    patch(path, 2 * int(last_tokens(own_run, "s/00000")[3]), b"\7\0")
+    with pytest.raises(CheckFailedError, match="token id 2 there"):
         verify_index(own_run.index)
 
 
@@ -115,24 +134,126 @@ def test_a_changed_array(own_run):
 def test_an_array_of_another_shape(own_run):
     manifest = read_index_manifest(own_run.index / "index.json")
     np.save(own_run.index / manifest.blend_sample.path, np.zeros(3, np.int64))
-    with pytest.raises(CheckFailedError, match="expected: int64"):
+    with pytest.raises(CheckFailedError, match=r"is int64 \[3\]; expected: uint32 \[700\]"):
+        verify_index(own_run.index)
+
+
+def swap(one, other):
+    """Exchange two files."""
+    between = one.with_name("between")
+    one.rename(between)
+    other.rename(one)
+    between.rename(other)
+
+
+def pair(run, part):
+    """Every file of a pair."""
+    prefix = run.index / "tokens" / part
+    sidecar = sidecar_path(prefix)
+    return [
+        *(prefix.with_name(prefix.name + suffix) for suffix in (".bin", ".idx")),
+        sidecar,
+        sidecar.with_suffix(".json"),
+    ]
+
+
+def test_two_pairs_that_changed_places(own_run):
+    for one, other in zip(pair(own_run, "s/00000"), pair(own_run, "s/00002"), strict=True):
+        swap(one, other)
+    with pytest.raises(CheckFailedError, match="documents of"):
+        verify_index(own_run.index)
+
+
+def test_a_bin_of_another_run(own_run):
+    """As long as each other, tokens in range, an end where a document ends: only the digest tells."""
+    path = own_run.index / "tokens/s/00000.bin"
+    tokens = np.fromfile(path, "<u2")
+    ends = last_tokens(own_run, "s/00000")
+    begin, end = next((a + 1, b) for a, b in pairwise(ends) if b - a > 9)
+    tokens[begin:end] = tokens[begin:end][::-1]
+    tokens.tofile(path)
+    with pytest.raises(CheckFailedError, match="not the file that the index was built from"):
+        verify_index(own_run.index)
+
+
+def test_the_sidecar_of_another_pair(own_run):
+    for one, other in list(zip(pair(own_run, "s/00000"), pair(own_run, "s/00002"), strict=True))[2:]:
+        swap(one, other)
+    with pytest.raises(CheckFailedError, match="sidecar of another pair"):
+        verify_index(own_run.index)
+
+
+def test_a_sidecar_that_was_made_again_otherwise(own_run):
+    """With the digests of its pair, but other split keys: the index was built from another."""
+    path = sidecar_path(own_run.index / "tokens/s/00000")
+    stated, table = read_manifest(path), pq.read_table(path)
+    at = table.column_names.index("split_key")
+    table = table.set_column(at, table.field(at), [np.arange(len(table), dtype=np.uint64)])
+    write_table(
+        path, table, kind="token_documents", inputs={}, parameters=stated["parameters"], counts=stated["counts"]
+    )
+    with pytest.raises(CheckFailedError, match="not the sidecar that the index was built from"):
+        verify_index(own_run.index)
+
+
+def test_a_sidecar_that_speaks_of_other_documents(own_run):
+    path = sidecar_path(own_run.index / "tokens/s/00000")
+    stated, table = read_manifest(path), pq.read_table(path)
+    at = table.column_names.index("tokens")
+    table = table.set_column(at, table.field(at), [np.roll(np.asarray(table["tokens"]), 1)])
+    made = write_table(
+        path, table, kind="token_documents", inputs={}, parameters=stated["parameters"], counts=stated["counts"]
+    )
+    files = json.loads((own_run.index / "index.json").read_text())["token_files"]
+    files[0]["sidecar_digest"] = made["file"]["digest"]
+    rewrite(own_run, token_files=files)
+    with pytest.raises(CheckFailedError, match="speaks of other documents"):
+        verify_index(own_run.index)
+
+
+def test_an_array_of_another_index(own_run):
+    """Of the same form, from a build with another seed."""
+    manifest = read_index_manifest(own_run.index / "index.json")
+    mine = [(own_run.index / entry.documents.path).read_bytes() for entry in manifest.train]
+    own_run.build(seed=8)
+    manifest = read_index_manifest(own_run.index / "index.json")
+    (own_run.index / manifest.train[0].documents.path).write_bytes(mine[0])
+    with pytest.raises(CheckFailedError, match=r"content changed|expected: uint32"):
+        verify_index(own_run.index)
+
+
+def test_arrays_of_two_datasets_that_changed_places(own_run):
+    manifest = read_index_manifest(own_run.index / "index.json")
+    one, other = (own_run.index / entry.shuffle.path for entry in manifest.train[:2])
+    swap(one, other)
+    with pytest.raises(CheckFailedError, match=r"content changed|expected: uint32"):
+        verify_index(own_run.index)
+
+
+def test_a_document_in_two_datasets(own_run):
+    sets = json.loads((own_run.index / "index.json").read_text())["validation"]
+    rewrite(own_run, validation=[*sets, sets[0] | {"name": "again"}])
+    with pytest.raises(CheckFailedError, match="in another dataset, too"):
         verify_index(own_run.index)
 
 
 @pytest.mark.parametrize(
     ("array", "change", "what"),
     [
-        ("documents", lambda values: values + np.array([0, 1000]), "of token file"),
-        ("documents", lambda values: values + np.array([9, 0]), "token file"),
-        ("documents", lambda values: np.roll(values, 1, axis=0), "sample starts do not follow"),
+        ("documents", lambda values: values + 10**6, "there is none"),
+        ("documents", lambda values: np.where(np.arange(len(values)) == 1, values[0], values), "its epoch has read it"),
+        ("documents", lambda values: np.roll(values, 1), "its epoch has read it"),
         ("sample_starts", lambda values: values + np.array([0, 1]), "sample starts do not follow"),
-        ("shuffle", lambda values: np.zeros_like(values), "not a permutation"),
+        ("shuffle", np.zeros_like, "leave their block"),
+        ("shuffle", lambda values: np.where(np.arange(len(values)) == 1, values[0], values), "not a permutation"),
+        ("shuffle", lambda values: values[::-1], "leave their block"),
         ("shuffle", lambda values: values + len(values), "out of range"),
     ],
 )
 def test_a_dataset_that_is_wrong_though_its_digests_agree(own_run, array, change, what):
-    values = load(own_run, "train", 0, array)
-    redigest(own_run, "train", 0, array, change(values).astype(values.dtype))
+    assert read_index_manifest(own_run.index / "index.json").train[EN].epochs > 2
+    values = load(own_run, "train", EN, array)
+    redigest(own_run, "train", EN, array, change(values).astype(values.dtype))
     with pytest.raises(CheckFailedError, match=what):
         verify_index(own_run.index)
 

@@ -168,6 +168,40 @@ def test_counts_beyond_32_bits_decide() -> None:
     assert train({b"ab": 2**62, b"xab": 2**60}, 2) == [(97, 98), (120, 256)]
 
 
+def test_a_trainer_takes_pieces_in_parts_and_tells_how_far_it_is() -> None:
+    counts = pieces_of(UDHR_ARTICLE_1)
+    trainer = _bpe.Trainer(IDENTITY, 1, 1 << 20)
+    for piece, count in counts.items():
+        for part in (1, count - 1):
+            trainer.add(piece, np.array([0, len(piece)]), np.array([part]))
+    told: list[int] = []
+    assert trainer.train(500, told.append).tolist() == [list(pair) for pair in train(counts, 500)]
+    assert told == sorted(told)
+    assert told[0] == 0
+    assert told[-1] >= 256
+    for again in (lambda: trainer.train(1), lambda: trainer.add(b"", np.array([0]), np.array([], np.int64))):
+        with pytest.raises(ValueError, match="holds no pieces any more"):
+            again()
+
+
+def test_what_progress_raises_ends_the_training() -> None:
+    def stop(done: int) -> None:
+        raise KeyboardInterrupt(done)
+
+    trainer = _bpe.Trainer(IDENTITY, 1, 1 << 20)
+    trainer.add(b"abab", np.array([0, 4]), np.array([3]))
+    with pytest.raises(KeyboardInterrupt):
+        trainer.train(2, stop)
+
+
+@pytest.mark.parametrize("count", [1, 17, 300, 2**20, 2**50])
+def test_merges_do_not_depend_on_how_often_the_minimum_is_lowered(count: int) -> None:
+    """Pairs are indexed from the most frequent ones down, in steps of 16."""
+    generator = np.random.default_rng(count)
+    words = {bytes(generator.integers(97, 103, size)): int(generator.integers(1, count + 1)) for size in range(2, 30)}
+    assert train(words, 80) == slow_train(words, 80)
+
+
 def test_pieces_repeated_in_the_input_add_up_and_order_does_not_matter() -> None:
     texts = UDHR_ARTICLE_1 * 2
     counts = pieces_of(texts)

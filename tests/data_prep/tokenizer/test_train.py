@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from bloomery.base.errors import ConfigError, InputError
 from bloomery.config.stages import CountStage, TokenizerStage
 from bloomery.config.tokens import TokenizerConfig
-from data_prep.tokenizer.count import count_shard
-from data_prep.tokenizer.pre_tokenizer import BLOOM_PATTERN
+from data_prep.tokenizer.count import count_shards
+from data_prep.tokenizer.pre_tokenizer import build
 from data_prep.tokenizer.train import train_tokenizer
 from data_prep.tokenizer.vocabulary import SPECIAL_TOKENS, build_tokenizer, byte_characters, reserved_tokens
 
@@ -36,7 +36,7 @@ def train(make_shard, make_mixture, tmp_path):
         parts = parts or {"s/00000": TEXTS}
         for part, texts in parts.items():
             counts = tmp_path / f"counts/{part}.parquet"
-            count_shard(CountStage(pre_tokenizer="bloom"), make_shard(part, texts), counts)
+            count_shards(CountStage(pre_tokenizer="bloom"), [make_shard(part, texts)], counts)
         config = TokenizerConfig.model_validate({"vocabulary_size": 340, "reserved_tokens": 3} | settings)
         folder = tmp_path / name
         train_tokenizer(
@@ -94,7 +94,7 @@ def test_autotokenizer_encodes_as_tokenizers_does(train):
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.text())
 def test_any_text_survives(text):
-    tokenizer = build_tokenizer(np.array([[72, 101], [256, 32]], np.int32), 2, BLOOM_PATTERN)
+    tokenizer = build_tokenizer(np.array([[72, 101], [256, 32]], np.int32), 2, build("bloom"))
     tokenizer.encode_special_tokens = True
     ids = tokenizer.encode(text).ids
     assert tokenizer.decode(ids, skip_special_tokens=False) == text

@@ -1,7 +1,8 @@
-"""Sums and weights of counts."""
+"""Counts of many tables, weighted by the mixture."""
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 from bloomery.base.errors import InputError
 from bloomery.contracts.mixture import Mixture
 from bloomery.contracts.shard import write_table
-from data_prep.tokenizer import weigh
-from data_prep.tokenizer.count import COUNT_SCHEMA
+from data_prep.tokenizer.count_tables import CountTable
+from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA
+from data_prep.tokenizer.sums import Sums
 from data_prep.tokenizer.vocabulary import SPECIAL_PATTERN
-from data_prep.tokenizer.weigh import language_factors, sum_counts, weighted_pieces
+from data_prep.tokenizer.weigh import CountedPieces, WeightedPieces, language_factors
 
 PIECES = st.text("ab é人<s>/", min_size=1, max_size=6)
 COUNTS = st.dictionaries(
@@ -30,61 +32,83 @@ def table_of(counts):
     return pa.table(arrays, schema=COUNT_SCHEMA)
 
 
-def summed(tmp, *counts):
-    paths = []
-    for number, of_shard in enumerate(counts):
-        paths.append(tmp / f"{number}.parquet")
-        write_table(paths[-1], table_of(of_shard), kind="", inputs={}, parameters="")
-    return sum_counts(paths)
+def write(folder, counts_of_tables):
+    tables = []
+    for name, counts in counts_of_tables.items():
+        path = folder / f"{name}.parquet"
+        write_table(path, table_of(counts), kind="", inputs={}, parameters="")
+        tables.append(CountTable(path, name, name))
+    return tables
 
 
-def unpacked(data):
-    raw = bytes(data.pieces)
-    spans = zip(data.offsets[:-1], data.offsets[1:], strict=True)
-    return {raw[begin:end]: int(count) for (begin, end), count in zip(spans, data.counts, strict=True)}
+def weigh(folder, counts_of_tables, weights, mixture=None, pending_rows=None):
+    """(pieces and counts in their order, factors, bytes per dataset) of tables by name."""
+    with Sums(folder, pending_rows) as sums:
+        counted = CountedPieces(sums)
+        counted.read(write(folder, counts_of_tables), mixture)
+        data = WeightedPieces.of(counted, weights)
+        rows = [row for pieces, counts in data for row in zip(pieces.to_pylist(), counts.tolist(), strict=True)]
+        assert rows == [row for pieces, counts in data for row in zip(pieces.to_pylist(), counts.tolist(), strict=True)]
+    return rows, data.factors, counted.bytes
 
 
-@given(COUNTS, COUNTS)
-def test_shards_add_up_in_any_order(tmp_path_factory, first, second):
-    table = summed(tmp_path_factory.mktemp("x"), first, second)
-    rows = {(row["language"], row["piece"]): row["count"] for row in table.to_pylist()}
-    assert rows == Counter(first) + Counter(second)
-    assert table.equals(summed(tmp_path_factory.mktemp("x"), second, first))
+WEIGHTS = {"en": 0.5, "fr": 0.3, "hi": 0.2}
 
 
-def test_sums_in_rounds_are_the_same_sums(tmp_path, monkeypatch):
-    counts = [{("en", f"p{number % 3}"): 1, ("fr", "q"): number + 1} for number in range(9)]
-    whole = summed(tmp_path, *counts)
-    monkeypatch.setattr(weigh, "PENDING_ROWS", 4)
-    assert summed(tmp_path, *counts).equals(whole)
+@given(COUNTS, COUNTS, st.integers(1, 8))
+def test_neither_order_nor_number_of_tables_nor_memory_changes_anything(tmp_path_factory, first, second, pending):
+    one = weigh(tmp_path_factory.mktemp("x"), {"a": Counter(first) + Counter(second)}, WEIGHTS)
+    two = weigh(tmp_path_factory.mktemp("x"), {"a": first, "b": second}, WEIGHTS, pending_rows=pending)
+    three = weigh(tmp_path_factory.mktemp("x"), {"a": second, "b": first}, WEIGHTS)
+    assert one == two == three
 
 
 @given(COUNTS)
 def test_languages_weigh_what_the_mixture_says(tmp_path_factory, counts):
-    weights = {"en": 0.5, "fr": 0.3, "hi": 0.2}
-    data = weighted_pieces(summed(tmp_path_factory.mktemp("x"), counts), weights)
-    assert min(data.factors.values()) == pytest.approx(1.0)
-    shares = {code: size * data.factors[code] / weights[code] for code, size in data.language_bytes.items()}
+    _, factors, sizes = weigh(tmp_path_factory.mktemp("x"), {"a": counts}, WEIGHTS)
+    assert min(factors.values()) == pytest.approx(1.0)
+    shares = {code: size * factors[code] / WEIGHTS[code] for code, size in sizes.items()}
     assert max(shares.values()) == pytest.approx(min(shares.values()))
+
+
+def cut_specials(counts):
+    """(language, piece) -> count, special tokens' spellings taken out of the pieces."""
+    parts = Counter()
+    for (language, piece), count in counts.items():
+        for part in re.split(SPECIAL_PATTERN, piece):
+            if part:
+                parts[language, part.encode()] += count
+    return parts
 
 
 @given(COUNTS)
 def test_weighted_counts_are_the_definition(tmp_path_factory, counts):
-    weights = {"en": 0.5, "fr": 0.3, "hi": 0.2}
-    data = weighted_pieces(summed(tmp_path_factory.mktemp("x"), counts), weights)
+    rows, factors, _ = weigh(tmp_path_factory.mktemp("x"), {"a": counts}, WEIGHTS)
     wanted = Counter()
-    for (language, piece), count in counts.items():
-        for part in re.split(SPECIAL_PATTERN, piece):
-            if part:
-                wanted[part.encode()] += max(1, round(count * data.factors[language]))
-    assert list(unpacked(data)) == sorted(wanted)
-    assert unpacked(data) == wanted
+    for (language, part), count in cut_specials(counts).items():
+        wanted[part] += max(1, round(count * factors[language]))
+    assert rows == sorted(wanted.items())
+
+
+@given(COUNTS)
+def test_without_weights_counts_are_taken_as_they_are(tmp_path_factory, counts):
+    rows, factors, sizes = weigh(tmp_path_factory.mktemp("x"), {"a": counts}, None)
+    wanted = Counter()
+    for (_, part), count in cut_specials(counts).items():
+        wanted[part] += count
+    assert rows == sorted(wanted.items())
+    assert factors == dict.fromkeys(sorted(sizes), 1.0)
+
+
+def test_without_weights_counts_beyond_float_precision_stay_exact(tmp_path):
+    rows, _, _ = weigh(tmp_path, {"a": {("en", "x"): 2**60 + 1, ("fr", "x"): 2}}, None)
+    assert rows == [(b"x", 2**60 + 3)]
 
 
 def test_no_piece_spells_a_special_token(tmp_path):
     counts = {("en", " <s>old</s>"): 3, ("en", "<<s>s>"): 2, ("en", "<reserved_12>x"): 1, ("en", "s>"): 1}
-    data = weighted_pieces(summed(tmp_path, counts), {"en": 1.0})
-    assert unpacked(data) == {b" ": 3, b"old": 3, b"<": 2, b"s>": 3, b"x": 1}
+    rows, _, _ = weigh(tmp_path, {"a": counts}, {"en": 1.0})
+    assert dict(rows) == {b" ": 3, b"old": 3, b"<": 2, b"s>": 3, b"x": 1}
 
 
 def test_a_large_corpus_stays_within_64_bits():
@@ -95,31 +119,41 @@ def test_a_large_corpus_stays_within_64_bits():
 
 
 def test_a_language_without_weight_is_left_out(tmp_path):
-    data = weighted_pieces(summed(tmp_path, {("en", "a"): 1, ("fr", "b"): 1, ("hi", "c"): 1}), {"en": 1.0, "fr": 0.0})
-    assert unpacked(data) == {b"a": 1}
+    counts = {("en", "a"): 1, ("fr", "b"): 1, ("hi", "c"): 1}
+    assert weigh(tmp_path, {"a": counts}, {"en": 1.0, "fr": 0.0})[0] == [(b"a", 1)]
 
 
 def test_a_language_mixed_by_source_is_weighed_by_source(tmp_path):
     mixture = Mixture(languages={"en": 0.8, "fr": 0.2}, sources={"en": {"web": 0.2, "books": 0.6}}, max_epochs=None)
-    paths = []
     counted = {"web": {("en", "a"): 4, ("fr", "b"): 2}, "books": {("en", "a"): 3}, "mail": {("en", "c"): 9}}
-    for source, counts in counted.items():
-        paths.append(tmp_path / f"{source}.parquet")
-        write_table(paths[-1], table_of(counts), kind="", inputs={}, parameters="")
-    table = sum_counts(paths, mixture, list(counted))
-    assert table.to_pydict() == {
-        "language": ["en/books", "en/mail", "en/web", "fr"],
-        "piece": ["a", "c", "a", "b"],
-        "count": [3, 9, 4, 2],
-    }
-    data = weighted_pieces(table, mixture.datasets)
+    rows, factors, sizes = weigh(tmp_path, counted, mixture.datasets, mixture)
+    assert sizes == {"en/web": 4, "fr": 2, "en/books": 3, "en/mail": 9}
     # 4 bytes of the web stand for 0.2, so the whole is 20: 12 of books, 4 of French.
-    assert data.factors == pytest.approx({"en/books": 4, "en/web": 1, "fr": 2})
-    assert unpacked(data) == {b"a": 16, b"b": 4}
+    assert factors == pytest.approx({"en/books": 4, "en/web": 1, "fr": 2})
+    assert rows == [(b"a", 16), (b"b", 4)]
 
 
 def test_nothing_to_train_on_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no pre-tokens"):
-        weighted_pieces(summed(tmp_path, {("en", "a"): 1}), {"fr": 1.0})
+        weigh(tmp_path, {"a": {("en", "a"): 1}}, {"fr": 1.0})
     with pytest.raises(InputError, match="no pre-tokens"):
-        weighted_pieces(sum_counts([]), {"fr": 1.0})
+        weigh(tmp_path, {}, {"fr": 1.0})
+    with pytest.raises(InputError, match="no pre-tokens"):
+        weigh(tmp_path, {}, None)
+
+
+@pytest.mark.parametrize("counts", [{("en", "ab"): 2**62}, {("en", "a"): 2**62, ("fr", "a"): 2**61}])
+def test_counts_that_overflow_are_refused(tmp_path, counts):
+    with pytest.raises(InputError, match="overflow 64 bits"):
+        weigh(tmp_path, {"a": counts}, None)
+
+
+def test_nothing_is_left_on_the_disk(tmp_path):
+    counts = {("en", f"p{number}"): 1 for number in range(500)}
+    with Sums(tmp_path, 20) as sums:
+        counted = CountedPieces(sums)
+        tables = write(tmp_path, {"a": counts})
+        counted.read(tables, None)
+        assert sums.runs > 0
+        assert sum(len(pieces) for pieces, _ in WeightedPieces.of(counted, None)) == 500
+    assert sorted(path.name for path in Path(tmp_path).iterdir()) == ["a.json", "a.parquet"]

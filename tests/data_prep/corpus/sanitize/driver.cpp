@@ -71,7 +71,7 @@ int main() {
     MinHasher hasher(14, 8, 1);
     std::vector<std::uint64_t> keys(14), hashes, before;
     std::vector<std::uint8_t> text;
-    bloomery::bpe::Settings settings{{}, 200, 2, 32};
+    bloomery::bpe::Settings settings{{}, 2, 32};
     for (std::size_t byte = 0; byte < 256; ++byte) settings.symbol_order[byte] = static_cast<std::uint8_t>(byte);
     bloomery::bpe::Trainer trainer(settings);
     for (Document document; read(document);) {
@@ -111,7 +111,7 @@ int main() {
         trainer.add(bytes.begin, bytes.end, 3);
     }
     std::vector<std::uint64_t> merges;
-    for (const auto& [left, right] : trainer.train([] {})) {
+    for (const auto& [left, right] : trainer.train(200, [](std::size_t) {})) {
         merges.push_back(static_cast<std::uint64_t>(left));
         merges.push_back(static_cast<std::uint64_t>(right));
     }

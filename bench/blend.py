@@ -1,0 +1,139 @@
+"""Claim: the blend of 166.8 M samples over 300 datasets takes less than 20 s, files and digests included.
+
+    python bench/blend.py > bench/results/blend.json
+
+Ours (quotas, order, both arrays written) against the greedy blend of Megatron-core (`build_blending_indices` of its
+compiled helpers, then both arrays saved, as its cache does), each in a process of its own, in turn, for 46 and for 300
+datasets and three sizes; `kernel_seconds` is the order alone. Weights are Zipf-like, from a seed; that ours holds its
+quotas exactly is checked. The exit code is 1 when the claim does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import multiprocessing
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from _support import Floor, finish
+
+from bloomery.base.atomic import write_json
+from bloomery.config.stages import IndexStage
+from bloomery.contracts.mixture import Mixture
+from data_prep.index.arrays import CHUNK
+from data_prep.index.blend import blend, write_blend
+from data_prep.index.stages import plan_stages, totals
+
+LARGEST = 166_800_000
+SECONDS = 20.0
+DATASETS = (46, 300)
+
+
+def weights(datasets: int) -> dict[str, float]:
+    """Zipf-like, shuffled, with noise: no two alike."""
+    rng = np.random.default_rng(datasets)
+    drawn = rng.permutation(1 / np.arange(1, datasets + 1)) * rng.uniform(0.8, 1.2, datasets)
+    return {f"d{number:03d}": float(weight) for number, weight in enumerate(drawn / drawn.sum())}
+
+
+def ours(samples: int, datasets: int, folder: Path) -> dict[str, Any]:
+    """Seconds of all, and of the order alone; exact quotas are checked."""
+    mixed = weights(datasets)
+    started = time.perf_counter()
+    stage = IndexStage(sequence_length=2048, train_samples=samples, validation_samples=0, validation_share=0.0, seed=0)
+    stages = plan_stages(Mixture(mixed, {}, None), {name: {name: 1 << 50} for name in mixed}, stage)
+    first, second = write_blend(folder, "ours", stages, list(mixed))
+    seconds = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    numbers = np.load(folder / first.path, mmap_mode="r")
+    counts = np.zeros(datasets, dtype=np.int64)
+    for at in range(0, samples, CHUNK):
+        counts += np.bincount(numbers[at : at + CHUNK], minlength=datasets)
+    assert dict(zip(mixed, counts.tolist(), strict=True)) == totals(stages)
+    written = sum((folder / entry.path).stat().st_size for entry in (first, second))
+    started = time.perf_counter()
+    for _ in blend(stages, list(mixed)):
+        pass
+    kernel = time.perf_counter() - started
+    return {"seconds": seconds, "kernel_seconds": kernel, "peak_rss_bytes": peak, "written_bytes": written}
+
+
+def helpers() -> ModuleType | None:
+    """Megatron-core's compiled helpers without the package around them, which needs torch; None: not installed."""
+    found = importlib.util.find_spec("megatron")
+    for folder in (found.submodule_search_locations or []) if found else []:
+        for path in Path(folder).glob("core/datasets/helpers_cpp*.so"):
+            spec = importlib.util.spec_from_file_location("helpers_cpp", path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module
+    return None
+
+
+def megatron(samples: int, datasets: int, folder: Path) -> dict[str, Any]:
+    """The same of the greedy blend."""
+    module, mixed = helpers(), np.array(list(weights(datasets).values()))
+    if module is None:
+        return {}
+    started = time.perf_counter()
+    numbers, within = np.zeros(samples, dtype=np.int16), np.zeros(samples, dtype=np.int64)
+    module.build_blending_indices(numbers, within, mixed, datasets, samples, False)
+    kernel = time.perf_counter() - started
+    np.save(folder / "numbers.npy", numbers)
+    np.save(folder / "within.npy", within)
+    seconds = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    written = numbers.nbytes + within.nbytes
+    return {"seconds": seconds, "kernel_seconds": kernel, "peak_rss_bytes": peak, "written_bytes": written}
+
+
+def _measure(contender: str, samples: int, datasets: int, folder: Path) -> None:
+    found = {"ours": ours, "megatron": megatron}[contender](samples, datasets, folder)
+    write_json(folder / "measured.json", {key: round(value, 2) for key, value in found.items()})
+
+
+def measured(contender: str, samples: int, datasets: int, scratch: Path | None) -> dict[str, Any]:
+    """In a process of its own, so that the peak is its own."""
+    with tempfile.TemporaryDirectory(dir=scratch) as name:
+        context = multiprocessing.get_context("spawn")
+        process = context.Process(target=_measure, args=(contender, samples, datasets, Path(name)))
+        process.start()
+        process.join()
+        if process.exitcode:
+            sys.exit(f"{contender} ended with code {process.exitcode}")
+        found: dict[str, Any] = json.loads((Path(name) / "measured.json").read_text())
+        return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=LARGEST)
+    parser.add_argument("--scales", type=float, nargs="+", default=[0.01, 0.1, 1.0])
+    parser.add_argument("--scratch", type=Path, help="folder for the arrays, removed at the end")
+    arguments = parser.parse_args()
+    results, floors = {}, []
+    for datasets in DATASETS:
+        for scale in arguments.scales:
+            samples = int(arguments.samples * scale)
+            own, peer = (measured(name, samples, datasets, arguments.scratch) for name in ("ours", "megatron"))
+            row: dict[str, Any] = {"ours": own, "megatron": peer or "its compiled helpers are not installed"}
+            if peer:
+                row["times_faster"] = round(peer["seconds"] / own["seconds"], 2)
+            results[f"{datasets} datasets, {samples} samples"] = row
+        what = f"{datasets} datasets: million samples a second, files included ({LARGEST} in {SECONDS:g} s)"
+        floors.append(Floor(what, samples / own["seconds"] / 1e6, round(LARGEST / SECONDS / 1e6, 2)))
+    return finish("blend", {"runs": results}, floors)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

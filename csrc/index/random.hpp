@@ -1,0 +1,44 @@
+// Counter-based random numbers: the i-th number of a stream is a function of its key and i alone (SplitMix64, Steele,
+// Lea and Flood 2014), so that any part of a shuffle can be made again without what came before it.
+#pragma once
+
+#include <cstdint>
+
+namespace bloomery::index {
+
+inline constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
+
+inline std::uint64_t mixed(std::uint64_t value) {
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9u;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EBu;
+    return value ^ (value >> 31);
+}
+
+// Number `counter` of the stream `key`: 64 uniform bits.
+inline std::uint64_t random_at(std::uint64_t key, std::uint64_t counter) { return mixed(key + (counter + 1) * kGolden); }
+
+// The key of a stream's child: streams of different numbers have nothing to do with each other.
+inline std::uint64_t child_key(std::uint64_t key, std::uint64_t number) { return mixed(mixed(key) ^ mixed(~number)); }
+
+// Uniform numbers below a bound, without bias (Lemire 2019), from one stream.
+class Bounded {
+   public:
+    explicit Bounded(std::uint64_t key) : key_(key) {}
+
+    std::uint32_t below(std::uint32_t bound) {
+        std::uint64_t product = draw() * bound;
+        if (static_cast<std::uint32_t>(product) < bound) {
+            const std::uint32_t least = (0u - bound) % bound;
+            while (static_cast<std::uint32_t>(product) < least) product = draw() * bound;
+        }
+        return static_cast<std::uint32_t>(product >> 32);
+    }
+
+   private:
+    std::uint64_t draw() { return random_at(key_, counter_++) >> 32; }
+
+    std::uint64_t key_;
+    std::uint64_t counter_ = 0;
+};
+
+}  // namespace bloomery::index

@@ -1,0 +1,80 @@
+"""`bloomery index build`: of a run, as the workflow calls it, or of any encoded pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from bloomery.contracts.index import IndexManifest
+
+_WORKFLOW, _ALONE = "The workflow's form", "Alone"
+
+
+def build(
+    tokenizer: Annotated[Path, typer.Option(help="tokenizer.json that the pairs were encoded with.")],
+    output: Annotated[Path, typer.Option(help="The index.json to write, in the index folder; or that folder.")],
+    prefixes: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Encoded pairs (path without suffix, or .idx), in order; none with --config."),
+    ] = None,
+    mixture: Annotated[Path | None, typer.Option(help="mixture.json; without it, languages as they are.")] = None,
+    sequence_length: Annotated[int | None, typer.Option(min=1, rich_help_panel=_ALONE)] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Of the training.", rich_help_panel=_ALONE)] = None,
+    validation_share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Of the documents, held out.", rich_help_panel=_ALONE)
+    ] = 0.01,
+    validation_samples: Annotated[
+        int, typer.Option(min=1, help="Most of a validation set.", rich_help_panel=_ALONE)
+    ] = 64,
+    seed: Annotated[int, typer.Option(min=0, rich_help_panel=_ALONE)] = 42,
+    order: Annotated[str, typer.Option(help="epochs or megatron.", rich_help_panel=_ALONE)] = "epochs",
+    config: Annotated[
+        Path | None, typer.Option(help="index.json of the configuration.", rich_help_panel=_WORKFLOW)
+    ] = None,
+    parts: Annotated[
+        Path | None, typer.Option(help="JSON list of the run's pairs in order.", rich_help_panel=_WORKFLOW)
+    ] = None,
+    index: Annotated[Path | None, typer.Option(help="Folder of the index.", rich_help_panel=_WORKFLOW)] = None,
+) -> None:
+    """Build the document, sample, shuffle and blend arrays and index.json."""
+    from bloomery.base.atomic import read_json
+    from bloomery.base.errors import ConfigError
+    from bloomery.base.progress import say
+    from bloomery.config.stages import IndexStage, read_stage
+    from data_prep.index.build import build_index
+
+    if config is not None:
+        if prefixes or parts is None or index is None or mixture is None:
+            raise ConfigError("with --config", expected="--index, --parts and --mixture, and no prefixes")
+        made = build_index(read_stage(config, IndexStage), index, read_json(parts), mixture, tokenizer, output)
+        say("\n".join(summary(made)))
+        return
+    if not prefixes or sequence_length is None or samples is None:
+        raise ConfigError("names no samples", expected="PREFIXES with --sequence-length and --samples, or --config")
+    if order not in ("epochs", "megatron"):
+        raise ConfigError(f"is {order!r}", where="--order", expected="epochs or megatron")
+    values: dict[str, Any] = {
+        "sequence_length": sequence_length,
+        "train_samples": samples,
+        "validation_share": validation_share,
+        "validation_samples": validation_samples,
+        "seed": seed,
+        "order": order,
+    }
+    # Resolved, as the pairs are: index.json names them relative to itself.
+    folder = (output.parent if output.name == "index.json" else output).resolve()
+    stage = IndexStage.model_validate(values)
+    pairs = [str(prefix.parent.resolve() / prefix.name.removesuffix(".idx")) for prefix in prefixes]
+    manifest = build_index(stage, folder, pairs, mixture, tokenizer, folder / "index.json")
+    say("\n".join([*summary(manifest), f"next: bloomery index verify {folder}"]))
+
+
+def summary(manifest: IndexManifest) -> list[str]:
+    """What the training reads, for a person: a line a language, those that are read most first."""
+    lines = [f"{'language':<10}{'tokens':>20}{'share':>9}{'epochs':>10}"]
+    for code, entry in sorted(manifest.languages.items(), key=lambda item: (-item[1].share, item[0])):
+        lines.append(f"{code:<10}{entry.tokens:>20,}{entry.share:>9.2%}{entry.epochs:>10.3g}")
+    return lines

@@ -1,0 +1,41 @@
+"""`bloomery encode`: shards of documents to one Megatron `.bin/.idx` pair."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.command()
+def encode(
+    shards: Annotated[list[Path], typer.Argument(help="Shards of documents (Parquet), in order: together one pair.")],
+    tokenizer: Annotated[Path, typer.Option(help="tokenizer.json, or the folder that holds it.")],
+    output: Annotated[Path, typer.Option(help="The pair's path without suffix, or its .idx; the sidecar lies beside.")],
+    survivors: Annotated[
+        list[Path] | None,
+        typer.Option(help="Table of documents that stay beside their duplicates; once for each of its parts."),
+    ] = None,
+) -> None:
+    """Encode shards of documents to one Megatron .bin/.idx pair and a sidecar of its documents."""
+    import time
+
+    from bloomery.base.progress import say
+    from bloomery.contracts.tokenizer import TOKENIZER
+    from data_prep.index.adopt import prefix_of
+    from data_prep.index.encode import encode_shards
+
+    start = time.monotonic()
+    path = tokenizer / TOKENIZER if tokenizer.is_dir() else tokenizer
+    prefix = prefix_of(output)
+    counts = encode_shards(path, shards, prefix, survivors or [])["counts"]
+    text_bytes = sum(language["bytes"] for language in counts["languages"].values())
+    say(
+        f"encoded {counts['documents']:,} documents, {text_bytes / 1e6:,.1f} MB of text, to {counts['tokens']:,} tokens"
+        f" ({text_bytes / max(counts['tokens'], 1):.2f} bytes a token)"
+        f" at {text_bytes / 1e6 / max(time.monotonic() - start, 1e-3):,.1f} MB/s"
+    )
+    say(f"next: bloomery index build (all pairs of a run), or Megatron-LM's --data-path {prefix}")

@@ -1,0 +1,166 @@
+"""`bloomery trace`: the text behind training samples."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from data_prep.index.trace import TracedSample, Tracer
+    from data_prep.index.trace_batch import Selection, Training
+
+app = typer.Typer(help="The documents behind training samples.")
+
+SHOWN = 16
+"""Samples that a person is shown unless more are asked for."""
+
+
+class Text(StrEnum):
+    """How much of the texts is shown."""
+
+    NONE = "none"
+    EXCERPT = "excerpt"
+    FULL = "full"
+
+
+@app.command()
+def trace(
+    run: Annotated[Path, typer.Argument(help="Folder of the run, such as runs/sample.")],
+    iteration: Annotated[
+        int | None, typer.Option(help="The samples of this iteration, as the log counts them.")
+    ] = None,
+    rank: Annotated[int | None, typer.Option(help="Only what the replica of this global rank reads.")] = None,
+    samples: Annotated[str | None, typer.Option(help="Samples N or A:B (B left out), counted from 0.")] = None,
+    validation: Annotated[str | None, typer.Option(help="Of this validation set, not of the training.")] = None,
+    text: Annotated[
+        Text | None,
+        typer.Option(help="Texts; none is fast and checks nothing.", show_default="excerpt; with --json: full"),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most so many samples.", show_default=f"{SHOWN}; with --json: all")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Print the documents, languages, sources and text behind the samples of an iteration, so that a spike of the loss
+    can be read: bloomery trace runs/sample --iteration 40 --rank 1."""
+    from dataclasses import replace
+
+    from bloomery.base.errors import ConfigError
+    from bloomery.contracts.paths import RunPaths
+    from bloomery.workflow.prepare import check_run
+    from data_prep.index.trace import Tracer
+    from data_prep.index.trace_batch import Selection, Training
+
+    right = (
+        validation is None and (iteration is None) != (samples is None) and (rank is None or iteration is not None)
+    ) or (validation is not None and iteration is None and rank is None)
+    if not right:
+        raise ConfigError(
+            "which samples is not clear",
+            where="bloomery trace",
+            expected="--iteration N, --iteration N --rank R, --samples A:B, or --validation NAME --samples A:B",
+        )
+    check_run(run)
+    wanted = text or (Text.FULL if as_json else Text.EXCERPT)
+    tracer, training = Tracer(RunPaths(run), texts=wanted is not Text.NONE), Training.of(RunPaths(run))
+    if iteration is not None:
+        selection = training.select(iteration, rank)
+    elif validation is not None:
+        held = tracer.reader.validation_samples(validation)
+        selection = Selection(_range(samples, held, f"validation set {validation}"), validation)
+    else:
+        selection = Selection(_range(samples, tracer.reader.train_samples, "the training"))
+    if validation is None:
+        changes = training.changes(tracer.reader.manifest)
+        selection = replace(selection, notes=(*selection.notes, *changes))
+    count = len(selection.samples)
+    shown = selection.samples[: limit or (count if as_json else SHOWN)]
+    found = _traced(tracer, training, selection, shown)
+    if as_json:
+        _print_json(run, tracer, selection, found, wanted)
+    else:
+        _print(tracer, selection, found, wanted)
+        if len(shown) < count:
+            print(f"\n{count - len(shown):,} more: --limit {count} shows all")
+
+
+def _range(text: str | None, held: int, what: str) -> Sequence[int]:
+    """`A:B` or `N` within `held` samples. Raises ConfigError, SampleRangeError."""
+    from bloomery.base.errors import ConfigError
+    from bloomery.contracts.samples import SampleRangeError
+
+    if text is None:
+        return range(held)
+    first, colon, behind = text.partition(":")
+    if not (first.isdecimal() and (behind.isdecimal() or not colon)):
+        raise ConfigError(f"is {text!r}", where="--samples", expected="a number N or a range A:B, counted from 0")
+    begin = int(first)
+    end = int(behind) if colon else begin + 1
+    if not begin < end <= held:
+        raise SampleRangeError(
+            f"{begin}:{end} is not in the samples of {what}", where="--samples", expected=f"A < B within 0:{held}"
+        )
+    return range(begin, end)
+
+
+def _traced(tracer: Tracer, training: Training, of: Selection, samples: Sequence[int]) -> Iterator[TracedSample]:
+    for sample in samples:
+        if of.validation is not None:
+            yield tracer.validation(of.validation, sample)
+        else:
+            yield tracer.train(sample, training.read_by(sample, of.batch))
+
+
+def _datasets(tracer: Tracer, selection: Selection) -> dict[str, int]:
+    """Samples per dataset."""
+    from collections import Counter
+
+    if selection.validation is not None:
+        return {selection.validation: len(selection.samples)}
+    names = tracer.reader.train_names
+    return dict(sorted(Counter(names[tracer.reader.locate(sample)[0]] for sample in selection.samples).items()))
+
+
+def _print_json(run: Path, tracer: Tracer, selection: Selection, samples: Iterator[TracedSample], text: Text) -> None:
+    """One object, written as it comes: a batch of thousands of samples is never held."""
+    from dataclasses import asdict
+
+    from data_prep.index.trace_page import shortened
+
+    def dump(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+    batch, reader = selection.batch, selection.reader
+    header = {
+        "run": run.as_posix(),
+        "index": tracer.reader.manifest.digest,
+        "iteration": None if batch is None else {**asdict(batch), "agrees": batch.agrees},
+        "rank": None if reader is None else asdict(reader),
+        "validation": selection.validation,
+        "notes": selection.notes,
+        "count": len(selection.samples),
+        "datasets": _datasets(tracer, selection),
+    }
+    lines = (f"{dump(key)}: {dump(value)}" for key, value in header.items())
+    sys.stdout.write("{\n" + ",\n".join(lines) + ',\n"samples": [')
+    for number, sample in enumerate(samples):
+        value = asdict(sample)
+        for document in value["documents"] if text is Text.EXCERPT else ():
+            document["text"] = shortened(document["text"])
+        sys.stdout.write(("," if number else "") + "\n" + dump(value))
+    sys.stdout.write("\n]\n}\n")
+
+
+def _print(tracer: Tracer, selection: Selection, samples: Iterator[TracedSample], text: Text) -> None:
+    from data_prep.index import trace_page
+
+    console = trace_page.console()
+    for line in (*trace_page.said_of(selection), trace_page.said_of_datasets(_datasets(tracer, selection))):
+        console.print(line, markup=False)
+    trace_page.show(samples, console, whole=text is Text.FULL)

@@ -1,0 +1,80 @@
+"""Checks a blend against the stages that index.json states, and these against themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from bloomery.base.errors import CheckFailedError
+from bloomery.contracts.index import IndexManifest, verify_array
+from bloomery.plan.blend import taken
+from data_prep.index.arrays import CHUNK
+
+
+def _fail(what: str, where: Path, expected: str | None = None) -> CheckFailedError:
+    return CheckFailedError(what, where=str(where), expected=expected)
+
+
+def check_blend(folder: Path, manifest: IndexManifest) -> None:
+    """Every stage reads of each dataset what it states, in order: no sample twice, none left out.
+
+    Raises:
+        CheckFailedError: with what does not hold, and where.
+    """
+    datasets, samples = verify_array(folder, manifest.blend_dataset), verify_array(folder, manifest.blend_sample)
+    where = folder / manifest.blend_sample.path
+    if not len(datasets) == len(samples) == manifest.train_samples:
+        raise _fail(f"{len(datasets)} and {len(samples)} entries", where, f"{manifest.train_samples}")
+    names = [entry.name for entry in manifest.train]
+    reached = np.zeros(len(names), dtype=np.int64)
+    _check_stages(folder, manifest)
+    for number, stage in enumerate(manifest.stages):
+        before = reached.copy()
+        for begin in range(stage.from_sample, stage.to_sample, CHUNK):
+            part = slice(begin, min(begin + CHUNK, stage.to_sample))
+            if datasets[part].min() < 0 or datasets[part].max() >= len(names):
+                at = folder / manifest.blend_dataset.path
+                raise _fail(f"dataset {datasets[part].max()}", at, f"0 to {len(names) - 1}")
+            # Grouped by dataset, each group must go on from where the dataset stood.
+            order = np.argsort(datasets[part], kind="stable")
+            counts = np.bincount(datasets[part], minlength=len(names))
+            due = np.arange(len(order)) + np.repeat(reached - np.cumsum(counts) + counts, counts)
+            wrong = np.flatnonzero(samples[part][order] != due)
+            if len(wrong):
+                name = names[int(datasets[part][order[wrong[0]]])]
+                raise _fail(f"samples of {name!r} are not taken in order, each once", where)
+            reached += counts
+        for name, count in zip(names, (reached - before).tolist(), strict=True):
+            share = stage.datasets.get(name)
+            stated = share.taken if share else 0
+            if count != stated:
+                raise _fail(f"stage {number} reads {count} samples of {name!r}", where, f"{stated}, by its quota")
+    for entry, count in zip(manifest.train, reached.tolist(), strict=True):
+        if count > entry.samples or count != round(manifest.shares.get(entry.name, -1.0) * manifest.train_samples):
+            raise _fail(f"{count} samples of {entry.name!r}", where, f"its quota, at most {entry.samples}")
+
+
+def _check_stages(folder: Path, manifest: IndexManifest) -> None:
+    """Stages adjoin, quotas sum to what they are laid out to, and what is taken follows from them."""
+    where, at = folder / "index.json", 0
+    reached = dict.fromkeys((entry.name for entry in manifest.train), 0)
+    for number, stage in enumerate(manifest.stages):
+        shares, length = stage.datasets, stage.to_sample - stage.from_sample
+        if stage.from_sample != at or length < 1 or stage.spread_to < stage.to_sample:
+            span = f"{stage.from_sample} to {stage.to_sample}, laid out to {stage.spread_to}"
+            raise _fail(f"stage {number} goes from {span}", where, f"from {at} on, to its end or beyond")
+        quotas = {name: share.quota for name, share in shares.items()}
+        if min(quotas.values(), default=0) < 1 or sum(quotas.values()) != stage.spread_to - at:
+            raise _fail(f"quotas of stage {number} sum to {sum(quotas.values())}", where, f"{stage.spread_to - at}")
+        for name, count in taken(quotas, length).items():
+            share = shares[name]
+            if share.taken != count or share.first_sample != reached.get(name, 0):
+                found = f"stage {number} takes {share.taken} of {name!r} from its sample {share.first_sample}"
+                raise _fail(found, where, f"{count} from {reached.get(name, 0)}, by the quotas")
+            if count and name not in reached:
+                raise _fail(f"stage {number} reads {name!r}", where, "a dataset of the index")
+            reached[name] = share.first_sample + count
+        at = stage.to_sample
+    if at != manifest.train_samples:
+        raise _fail(f"stages hold {at} samples", where, f"{manifest.train_samples}")

@@ -1,0 +1,67 @@
+"""What a tokenizer from elsewhere does to text: which kinds of text it does not give back, and why.
+
+Byte-level BPE without a normaliser gives every text back. Others fold case, strip accents, put a space in front or know
+too few characters; a model trained on what they make of a text never sees the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+HOSTILE = {
+    "capital letters": "Straße ABC Déjà İIıi",
+    "accents": "naïve café Ünïcödé Việt Nam",
+    "combining marks": "e\u0301 n\u0303 नमस्ते தமிழ் וָו",
+    "compatibility forms": "ﬁn ①½㎏ ＡＢＣ ﷺ",
+    "spaces at the ends": "  two before, one behind ",
+    "runs of spaces": "a   b      c",
+    "line breaks and tabs": "a\nb\r\n\tc\u2028d",
+    "other spaces": "a\u00a0b\u2009c\u3000d\ufeff",
+    "control characters": "a\x00b\x07c\x1b[0m\x85",
+    "bidirectional marks": "a\u200fb\u202ec\u2066d",
+    "Arabic": "أَهْلًا وَسَهْلًا ۱۲۳",
+    "Chinese and Japanese": "人人生而自由，ひらがな カタカナ",
+    "emoji": "👩🏽‍🚀 🇰🇪 ☕️",
+    "rare characters": "\U0001f9ff \U00020000 𐎠 \ue000 \U0010ffff",
+    "digits and signs": "1234567 3.14 ,;:!? #{}[]()<>|\\~^`",
+    "code": "if x:\n        return 'don''t'  # </s>",
+}
+"""One text a kind; each must come back letter by letter."""
+
+
+def lossy_kinds(tokenizer: Any) -> list[str]:
+    """The kinds of text that do not come back; the tokenizer must encode special tokens as text."""
+    lost = []
+    for kind, text in HOSTILE.items():
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        if tokenizer.decode(ids, skip_special_tokens=False) != text:
+            lost.append(kind)
+    return lost
+
+
+def suspects(description: dict[str, Any]) -> list[str]:
+    """Parts of a tokenizer.json that change text, in words."""
+    found = [f"normaliser {kind}" for kind in _types(description.get("normalizer"))]
+    for part in _parts(description.get("pre_tokenizer")):
+        if part.get("add_prefix_space") or part.get("prepend_scheme") in ("always", "first"):
+            found.append(f"a space put in front ({part.get('type')})")
+        elif part.get("type") in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer"):
+            found.append(f"spaces dropped ({part['type']})")
+        elif part.get("type") == "Split" and part.get("behavior") == "Removed":
+            found.append("what separates pieces dropped (Split)")
+    model = description.get("model") or {}
+    if model.get("unk_token") is not None and not model.get("byte_fallback"):
+        found.append(f"{model['unk_token']} for what the vocabulary lacks")
+    return found
+
+
+def _parts(stage: Any) -> list[dict[str, Any]]:
+    """A stage of the pipeline, or the members of a sequence of them."""
+    if not isinstance(stage, dict):
+        return []
+    members = [member for key in ("normalizers", "pretokenizers") for member in stage.get(key) or ()]
+    return [part for member in members for part in _parts(member)] if stage.get("type") == "Sequence" else [stage]
+
+
+def _types(stage: Any) -> list[str]:
+    return [str(part.get("type")) for part in _parts(stage)]

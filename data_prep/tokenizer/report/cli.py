@@ -1,0 +1,126 @@
+"""`bloomery tokenizer report` and `bloomery tokenizer check`."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from bloomery.config.tokenizer_report import TokenizerReportConfig
+
+
+def report(
+    tokenizer: Annotated[Path, typer.Option(help="A tokenizer.json, or a folder that holds one.")],
+    corpus: Annotated[list[Path], typer.Option(help="A run's corpus folder, a folder of shards, or shards.")],
+    output_json: Annotated[Path, typer.Option(help="Report as JSON.")],
+    output_html: Annotated[Path, typer.Option(help="Report as one HTML page.")],
+    parts: Annotated[Path | None, typer.Option(help="parts.json: the shards to read; without: all.")] = None,
+    counts: Annotated[list[Path] | None, typer.Option(help="Folder of the pre-token counts, or such tables.")] = None,
+    config: Annotated[Path | None, typer.Option(help="tokenizer_report.json of the configuration.")] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(help="name=tokenizer to compare with: a folder, a file, a Hub repository.")
+    ] = None,
+    parallel: Annotated[Path | None, typer.Option(help="Aligned text: <language>.txt files, or JSON Lines.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report instead of a table.")] = False,
+) -> None:
+    """Report on a tokenizer: figures per language, references, the vocabulary; prints a table of the languages."""
+    from bloomery.base.atomic import dump_json, read_json, write_json, write_text
+    from bloomery.base.progress import say
+    from data_prep.tokenizer.report.build import tokenizer_report
+    from data_prep.tokenizer.report.material import gather_material
+    from data_prep.tokenizer.report.page import render
+    from data_prep.tokenizer.report.subject import Subject
+
+    settings = _settings(config, reference or [], parallel)
+    path = tokenizer / "tokenizer.json" if tokenizer.is_dir() else tokenizer
+    subject = Subject.load(path)
+    named = read_json(parts) if parts is not None else None
+    output_json.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".report-", dir=output_json.parent) as folder:
+        material = gather_material(subject, corpus, counts or [], settings, Path(folder), named)
+        found = tokenizer_report(path, subject, material, settings)
+    write_text(output_html, render(found))
+    write_json(output_json, found)
+    if as_json:
+        print(dump_json(found), end="")
+    else:
+        _print_languages(found)
+    say(f"{_headline(found)}: {output_html}")
+
+
+def check(
+    config: Annotated[Path, typer.Option(help="tokenizer_report.json of the configuration, which holds the gate.")],
+    output: Annotated[Path, typer.Option(help="The verdict as JSON.")],
+    report: Annotated[Path | None, typer.Option(help="The report as JSON; without limits it may be left out.")] = None,
+) -> None:
+    """Hold a tokenizer's report to the configured limits; exit code 1 names every limit that is not kept."""
+    from bloomery.base.atomic import read_json, write_json
+    from bloomery.base.errors import CheckFailedError, ConfigError
+    from bloomery.base.progress import say
+    from bloomery.config.stages import TokenizerReportStage, read_stage
+    from data_prep.tokenizer.report.gate import verdict
+
+    gate = read_stage(config, TokenizerReportStage).report.gate
+    if gate is not None and gate.limits and report is None:
+        raise ConfigError("limits are set", where=str(config), expected="--report, the figures to hold to them")
+    found = verdict(read_json(report) if report is not None else {}, gate)
+    write_json(output, found)
+    messages = [failure["message"] for failure in found["failures"]]
+    if found["status"] == "failed":
+        raise CheckFailedError(
+            f"the tokenizer does not keep {len(messages)} of its limits:\n  " + "\n  ".join(messages),
+            where="tokenizer.report.gate",
+            expected=f"another tokenizer, or other limits; the report is {report}",
+        )
+    for message in messages:
+        say(f"warning: {message}")
+    say({"none": "no limits are set", "passed": "the tokenizer keeps its limits"}.get(found["status"], "it goes on"))
+
+
+def _settings(config: Path | None, references: list[str], parallel: Path | None) -> TokenizerReportConfig:
+    from bloomery.base.errors import ConfigError
+    from bloomery.config.stages import TokenizerReportStage, read_stage
+    from bloomery.config.tokenizer_report import ReferenceTokenizer, TokenizerReportConfig
+
+    settings = read_stage(config, TokenizerReportStage).report if config is not None else TokenizerReportConfig()
+    named = list(settings.references)
+    for text in references:
+        name, mark, place = text.partition("=")
+        if not mark or not name or not place:
+            raise ConfigError(f"--reference {text!r}", expected="name=tokenizer, such as bloom=bigscience/bloom")
+        named.append(ReferenceTokenizer(name=name, tokenizer=place))
+    changes: dict[str, Any] = {"references": named} | ({} if parallel is None else {"parallel": str(parallel)})
+    return settings.model_copy(update=changes)
+
+
+def _headline(found: dict[str, Any]) -> str:
+    from data_prep.tokenizer.report.page import headline
+
+    return headline(found)
+
+
+def _print_languages(found: dict[str, Any]) -> None:
+    from bloomery.base.table import print_table
+
+    def shown(value: float | None, percent: bool = False) -> str:
+        return "–" if value is None else f"{100 * value:.1f} %" if percent else f"{value:.2f}"
+
+    columns = ["language", "tokens/word", "bytes/token", "characters/token", "single bytes", "parity", "over own"]
+    names = list(found["references"])
+    rows = [
+        [
+            code,
+            shown(entry["tokens_per_word"]),
+            shown(entry["bytes_per_token"]),
+            shown(entry["characters_per_token"]),
+            shown(entry["single_byte_share"], percent=True),
+            shown(entry["parity"]),
+            shown(entry["over_monolingual"], percent=True),
+            *(shown(entry["references"][name]["tokens_per_word"]) for name in names),
+        ]
+        for code, entry in found["languages"].items()
+    ]
+    print_table([*columns, *names], rows)

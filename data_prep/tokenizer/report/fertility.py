@@ -1,0 +1,54 @@
+"""What a language pays in tokens: its sample's words, bytes and characters, and the tokens that they become.
+
+- `tokens_per_word` (fertility): words are runs of letters, marks and digits; characters, in languages without spaces.
+- `bytes_per_token`, `characters_per_token`: compression.
+- `single_byte_share`: share of tokens that are one byte; high where the vocabulary does not know the script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import regex
+
+from bloomery.config.languages import profile_of
+from data_prep.tokenizer.report.subject import Subject, Usage
+
+REFERENCE = "en"
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
+_CHARACTER = regex.compile(r"[\p{L}\p{N}]")
+
+
+def text_figures(language: str, texts: Sequence[str]) -> dict[str, Any]:
+    """What is counted in a language's texts, whatever the tokenizer."""
+    unspaced = profile_of(language).unspaced
+    words = _CHARACTER if unspaced else _WORD
+    return {
+        "name": profile_of(language).name if profile_of(language) is not profile_of("default") else language,
+        "documents": len(texts),
+        "bytes": sum(len(text.encode()) for text in texts),
+        "characters": sum(map(len, texts)),
+        "words": sum(sum(1 for _ in words.finditer(text)) for text in texts),
+        "words_are": "characters" if unspaced else "words",
+    }
+
+
+def token_figures(subject: Subject, usage: Usage, text: dict[str, Any]) -> dict[str, Any]:
+    """What a tokenizer makes of texts with `text_figures` `text`; `usage` of these texts has at least one token."""
+    tokens, single = int(usage.sum()), int(usage[subject.single].sum())
+    return {
+        "tokens": tokens,
+        "single_byte_tokens": single,
+        "tokens_per_word": round(tokens / text["words"], 4) if text["words"] else None,
+        "bytes_per_token": round(text["bytes"] / tokens, 4),
+        "characters_per_token": round(text["characters"] / tokens, 4),
+        "single_byte_share": round(single / tokens, 4),
+    }
+
+
+def reference_language(languages: dict[str, dict[str, Any]]) -> str | None:
+    """The language that parity is about: English, else that with most text; None without any."""
+    if REFERENCE in languages:
+        return REFERENCE
+    return max(sorted(languages), key=lambda code: int(languages[code]["bytes"]), default=None)

@@ -1,0 +1,46 @@
+"""A tokenizer for one language alone, trained by the same trainer on the same counts: what a shared one is held to.
+
+Its size is bounded so that it is a tokenizer and not a list of the language's words: at most as many entries as asked
+for, as the shared tokenizer has, and beyond the 256 bytes as there are different pieces that occur more than once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from data_prep.corpus.columns import text_buffers
+from data_prep.index.encoder import Encoder
+from data_prep.tokenizer import _bpe
+from data_prep.tokenizer.pre_tokenizer import recognise
+from data_prep.tokenizer.report.subject import Subject
+from data_prep.tokenizer.vocabulary import SPECIAL_TOKENS, build_tokenizer, symbol_order
+
+BYTES = 256
+MIN_FREQUENCY = 2
+MAX_TOKEN_BYTES = 64
+
+
+def monolingual_size(asked: int, shared: int, repeated: int) -> int:
+    """Entries that a language's own tokenizer may have; `repeated`: different pieces that occur more than once."""
+    return min(asked, shared, BYTES + repeated)
+
+
+def train_monolingual(shared: Subject, pieces: pa.Table, asked: int) -> Subject:
+    """The language's own tokenizer, which splits text as `shared` does. `pieces`: piece, count."""
+    trainer = _bpe.Trainer(symbol_order(), MIN_FREQUENCY, MAX_TOKEN_BYTES)
+    texts = pieces["piece"].combine_chunks()
+    data, offsets = text_buffers(texts.chunk(0) if isinstance(texts, pa.ChunkedArray) else texts)
+    trainer.add(data, offsets, np.asarray(pieces["count"]))
+    repeated = pc.sum(pc.greater(pieces["count"], 1)).as_py() or 0
+    merges = trainer.train(max(monolingual_size(asked, shared.size, repeated) - BYTES, 0))
+    tokenizer = build_tokenizer(merges, 0, shared.tokenizer.pre_tokenizer)
+    preset = recognise(shared.description)
+    assert preset is not None, "counts are of one of our pre-tokenizers"
+    first = len(SPECIAL_TOKENS)
+    wholes = np.arange(len(merges), dtype=np.int32) + BYTES
+    kernel = _bpe.Encoder(
+        symbol_order().astype(np.int32) + first, np.column_stack([merges, wholes]).astype(np.int32) + first, *preset
+    )
+    return Subject(tokenizer, Encoder(tokenizer, kernel))

@@ -1,0 +1,142 @@
+"""A tokenizer that is reported on, whoever made it: what its tokens are in bytes, and how it encodes texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bloomery.contracts.tokenizer import vocabulary_size
+from data_prep.index.encoder import load_encoder
+from data_prep.tokenizer.vocabulary import byte_characters
+
+Usage = npt.NDArray[np.int64]
+"""How often each token of a vocabulary is used: int64 [vocabulary]."""
+
+GROUP_TEXTS = 64
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
+_BYTES = {character: byte for byte, character in enumerate(byte_characters())}
+
+
+class Encoder(Protocol):
+    """What turns texts into ids."""
+
+    def encode(self, texts: pa.Array | Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """Ids of all texts end to end, and how many each text has."""
+
+
+class LibraryEncoder:
+    """The library `tokenizers`; text that spells a special token is text."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        """Use `tokenizer`, of which `encode_special_tokens` is set."""
+        tokenizer.encode_special_tokens = True
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        self._tokenizer = tokenizer
+
+    def encode(self, texts: pa.Array | Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """See `Encoder`."""
+        strings = texts.to_pylist() if isinstance(texts, pa.Array) else list(texts)
+        found = [one.ids for one in self._tokenizer.encode_batch_fast(strings, add_special_tokens=False)]
+        lengths = np.fromiter(map(len, found), np.int64, len(found))
+        tokens = np.fromiter((token for ids in found for token in ids), np.int32, int(lengths.sum()))
+        return tokens, lengths
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A tokenizer and what encodes with it."""
+
+    tokenizer: Any
+    """`tokenizers.Tokenizer`."""
+    encoder: Encoder
+    """Gives what `tokenizer` would."""
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> Subject:
+        """A tokenizer of the library, encoded with by the library."""
+        return cls(tokenizer, LibraryEncoder(tokenizer))
+
+    @classmethod
+    def load(cls, path: Path) -> Subject:
+        """The tokenizer in `path` (a tokenizer.json), with the compiled encoder where it fits. Raises InputError."""
+        encoder = load_encoder(path)
+        return cls(encoder.tokenizer, encoder)
+
+    @cached_property
+    def size(self) -> int:
+        """Greatest id + 1."""
+        return vocabulary_size(self.tokenizer)
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """The content of tokenizer.json."""
+        found: dict[str, Any] = json.loads(self.tokenizer.to_str())
+        return found
+
+    @cached_property
+    def special(self) -> npt.NDArray[np.bool_]:
+        """bool [size]: special tokens, which text never gives, and ids without a token."""
+        result = np.ones(self.size, np.bool_)
+        result[list(self.tokenizer.get_vocab(with_added_tokens=False).values())] = False
+        for entry in self.description.get("added_tokens", []):
+            result[entry["id"]] = entry["special"]
+        return result
+
+    @cached_property
+    def tokens(self) -> list[bytes]:
+        """Bytes of each token as it stands in text, by id; a special one's are its name's, a missing one's none."""
+        by_bytes, special, result = self.byte_level, self.special, [b""] * self.size
+        decoder = self._decoder
+        fallback = '"ByteFallback"' in decoder or bool(self.description["model"].get("byte_fallback"))
+        spaces = "▁" in decoder or '"Metaspace"' in decoder
+        inner = self.description["model"].get("continuing_subword_prefix") or ""
+        for text, number in self.tokenizer.get_vocab(with_added_tokens=True).items():
+            if by_bytes and not special[number] and all(character in _BYTES for character in text):
+                result[number] = bytes(_BYTES[character] for character in text)
+            elif fallback and (byte := _BYTE_TOKEN.fullmatch(text)):
+                result[number] = bytes([int(byte[1], 16)])
+            else:
+                plain = text if special[number] else text.removeprefix(inner)
+                result[number] = (plain.replace("▁", " ") if spaces else plain).encode("utf-8", "replace")
+        return result
+
+    @cached_property
+    def byte_level(self) -> bool:
+        """Whether tokens are spelt in byte-level BPE's characters: each is some text's bytes, wherever it stands."""
+        return '"ByteLevel"' in self._decoder
+
+    @cached_property
+    def _decoder(self) -> str:
+        return json.dumps(self.description.get("decoder"), ensure_ascii=False)
+
+    @cached_property
+    def single(self) -> npt.NDArray[np.bool_]:
+        """bool [size]: tokens that are one byte."""
+        sizes = np.fromiter(map(len, self.tokens), np.int64, self.size)
+        result: npt.NDArray[np.bool_] = (sizes == 1) & ~self.special
+        return result
+
+    def usage(self, texts: Sequence[str]) -> Usage:
+        """How often each token is used in `texts`."""
+        result = np.zeros(self.size, np.int64)
+        for begin in range(0, len(texts), GROUP_TEXTS):
+            tokens, _ = self.encoder.encode(texts[begin : begin + GROUP_TEXTS])
+            result += np.bincount(tokens, minlength=self.size)
+        return result
+
+    def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Tokens of each text, int64 [texts]."""
+        groups = [
+            self.encoder.encode(texts[begin : begin + GROUP_TEXTS])[1] for begin in range(0, len(texts), GROUP_TEXTS)
+        ]
+        return np.concatenate([np.empty(0, np.int64), *groups])

@@ -1,0 +1,26 @@
+"""What `--weights` names: the mixture.json of a run, or plain weights of languages, `{"en": 0.5, "fr": 0.5}`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from bloomery.base.atomic import read_json
+from bloomery.base.errors import InputError
+from bloomery.contracts.mixture import Mixture, read_mixture
+
+
+def read_weights(path: Path) -> Mixture:
+    """The mixture in the file; plain weights need not add up to one. Raises InputError."""
+    value = read_json(path)
+    if isinstance(value, dict) and "languages" in value:
+        return read_mixture(path)
+    if not isinstance(value, dict) or not value:
+        raise InputError("no weights", where=str(path), expected='a mixture.json, or {"en": 0.5, "fr": 0.5}')
+    for code, weight in value.items():
+        number = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not (number and math.isfinite(weight) and weight >= 0):
+            raise InputError(f"weight {weight} of {code!r}", where=str(path), expected="a number from 0 on")
+    if not any(value.values()):
+        raise InputError("all weights are 0", where=str(path), expected="a weight above 0")
+    return Mixture({code: float(weight) for code, weight in sorted(value.items())}, sources={}, max_epochs=None)

@@ -1,0 +1,52 @@
+"""Settings of the tokenizer's report: what cannot be meant together is refused; training does not depend on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bloomery.base.errors import ConfigError
+from bloomery.config import validate_config
+from bloomery.config.stage_sections import stage_sections
+
+RUN: dict[str, Any] = {
+    "name": "x",
+    "sources": [{"name": "texts", "kind": "jsonl", "paths": ["a.jsonl"]}],
+    "model": {"layers": 1, "hidden_size": 8, "heads": 1, "sequence_length": 8},
+    "training": {"train_samples": 8, "batch": {"global_batch_size": 1}, "optimizer": {"learning_rate": 0.1}},
+}
+
+
+def configured(report: dict[str, Any]) -> Any:
+    return validate_config(RUN | {"tokenizer": {"report": report}})
+
+
+@pytest.mark.parametrize(
+    ("report", "key"),
+    [
+        ({"references": [{"name": "a", "tokenizer": "x"}, {"name": "a", "tokenizer": "y"}]}, "references[1].name"),
+        ({"parallel": "x", "parallel_source": "texts"}, "parallel"),
+        ({"parallel_source": "text"}, "parallel_source"),
+        ({"monolingual_vocabulary": None, "gate": {"max_over_monolingual": 0.1}}, "monolingual_vocabulary"),
+        ({"gate": {"max_over_reference": 0.1}}, "references"),
+    ],
+)
+def test_contradictions_are_refused_by_their_key(report: dict[str, Any], key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        configured(report)
+    assert [problem.key for problem in caught.value.problems] == [f"tokenizer.report.{key}"]
+
+
+def test_a_missing_aligned_text_is_said_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match=r"tokenizer\.report\.parallel: no file or folder '/no/where'"):
+        stage_sections(configured({"parallel": "/no/where"}))
+
+
+def test_training_and_counting_do_not_depend_on_the_report() -> None:
+    plain, other = (
+        stage_sections(configured(report))
+        for report in ({}, {"gate": {"max_parity": 2}, "monolingual_vocabulary": None})
+    )
+    changed = {name for name in plain if plain[name].model_dump(mode="json") != other[name].model_dump(mode="json")}
+    assert changed == {"tokenizer_report"}

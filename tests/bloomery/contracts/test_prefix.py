@@ -1,0 +1,107 @@
+"""What the first samples of an index follow from: equal where they are equal, and said where not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bloomery.contracts.blend import StageEntry, StageShare
+from bloomery.contracts.index import ArrayEntry, DatasetEntry, IndexManifest
+from bloomery.contracts.prefix import how_to_keep, prefix_differences, sample_prefix
+
+ARRAY = ArrayEntry(path="", dtype="", shape=[], digest="")
+
+
+def index(*stages: tuple[int, int, dict[str, int]], **identities: str) -> IndexManifest:
+    """Stages of (from, to, quotas), of the datasets aa, bb and cc."""
+    train = [
+        DatasetEntry(
+            name=name,
+            language=name,
+            unique_documents=1,
+            unique_tokens=1,
+            epochs=1,
+            samples=1,
+            identity=identities.get(name, name),
+            documents=ARRAY,
+            sample_starts=ARRAY,
+            shuffle=ARRAY,
+        )
+        for name in ("aa", "bb", "cc")
+    ]
+    entries = [
+        StageEntry(
+            from_sample=begin,
+            to_sample=end,
+            spread_to=begin + sum(quotas.values()),
+            datasets={
+                name: StageShare(weight=0.5, quota=quota, first_sample=0, taken=0) for name, quota in quotas.items()
+            },
+        )
+        for begin, end, quotas in stages
+    ]
+    rest: dict[str, Any] = {"digest": "", "sequence_length": 8, "vocabulary_size": 300, "end_of_document": 2}
+    return IndexManifest(
+        format=2,
+        tokenizer_digest="",
+        token_files=[],
+        train=train,
+        validation=[],
+        blend_dataset=ARRAY,
+        blend_sample=ARRAY,
+        train_samples=stages[-1][1],
+        stages=entries,
+        shares={},
+        **rest,
+    )
+
+
+WHOLE = index((0, 100, {"aa": 75, "bb": 25}))
+
+
+def test_a_stage_behind_what_was_read_changes_nothing() -> None:
+    changed = index((0, 40, {"aa": 75, "bb": 25}), (40, 120, {"cc": 80}))
+    for samples in (0, 1, 39, 40):
+        assert sample_prefix(changed, samples) == sample_prefix(WHOLE, samples)
+    assert sample_prefix(changed, 41) != sample_prefix(WHOLE, 41)
+    assert sample_prefix(changed, 41).datasets.keys() == {"aa", "bb", "cc"}
+
+
+def test_the_same_stage_laid_out_to_another_end_is_another_one() -> None:
+    shorter = index((0, 40, {"aa": 30, "bb": 10}), (40, 100, {"aa": 60}))
+    before, after = sample_prefix(WHOLE, 20), sample_prefix(shorter, 20)
+    assert prefix_differences(before, after) == [
+        "spread_to of blend stage 0: 100 -> 40",
+        "quota of aa in blend stage 0 and of 1 more: 75 -> 30",
+    ]
+    assert how_to_keep(before) == (
+        "the same documents and, in index.blend, {from_sample: 0, spread_to: 100} with the weights it had; "
+        "what shall change in a stage with from_sample >= 20"
+    )
+
+
+def test_only_documents_of_what_was_read_matter() -> None:
+    other = index((0, 100, {"aa": 75, "bb": 25}), bb="other text")
+    # Of 75 : 25 the third sample is the first of bb.
+    assert sample_prefix(other, 2) == sample_prefix(WHOLE, 2)
+    before, after = sample_prefix(WHOLE, 3), sample_prefix(other, 3)
+    assert before.datasets == {"aa": "aa", "bb": "bb"}
+    assert prefix_differences(before, after) == ["documents of bb"]
+
+
+def test_an_index_that_is_too_short_differs() -> None:
+    short = index((0, 30, {"aa": 75, "bb": 25}))
+    assert sample_prefix(short, 30) == sample_prefix(WHOLE, 30)
+    assert prefix_differences(sample_prefix(WHOLE, 50), sample_prefix(short, 50)) == [
+        "the index holds 30 samples, 50 were read",
+        "to_sample of blend stage 0: 50 -> 30",
+    ]
+
+
+@pytest.mark.parametrize("samples", [60, 100])
+def test_how_to_keep_several_stages(samples: int) -> None:
+    staged = index((0, 40, {"aa": 75, "bb": 25}), (40, 100, {"aa": 30, "bb": 60}))
+    text = how_to_keep(sample_prefix(staged, samples))
+    assert "{from_sample: 0, ...} as it was; {from_sample: 40, spread_to: 130} with the weights it had; " in text
+    assert text.endswith(f"from_sample >= {samples}")

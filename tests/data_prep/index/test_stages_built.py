@@ -1,0 +1,106 @@
+"""Stages of the blend in a real index: what was read stays token for token, and validation sets stay what they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bloomery.base.atomic import write_json
+from bloomery.contracts.index import open_array, read_index_manifest
+from bloomery.contracts.prefix import prefix_differences, sample_prefix
+from bloomery.contracts.samples import SampleReader
+from data_prep.index.verify import verify_index
+
+READ = 300
+
+
+def tokens(run, samples):
+    reader = SampleReader(run.index)
+    return np.stack([reader.train(number) for number in range(samples)])
+
+
+def validation(run):
+    """Content of every validation set, as a training reads it."""
+    reader = SampleReader(run.index)
+    return {
+        name: [reader.validation(name, number).tolist() for number in range(reader.validation_samples(name))]
+        for name in reader.validation_names
+    }
+
+
+def changed(weights=None, samples=700):
+    """Stages of a run of 700 samples that was changed at READ."""
+    weights = weights or {"hi": 3, "en": 1}
+    return {"train_samples": samples, "blend": [{"spread_to": 700}, {"from_sample": READ, "weights": weights}]}
+
+
+@pytest.mark.parametrize("samples", [700, 900])
+def test_what_was_read_before_a_change_of_weights_stays_token_for_token(own_run, samples):
+    before, read = read_index_manifest(own_run.index / "index.json"), tokens(own_run, READ)
+    own_run.build(**changed(samples=samples))
+    after = read_index_manifest(own_run.index / "index.json")
+    assert np.array_equal(tokens(own_run, READ), read)
+    assert sample_prefix(before, READ) == sample_prefix(after, READ)
+    assert sample_prefix(before, READ + 1) != sample_prefix(after, READ + 1)
+    assert verify_index(own_run.index)["train_samples"] == samples
+    first, second = after.stages
+    assert {name: share.taken for name, share in second.datasets.items()} == {
+        "en": (samples - READ) // 4,
+        "hi": 3 * (samples - READ) // 4,
+    }
+    assert second.datasets["hi"].first_sample == first.datasets["hi"].taken
+    names = [entry.name for entry in after.train]
+    blended = open_array(own_run.index, after.blend_dataset)[READ:]
+    assert {names[number] for number in np.unique(blended)} == {"en", "hi"}
+
+
+def test_other_weights_from_the_beginning_are_other_samples(own_run):
+    before = read_index_manifest(own_run.index / "index.json")
+    own_run.build(blend=[{"weights": {"hi": 3, "en": 1}}])
+    found = prefix_differences(
+        sample_prefix(before, 1), sample_prefix(read_index_manifest(own_run.index / "index.json"), 1)
+    )
+    assert found[0].startswith("quota of code in blend stage 0 and of 4 more: 35 -> 0")
+
+
+def test_megatron_s_order_is_another_one_for_another_number_of_samples(own_run):
+    own_run.build(order="megatron")
+    before = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
+    own_run.build(order="megatron", **changed())
+    after = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
+    assert before.stages == after.stages
+    assert prefix_differences(before, after) == ["documents of code, en, fr, hi, zhs"]
+
+
+def test_more_text_of_a_language_changes_what_was_read_of_it(own_run):
+    before = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
+    own_run.build(seed=8)
+    after = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
+    assert prefix_differences(before, after) == ["documents of code, en, fr, hi, zhs"]
+
+
+def test_validation_sets_follow_from_no_weight_stage_or_length(own_run):
+    fixed = validation(own_run)
+    assert fixed.keys() == {"code", "en", "fr", "hi", "zhs"}
+    own_run.build(**changed())
+    assert validation(own_run) == fixed
+    own_run.build(train_samples=2)
+    assert validation(own_run) == fixed, "though 2 samples are of one or two languages"
+    own_run.build(blend=[{"weights": {"fr": 1}}])
+    assert validation(own_run) == fixed, "though French alone is trained on"
+    weights = {"en": 0.01, "fr": 0.9, "hi": 0.03, "zhs": 0.03, "code": 0.03}
+    write_json(own_run.mixture, {"languages": {code: {"weight": weight} for code, weight in weights.items()}})
+    own_run.build()
+    assert validation(own_run) == fixed
+
+
+def test_a_language_that_the_mixture_leaves_out_may_come_in_a_later_stage(own_run):
+    write_json(own_run.mixture, {"languages": {"en": {"weight": 1.0}, "fr": {"weight": 0.0}}})
+    own_run.build()
+    before = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
+    own_run.build(**changed(weights={"fr": 1, "zhs": 1}))
+    after = read_index_manifest(own_run.index / "index.json")
+    assert sample_prefix(after, READ) == before
+    assert {name: share.taken for name, share in after.stages[1].datasets.items()} == {"fr": 200, "zhs": 200}
+    assert after.languages["fr"].weight == 0
+    verify_index(own_run.index)

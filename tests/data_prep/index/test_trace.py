@@ -1,0 +1,318 @@
+"""From an iteration to the documents and texts behind its samples."""
+
+import json
+import shutil
+from collections import Counter
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from typer.testing import CliRunner
+
+from bloomery.base.atomic import write_json
+from bloomery.base.errors import BloomeryError, ConfigError, InputError
+from bloomery.config.stages import TrainStage, write_stage
+from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.prefix import sample_prefix
+from bloomery.contracts.record import MetricsRecord
+from bloomery.contracts.samples import SampleRangeError, SampleReader
+from bloomery.contracts.shard import read_table
+from bloomery.contracts.tokenizer import load_tokenizer
+from bloomery.plan.batch import steps
+from data_prep.index.trace import Tracer
+from data_prep.index.trace_cli import app
+from data_prep.index.visible import visible
+
+PARALLEL = {"tensor": 2, "pipeline": 3, "data": 2}
+
+
+def make_stage(**batch):
+    sizes = {"micro_batch_size": 2, "global_batch_size": 16, "rampup": {"start": 8, "increment": 4, "samples": 64}}
+    return TrainStage.model_validate(
+        {
+            "name": "test",
+            "seed": 7,
+            "model": {"layers": 6, "hidden_size": 32, "heads": 4, "sequence_length": 16},
+            "training": {
+                "train_samples": 700,
+                "parallel": PARALLEL,
+                "batch": sizes | batch,
+                "optimizer": {"learning_rate": 0.01},
+            },
+        }
+    )
+
+
+def configure(run, stage):
+    paths = RunPaths(run.folder)
+    write_json(paths.config / "parts.json", list(run.parts))
+    write_stage(paths.config / "train.json", stage)
+    return paths
+
+
+def write_metrics(paths, stage, iterations):
+    lines = []
+    for step in steps(stage.training.batch, 700):
+        if step.iteration > iterations:
+            break
+        values = dict.fromkeys(MetricsRecord.model_fields, 0) | {"time": "2026-11-21T12:00:00Z", "mfu": None}
+        values |= {"iteration": step.iteration, "global_batch_size": step.global_batch_size}
+        values |= {"consumed_samples": step.consumed_samples + step.global_batch_size, "loss": 3 + step.iteration / 8}
+        lines.append(MetricsRecord.model_validate(values).model_dump_json())
+    paths.logs.mkdir(parents=True)
+    (paths.logs / "metrics.jsonl").write_text("".join(line + "\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def paths(hostile_run, tmp_path_factory):
+    """A run of 12 processes whose first 20 iterations were trained."""
+    copy = tmp_path_factory.mktemp("trace") / "run"
+    shutil.copytree(hostile_run.folder, copy)
+    run = type(hostile_run)(copy, hostile_run.parts)
+    made = configure(run, make_stage())
+    write_metrics(made, make_stage(), 20)
+    return made
+
+
+def call(paths, *words):
+    result = CliRunner().invoke(app, [str(paths.run), *map(str, words)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def traced(paths, *words):
+    return json.loads(call(paths, *words, "--json"))
+
+
+def test_every_token_of_every_sample_is_a_documents_and_every_text_is_the_shards(paths, hostile_run):
+    reader, tokenizer = SampleReader(paths.index), load_tokenizer(paths.tokenizer / "tokenizer.json")
+    tokenizer.encode_special_tokens = True
+    rows = {part: read_table(hostile_run.clean(part)).to_pylist() for part in hostile_run.parts}
+    found = traced(paths, "--samples", "0:700")
+    assert [sample["sample"] for sample in found["samples"]] == list(range(700))
+    epochs = Counter()
+    for sample in found["samples"]:
+        tokens = []
+        for document in sample["documents"]:
+            row = rows[document["shard"]][document["row"]]
+            assert (row["id"], row["source"], row["language"]) == (document["id"], "s", sample["language"])
+            whole = [*tokenizer.encode(row["text"], add_special_tokens=False).ids, reader.end_of_document]
+            assert document["tokens"] == len(whole)
+            own = whole[document["begin"] : document["end"]]
+            text = own[:-1] if document["end"] == len(whole) else own
+            assert document["text"] == tokenizer.decode(text, skip_special_tokens=False)
+            assert document["text_matches_shard"] is True
+            tokens += own
+            epochs[document["epoch"]] += 1
+        assert tokens == reader.train(sample["sample"]).tolist()
+    assert epochs[1] > 0
+    assert epochs[2] > 0
+    assert max(epochs) <= max(entry.epochs for entry in reader.manifest.train) + 1
+
+
+def test_ranks_partition_the_batch_and_ranks_of_a_replica_read_alike(paths):
+    batch = traced(paths, "--iteration", 7, "--text", "none")
+    replica_of = {sample["sample"]: sample["replica"] for sample in batch["samples"]}
+    assert list(replica_of) == list(range(batch["iteration"]["first_sample"], max(replica_of) + 1))
+    read = {}
+    for rank in range(12):
+        found = traced(paths, "--iteration", 7, "--rank", rank, "--text", "none")
+        place = found["rank"]["place"]
+        assert (place["pipeline"], place["data"], place["tensor"]) == (rank // 4, rank // 2 % 2, rank % 2)
+        assert found["rank"]["holds_data"] is (rank // 4 != 1)
+        samples = [sample["sample"] for sample in found["samples"]]
+        assert read.setdefault(place["data"], samples) == samples
+        assert {replica_of[sample] for sample in samples} == {place["data"]}
+    assert sorted(read[0] + read[1]) == list(replica_of)
+    assert read[0][:4] == [min(replica_of) + offset for offset in (0, 1, 4, 5)], "micro-batches of two, in turn"
+
+
+def test_iterations_are_those_of_the_log(paths):
+    for step in list(steps(make_stage().training.batch, 700))[::5]:
+        found = traced(paths, "--iteration", step.iteration, "--text", "none")["iteration"]
+        assert (found["first_sample"], found["samples"]) == (step.consumed_samples, step.global_batch_size)
+        trained = step.iteration <= 20
+        assert (found["recorded"], found["agrees"]) == (trained, True if trained else None)
+        assert found["loss"] == (3 + step.iteration / 8 if trained else None)
+
+
+def test_a_sample_knows_its_iteration(paths):
+    for sample in traced(paths, "--samples", "0:300", "--text", "none")["samples"][::17]:
+        found = traced(paths, "--iteration", sample["iteration"], "--text", "none")["samples"]
+        assert sample in found
+
+
+def test_what_was_trained_counts_where_the_configuration_was_changed_since(paths, tmp_path):
+    shutil.copytree(paths.run, tmp_path / "run")
+    changed = RunPaths(tmp_path / "run")
+    write_stage(changed.config / "train.json", make_stage(global_batch_size=8, rampup=None))
+    before = traced(paths, "--iteration", 12, "--text", "none")["iteration"]
+    found = traced(changed, "--iteration", 12, "--text", "none")
+    assert found["iteration"]["agrees"] is False
+    assert (found["iteration"]["first_sample"], found["iteration"]["samples"]) == (
+        before["first_sample"],
+        before["samples"],
+    )
+    assert found["iteration"]["planned_first_sample"] == 88
+    assert "configuration was changed since" in found["notes"][0]
+    assert (
+        "not trained yet (the last one trained is 20)" in traced(paths, "--iteration", 21, "--text", "none")["notes"][0]
+    )
+
+
+def test_an_index_or_a_layout_that_was_changed_since_the_last_checkpoint_is_said(own_run):
+    paths = configure(own_run, make_stage())
+    reader = SampleReader(paths.index)
+    manifest = CheckpointManifest(
+        identity="x",
+        prefix=sample_prefix(reader.manifest, 84),
+        config={},
+        iteration=8,
+        consumed_samples=84,
+        consumed_tokens=84 * 16,
+        tensor_parallel=2,
+        pipeline_parallel=3,
+        data_parallel=2,
+        vocabulary_size=400,
+        vocabulary_rows=512,
+        layers=8,
+        versions={},
+        files={},
+    )
+    folder = paths.checkpoints / step_name(8)
+    folder.mkdir(parents=True)
+    write_manifest(folder, manifest)
+    assert traced(paths, "--samples", "0:9", "--text", "none")["notes"] == []
+    write_manifest(folder, manifest.model_copy(update={"data_parallel": 4}))
+    (note,) = traced(paths, "--samples", "0:9", "--text", "none")["notes"]
+    assert "= 2 x 3 x 4 processes, the configuration says 2 x 3 x 2" in note
+    write_manifest(folder, manifest)
+    own_run.build(seed=8)
+    (note,) = traced(paths, "--samples", "0:9", "--text", "none")["notes"]
+    assert note.startswith("the index was changed since iteration 8 was saved (documents of code, en")
+
+
+def test_validation_sets_are_traced_too(paths):
+    reader = SampleReader(paths.index)
+    for name in reader.validation_names:
+        found = traced(paths, "--validation", name)
+        assert found["count"] == reader.validation_samples(name)
+        for sample in found["samples"]:
+            assert (sample["language"], sample["iteration"], sample["replica"]) == (name, None, None)
+            tokens = sum(document["end"] - document["begin"] for document in sample["documents"])
+            assert tokens == reader.sequence_length + 1
+            assert all(document["text_matches_shard"] for document in sample["documents"])
+
+
+def test_the_schema_is_stable(paths):
+    found = traced(paths, "--iteration", 3, "--rank", 1)
+    assert list(found) == ["run", "index", "iteration", "rank", "validation", "notes", "count", "datasets", "samples"]
+    assert list(found["iteration"]) == [
+        "iteration", "first_sample", "samples", "planned_first_sample", "planned_samples", "recorded", "loss", "agrees",
+    ]  # fmt: skip
+    assert list(found["samples"][0]) == [
+        "sample", "dataset", "language", "dataset_sample", "iteration", "replica", "documents",
+    ]  # fmt: skip
+    assert list(found["samples"][0]["documents"][0]) == [
+        "id", "source", "language", "shard", "row", "epoch", "begin", "end", "tokens", "text", "text_matches_shard",
+    ]  # fmt: skip
+    assert sum(found["datasets"].values()) == found["count"] == len(found["samples"])
+
+
+def test_a_shard_that_was_changed_or_removed_is_told(paths, tmp_path):
+    shutil.copytree(paths.run, tmp_path / "run")
+    changed = RunPaths(tmp_path / "run")
+    shutil.rmtree(changed.corpus / "clean/s")
+    documents = traced(changed, "--samples", "0")["samples"][0]["documents"]
+    assert all(document["text_matches_shard"] is None and document["text"] for document in documents)
+    shards = paths.corpus / "clean/s"
+    (changed.corpus / "clean/s").mkdir()
+    for mine, other in (("00000", "00002"), ("00002", "00000")):
+        for suffix in ("parquet", "json"):
+            shutil.copy(shards / f"{other}.{suffix}", changed.corpus / f"clean/s/{mine}.{suffix}")
+    documents = traced(changed, "--samples", "0")["samples"][0]["documents"]
+    assert not any(document["text_matches_shard"] for document in documents)
+
+
+def test_people_see_no_control_character_and_every_sample(paths):
+    said = call(paths, "--iteration", 9, "--rank", 5, "--text", "full")
+    head = " ".join(said.split("\n\n")[0].split())
+    assert "rank 5: pipeline stage 1, replica 0, tensor rank 1; is fed activations, no tokens" in head
+    assert said.count("\nsample ") == 8
+    everything = call(paths, "--samples", "0:200", "--limit", 200, "--text", "full")
+    assert not [character for character in everything if ord(character) < 32 and character != "\n"]
+    assert not {"\u202e", "\u200f", "\x7f"} & set(everything)
+    assert "\u2400" in everything
+    assert "⟨U+202E⟩" in everything
+    assert "👩🏽\u200d🚀" in everything, "joined emoji stay"
+    short = call(paths, "--samples", "0:200")
+    assert short.count("\nsample ") == 16
+    assert "184 more: --limit 200 shows all" in short
+    assert max(map(cell_len, short.splitlines())) <= 120
+
+
+def test_long_texts_are_shortened_in_the_middle():
+    from data_prep.index.trace_page import shortened
+
+    text = "".join(chr(0x4E00 + number) for number in range(5000))
+    short = shortened(text)
+    assert short.startswith(text[:200])
+    assert short.endswith(text[-100:])
+    assert len(short) < 400
+    assert "4,640 characters" in short
+    assert shortened(text[:400]) == text[:400]
+    assert visible("a\x00\n\t\x9b\ue000b", newlines=True) == "a␀⏎\n⇥⟨U+009B⟩⟨U+E000⟩b"
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "match"),
+    [
+        ((), ConfigError, "which samples"),
+        (("--iteration", "1", "--samples", "1"), ConfigError, "which samples"),
+        (("--samples", "1", "--rank", "0"), ConfigError, "which samples"),
+        (("--validation", "en", "--iteration", "1"), ConfigError, "which samples"),
+        (("--samples", "x"), ConfigError, "'x'.*a number N or a range"),
+        (("--samples", "5:5"), SampleRangeError, "within 0:700"),
+        (("--samples", "699:701"), SampleRangeError, "within 0:700"),
+        (("--validation", "en", "--samples", "99"), SampleRangeError, "validation set en"),
+        (("--validation", "xx"), SampleRangeError, "no validation set 'xx'.*one of"),
+        (("--iteration", "0"), InputError, "iteration 0 does not exist.*1 to "),
+        (("--iteration", "9999"), InputError, "iteration 9999 does not exist.*1 to "),
+        (("--iteration", "1", "--rank", "12"), InputError, "rank 12 does not exist.*0 to 11.*2 x 3 x 2"),
+        (("--iteration", "1", "--rank", "-1"), InputError, "rank -1"),
+    ],
+)
+def test_what_does_not_exist_is_said_with_what_does(paths, words, error, match):
+    with pytest.raises(error, match=match):
+        CliRunner().invoke(app, [str(paths.run), *words], catch_exceptions=False)
+
+
+def test_a_run_without_its_index_or_with_another_tokenizer_is_refused(paths, tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        call(RunPaths(tmp_path / "none"), "--samples", "0")
+    shutil.copytree(paths.run, tmp_path / "run")
+    changed = RunPaths(tmp_path / "run")
+    with (changed.tokenizer / "tokenizer.json").open("a") as handle:
+        handle.write("\n")
+    with pytest.raises(InputError, match="not the tokenizer of the index"):
+        Tracer(changed, texts=True)
+    assert traced(changed, "--samples", "0", "--text", "none")["count"] == 1
+    changed.index_manifest.unlink()
+    with pytest.raises(InputError, match=r"no index.*index stage has finished"):
+        call(changed, "--samples", "0")
+
+
+def test_a_missing_sidecar_is_named(paths, tmp_path):
+    shutil.copytree(paths.run, tmp_path / "run")
+    for path in (tmp_path / "run/index/tokens").rglob("*.documents.*"):
+        path.unlink()
+    with pytest.raises(BloomeryError, match=r"documents\.json"):
+        call(RunPaths(tmp_path / "run"), "--samples", "0")
+
+
+def test_texts_that_a_tokenizer_folds_still_match_by_their_tokens(paths, hostile_run, monkeypatch):
+    tracer = Tracer(paths, texts=True)
+    original = tracer._decode
+    monkeypatch.setattr(tracer, "_decode", lambda tokens: original(tokens).lower() + " folded")
+    assert np.all([document.text_matches_shard for document in tracer.train(3, None).documents])

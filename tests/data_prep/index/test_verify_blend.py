@@ -1,0 +1,84 @@
+"""A blend that does not hold what its stages state, or stages that do not follow from their quotas, are found."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from bloomery.base.digest import digest_file
+from bloomery.base.errors import CheckFailedError
+from data_prep.index.verify import verify_index
+
+STAGES = {"blend": [{"spread_to": 700}, {"from_sample": 300, "weights": {"hi": 3, "en": 1}}]}
+
+
+@pytest.fixture
+def staged(own_run):
+    own_run.build(**STAGES)
+    assert verify_index(own_run.index)["train_samples"] == 700
+    return own_run
+
+
+def manifest(run):
+    return json.loads((run.index / "index.json").read_text())
+
+
+def swap(run, first, second):
+    """Exchange two global samples, digests included: every dataset's samples are still all there."""
+    index = manifest(run)
+    for key in ("blend_dataset", "blend_sample"):
+        path = run.index / index[key]["path"]
+        values = np.load(path)
+        values[[first, second]] = values[[second, first]]
+        np.save(path, values)
+        index[key]["digest"] = digest_file(path)
+    (run.index / "index.json").write_text(json.dumps(index))
+
+
+def test_samples_that_moved_to_another_stage(staged):
+    swap(staged, 299, 300)
+    with pytest.raises(CheckFailedError, match=r"stage 0 reads \d+ samples of '\w+'.*by its quota"):
+        verify_index(staged.index)
+
+
+def test_samples_of_a_dataset_that_the_stage_does_not_read(staged):
+    index = manifest(staged)
+    del index["stages"][1]["datasets"]["en"]
+    index["stages"][1]["datasets"]["hi"] |= {"quota": 400, "taken": 400}
+    (staged.index / "index.json").write_text(json.dumps(index))
+    with pytest.raises(CheckFailedError, match=r"stage 1 reads 100 samples of 'en'.*expected: 0, by its quota"):
+        verify_index(staged.index)
+
+
+@pytest.mark.parametrize(
+    ("stage", "dataset", "change", "what"),
+    [
+        (0, None, {"from_sample": 1}, "stage 0 goes from 1 to 300, laid out to 700"),
+        (0, None, {"to_sample": 299}, "stage 0 takes 120 of 'en' from its sample 0"),
+        (1, None, {"spread_to": 699}, "stage 1 goes from 300 to 700, laid out to 699"),
+        (1, None, {"spread_to": 701}, "quotas of stage 1 sum to 400.*expected: 401"),
+        (1, None, {"to_sample": 300}, "stage 1 goes from 300 to 300"),
+        (1, "en", {"quota": 101}, "quotas of stage 1 sum to 401"),
+        (0, "en", {"taken": 121}, "stage 0 takes 121 of 'en' from its sample 0.*expected: 120 from 0, by the quotas"),
+        (1, "en", {"first_sample": 119}, "from its sample 119.*expected: 100 from 120, by the quotas"),
+    ],
+)
+def test_stages_that_contradict_themselves(staged, stage, dataset, change, what):
+    index = manifest(staged)
+    place = index["stages"][stage]
+    if dataset is not None:
+        place = place["datasets"][dataset]
+    place |= change
+    (staged.index / "index.json").write_text(json.dumps(index))
+    with pytest.raises(CheckFailedError, match=what):
+        verify_index(staged.index)
+
+
+def test_stages_that_hold_less_than_the_training(staged):
+    index = manifest(staged)
+    del index["stages"][1]
+    (staged.index / "index.json").write_text(json.dumps(index))
+    with pytest.raises(CheckFailedError, match=r"stages hold 300 samples.*expected: 700"):
+        verify_index(staged.index)

@@ -1,0 +1,105 @@
+"""The gate: what keeps its limits passes, what does not is named, and the exit code says which."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+from typer.testing import CliRunner
+
+from bloomery.base.errors import CheckFailedError, ConfigError
+from bloomery.config.tokenizer_report import TokenizerGate
+from data_prep.tokenizer.cli import app
+from data_prep.tokenizer.report.gate import failures, verdict
+
+ENTRY = {
+    "name": "English", "tokens_per_word": 1.5, "bytes_per_token": 4.0, "single_byte_share": 0.1, "parity": 1.0,
+    "over_monolingual": 0.05, "over_reference": None,
+}  # fmt: skip
+REPORT = {
+    "languages": {
+        "en": ENTRY,
+        "ta": ENTRY | {"name": "Tamil", "tokens_per_word": 2.5, "bytes_per_token": 9.0, "over_monolingual": 0.2},
+    },
+    "vocabulary_facts": {"never_used": {"share": 0.02}},
+}
+
+
+def failing(**limits) -> list[tuple[str | None, str]]:
+    return [(one.language, one.limit) for one in failures(REPORT, TokenizerGate(**limits))]
+
+
+def test_each_limit_is_kept_or_names_its_language():
+    assert failing() == []
+    assert failing(max_tokens_per_word=2.5, min_bytes_per_token=4.0, max_single_byte_share=0.1, max_parity=1.0) == []
+    assert failing(max_tokens_per_word=2.4) == [("ta", "max_tokens_per_word")]
+    assert failing(min_bytes_per_token=5) == [("en", "min_bytes_per_token")]
+    assert failing(max_single_byte_share=0.05) == [(code, "max_single_byte_share") for code in ("en", "ta")]
+    assert failing(max_over_monolingual=0.1) == [("ta", "max_over_monolingual")]
+    assert failing(max_never_used_share=0.02) == []
+    assert failing(max_never_used_share=0.01) == [(None, "max_never_used_share")]
+
+
+def test_limits_may_differ_by_language_and_be_for_some_only():
+    assert failing(max_tokens_per_word={"ta": 3, "default": 1.2}) == [("en", "max_tokens_per_word")]
+    assert failing(max_tokens_per_word={"ta": 2}) == [("ta", "max_tokens_per_word")]
+    assert failing(max_tokens_per_word=1.0, languages=["en"]) == [("en", "max_tokens_per_word")]
+
+
+def test_what_cannot_be_checked_does_not_pass():
+    assert failing(max_parity=2, languages=["fr"]) == [("fr", "max_parity")]
+    assert failing(max_over_reference=0.5) == [("en", "max_over_reference"), ("ta", "max_over_reference")]
+    empty = {"languages": {}, "vocabulary_facts": {"never_used": {"share": 0.0}}}
+    assert verdict(empty, TokenizerGate(max_parity=2))["status"] == "failed"
+
+
+@pytest.mark.parametrize("limits", [{"max_parity": 0}, {"max_parity": {"en": -1}}, {"max_single_byte_share": 2}])
+def test_limits_that_nothing_could_keep_are_refused(limits):
+    with pytest.raises(ValidationError):
+        TokenizerGate(**limits)
+
+
+def test_a_gate_without_limits_is_none():
+    assert verdict(REPORT, None)["status"] == verdict(REPORT, TokenizerGate(languages=["en"]))["status"] == "none"
+
+
+@pytest.fixture
+def check(tmp_path):
+    """`check(gate)` -> (result of the verb, the verdict's file)."""
+
+    def run(gate, *, report=True):
+        (tmp_path / "report.json").write_text(json.dumps(REPORT))
+        (tmp_path / "config.json").write_text(json.dumps({"report": {"gate": gate}}))
+        options = ["--config", str(tmp_path / "config.json"), "--output", str(tmp_path / "gate.json")]
+        options += ["--report", str(tmp_path / "report.json")] if report else []
+        return CliRunner().invoke(app, ["check", *options]), tmp_path / "gate.json"
+
+    return run
+
+
+def test_the_verb_fails_and_names_language_limit_and_figure(check):
+    result, path = check({"max_tokens_per_word": 2, "max_never_used_share": 0.001})
+    assert isinstance(result.exception, CheckFailedError)
+    assert result.exception.exit_code == 1
+    message = str(result.exception)
+    assert "Tamil (ta): tokens per word 2.5, max_tokens_per_word allows at most 2" in message
+    assert "the vocabulary: share of tokens never used 2 %, max_never_used_share allows at most 0.1 %" in message
+    assert "English" not in message
+    found = json.loads(path.read_text())
+    assert (found["status"], len(found["failures"])) == ("failed", 2)
+
+
+def test_the_verb_passes_or_warns(check):
+    result, path = check({"max_tokens_per_word": 3})
+    assert (result.exit_code, json.loads(path.read_text())["status"]) == (0, "passed")
+    result, path = check({"max_tokens_per_word": 2, "severity": "warn"})
+    assert (result.exit_code, json.loads(path.read_text())["status"]) == (0, "warned")
+    assert "warning: Tamil (ta): tokens per word 2.5" in result.stderr
+
+
+def test_without_limits_no_report_is_needed_and_with_them_it_is(check):
+    result, path = check(None, report=False)
+    assert (result.exit_code, json.loads(path.read_text())["status"]) == (0, "none")
+    result, _ = check({"max_parity": 2}, report=False)
+    assert isinstance(result.exception, ConfigError)

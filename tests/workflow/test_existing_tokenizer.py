@@ -1,0 +1,58 @@
+"""A run with an existing tokenizer: imported once, nothing counted, nothing trained, and the rest as ever."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from workflow_support import Workflow
+
+from bloomery.contracts.samples import SampleReader
+
+pytestmark = pytest.mark.workflow
+
+END = "<|endoftext|>"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400, initial_alphabet=alphabet, show_progress=False, special_tokens=["<a>", END]
+    )
+    tokenizer.train_from_iterator(["all human beings are born free", "tous les êtres humains"], trainer)
+    (tmp_path / "own").mkdir()
+    tokenizer.save(str(tmp_path / "own/tokenizer.json"))
+    return tmp_path / "own"
+
+
+def test_an_existing_tokenizer_replaces_counting_and_training(fresh: Callable[..., Workflow], folder: Path) -> None:
+    workflow = fresh().changed("tokenizer", {"existing": str(folder), "end_of_document": END})
+    planned = workflow.planned()
+    assert planned["import_tokenizer"] == 1
+    assert not {"count_pretokens", "train_tokenizer"} & set(planned)
+    assert {"encode", "report_tokenizer", "train_segment", "clean"} <= set(planned)
+    workflow.run("index")
+    run = workflow.run_folder
+    assert (run / "tokenizer/tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
+    assert json.loads((run / "tokenizer/origin.json").read_text())["end_of_document"] == {"token": END, "id": 1}
+    assert not (run / "tokenizer/counts").exists()
+    reader = SampleReader(run / "index")
+    assert reader.end_of_document == 1
+    assert any(1 in reader.train(sample) for sample in range(50))
+    assert workflow.planned("index") == {}
+    # What lies there was changed: it is imported again.
+    (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes() + b"\n")
+    assert workflow.planned("index")["import_tokenizer"] == 1
+
+
+def test_a_tokenizer_that_is_not_there_is_said_before_anything_runs(fresh: Callable[..., Workflow]) -> None:
+    workflow = fresh().changed("tokenizer", {"existing": "./nowhere"})
+    talk = workflow.run("--dry-run", expect=1)
+    assert "./nowhere: no such file or folder; expected: a folder, a tokenizer.json, or OWNER/NAME" in talk
+    assert "Traceback" not in talk
