@@ -79,14 +79,19 @@ check: style
 # The peer of corpus_* is datatrove as it comes with `.venv/bin/python -m pip install spacy orjson`; each says what it had.
 bench: install
 	@mkdir -p bench/results
-	@for name in startup status sync workflow index blend bpe_train training_overhead; do \
+	@for name in startup status sync workflow blend bpe_train training_overhead; do \
 	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	done
-	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench text_kernel, corpus_*: left out, set BLOOMERY_CORPUS"; else \
+	@echo "bench index (25 GB of space)"; folder=$$(mktemp -d -p .); trap 'rm -rf "$$folder"' EXIT; \
+	  $(BIN)/python bench/index.py "$$folder" > bench/results/index.json
+	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench tokenizer_count, encode, text_kernel, corpus_*: left out, set BLOOMERY_CORPUS"; else \
 	  for name in filters langid minhash exact ingest memory; do \
 	    echo "bench corpus_$$name"; $(BIN)/python bench/corpus_$$name.py > bench/results/corpus_$$name.json; \
 	  done; \
-	  $(BIN)/python bench/corpus_scale.py > docs/corpus-scale.md; \
+	  for name in tokenizer_count encode; do \
+	    echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
+	  done; \
+	  for name in corpus tokens; do $(BIN)/python bench/$${name}_scale.py > docs/$$name-scale.md; done; \
 	  echo "bench text_kernel"; $(BIN)/python bench/text_kernel.py "$$BLOOMERY_CORPUS"/*.jsonl.zst > bench/results/text_kernel.json; \
 	fi
 

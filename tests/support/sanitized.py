@@ -18,6 +18,27 @@ FLAGS = [
 ]
 
 
+def kernel_sources(*folders: str) -> list[str]:
+    """The C++ files of these folders of csrc/ that know nothing of Python, below csrc/."""
+    found = [path for folder in folders for path in sorted((ROOT / "csrc" / folder).glob("*.cpp"))]
+    return [path.relative_to(ROOT / "csrc").as_posix() for path in found if not path.stem.endswith("module")]
+
+
+def run_driver(program: Path, given: bytes) -> str:
+    """What the driver prints; fails with its message when a sanitizer spoke."""
+    done = subprocess.run([program], input=given, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode("utf-8", "replace")[-4000:]
+    return done.stdout.decode()
+
+
+def folded(values: Iterable[int]) -> tuple[int, int]:
+    """Number of the values and FNV-1a of them: what a driver prints of a long list."""
+    state, count = 0xCBF29CE484222325, 0
+    for value in values:
+        state, count = (state ^ value) * 0x100000001B3 % 2**64, count + 1
+    return count, state
+
+
 def compile_driver(driver: Path, sources: Iterable[str], folder: Path) -> Path:
     """The program of `driver` and the C++ files `sources` below csrc/, in `folder`; skips without a compiler."""
     if COMPILER is None:

@@ -97,7 +97,9 @@ rule check_tokenizer:
         report="<run>/report/tokenizer.json" if GATE else [],
     output:
         # Where the check fails the verdict before is kept: without one all would be encoded again once it passes.
-        update("<run>/tokenizer/gate.json"),
+        verdict=update("<run>/tokenizer/gate.json"),
+        # That is put back with a new time. What is missing makes the next run check again, and fail again.
+        kept=touch("<run>/tokenizer/gate.kept"),
     log:
         "<logs>/check_tokenizer.log",
     localrule: True
@@ -108,7 +110,7 @@ rule check_tokenizer:
     message:
         "check the tokenizer against its limits"
     shell:
-        "bloomery tokenizer check {params.report:q} --config {input.config:q} --output {output:q}"
+        "bloomery tokenizer check {params.report:q} --config {input.config:q} --output {output.verdict:q}"
         " 2>&1 | tee {log:q} >&2"
 
 

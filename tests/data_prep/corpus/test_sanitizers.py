@@ -1,8 +1,6 @@
 """The C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer: no fault, and the module's very numbers."""
 
-import os
 import random
-import shutil
 import struct
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -12,54 +10,30 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hostile_text import any_character, cut_and_random
+from sanitized import compile_driver, folded, kernel_sources, run_driver
 
 from data_prep.corpus import _text
 from data_prep.tokenizer import _bpe
 
-ROOT = Path(__file__).parents[3]
-COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-FLAGS = [
-    *("-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS"),
-    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"),
-]
 STOP, FLAGGED = ["the", "का", "a"], ["the a", "a a a a a a a a"]
 Document = tuple[bytes, int]
 
 
-def kernel_sources() -> list[Path]:
-    """Every C++ file of csrc that knows nothing of Python."""
-    found = sorted(ROOT.glob("csrc/*/*.cpp"))
-    return [path for path in found if path.stem != "module" and not path.stem.endswith("_module")]
-
-
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if COMPILER is None:
-        assert "CI" not in os.environ, "continuous integration has a C++ compiler"
-        pytest.skip("no C++ compiler")
-    program = tmp_path_factory.mktemp("sanitize") / "driver"
     main = Path(__file__).parent / "sanitize/driver.cpp"
-    command = [COMPILER, *FLAGS, f"-I{ROOT}/csrc", str(main), *map(str, kernel_sources()), "-o", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode and "sanitize" in done.stderr and "CI" not in os.environ:
-        pytest.skip(f"a compiler without sanitizers: {done.stderr[-200:]}")
-    assert done.returncode == 0, done.stderr
-    return program
+    return compile_driver(main, kernel_sources("text", "bpe"), tmp_path_factory.mktemp("sanitize"))
 
 
 def sanitized(driver: Path, documents: list[Document]) -> list[list[str]]:
-    """What the driver prints, line by line and word by word; fails with its message when a sanitizer spoke."""
+    """What the driver prints, line by line and word by word."""
     given = b"".join(struct.pack("=BQ", unspaced, len(blob)) + blob for blob, unspaced in documents)
-    done = subprocess.run([driver], input=given, capture_output=True)
-    assert done.returncode == 0, done.stderr.decode("utf-8", "replace")[-4000:]
-    return [line.split() for line in done.stdout.decode().splitlines()]
+    return [line.split() for line in run_driver(driver, given).splitlines()]
 
 
 def digest(values: Iterable[int]) -> list[str]:
-    state, count = 0xCBF29CE484222325, 0
-    for value in values:
-        state, count = (state ^ value) * 0x100000001B3 % 2**64, count + 1
-    return [str(count), str(state)]
+    return [str(number) for number in folded(values)]
 
 
 def expected(documents: list[Document]) -> Iterator[list[Any]]:
@@ -106,27 +80,10 @@ def assert_equal(driver: Path, documents: list[Document]) -> None:
                 assert (float.fromhex(shown) if "x" in shown else int(shown)) == value
 
 
-def any_character(generator: random.Random) -> str:
-    return chr(
-        generator.choice(
-            [generator.randrange(0x80), generator.randrange(0xD800), generator.randrange(0xE000, 0x110000)]
-        )
-    )
-
-
 def test_random_bytes_cuts_of_characters_and_empty_documents(driver: Path) -> None:
     generator = random.Random(1)
     text = "Ünï ★ का कि। 今天天气。\r\n\n  - the a… \u2028x\U0001f600\0'a'\u200d".encode()
-    blobs = [b"", b"\0", b"\n", b"\xff", b" \n \t", "\ufeff".encode(), b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"a" * 11]
-    blobs += [text[:n] for n in range(len(text))]
-    blobs += [text[n:] for n in range(len(text))]
-    blobs += [generator.randbytes(generator.randrange(200)) for _ in range(300)]
-    # Random bytes are malformed nearly everywhere; whole characters with some bytes spoilt go further.
-    for _ in range(150):
-        spoilt = bytearray("".join(any_character(generator) for _ in range(40)).encode())
-        for _ in range(generator.randrange(4)):
-            spoilt[generator.randrange(len(spoilt))] = generator.randrange(256)
-        blobs.append(bytes(spoilt))
+    blobs = ["\ufeff".encode(), *cut_and_random(generator, text)]
     assert_equal(driver, [(blob, flag) for blob in blobs for flag in (0, 1)])
 
 
@@ -155,10 +112,8 @@ def test_very_long_documents(driver: Path) -> None:
 
 def test_the_sanitizers_are_on(driver: Path, tmp_path: Path) -> None:
     """A check that cannot fail is none: the same flags stop a program that reads behind its memory."""
-    assert COMPILER is not None
     source = tmp_path / "fault.cpp"
     source.write_text("int main(int n, char**) { int* a = new int[n]; int b = a[n]; delete[] a; return b; }\n")
-    subprocess.run([COMPILER, *FLAGS, str(source), "-o", str(tmp_path / "fault")], check=True)
-    done = subprocess.run([tmp_path / "fault"], capture_output=True, text=True)
+    done = subprocess.run([compile_driver(source, [], tmp_path)], capture_output=True, text=True)
     assert done.returncode != 0
     assert "heap-buffer-overflow" in done.stderr

@@ -1,37 +1,19 @@
 """The blend's kernel under AddressSanitizer and UndefinedBehaviorSanitizer: no fault, and the module's numbers."""
 
-import os
 import random
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sanitized import compile_driver, run_driver
 
 from data_prep.index import _index
-
-ROOT = Path(__file__).parents[3]
-COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-FLAGS = [
-    *("-std=c++17", "-O1", "-g1", "-Wall", "-Wextra", "-Werror", "-D_GLIBCXX_ASSERTIONS"),
-    *("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"),
-]
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if COMPILER is None:
-        assert "CI" not in os.environ, "continuous integration has a C++ compiler"
-        pytest.skip("no C++ compiler")
-    program = tmp_path_factory.mktemp("sanitize") / "blend"
-    sources = [Path(__file__).parent / "sanitize/blend.cpp", ROOT / "csrc/index/blend.cpp"]
-    command = [COMPILER, *FLAGS, f"-I{ROOT}/csrc", *map(str, sources), "-o", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode and "sanitize" in done.stderr and "CI" not in os.environ:
-        pytest.skip(f"a compiler without sanitizers: {done.stderr[-200:]}")
-    assert done.returncode == 0, done.stderr
-    return program
+    source = Path(__file__).parent / "sanitize/blend.cpp"
+    return compile_driver(source, ["index/blend.cpp"], tmp_path_factory.mktemp("sanitize"))
 
 
 def calls() -> list[tuple[list[tuple[int, int, int]], int, int, int]]:
@@ -57,9 +39,7 @@ def test_no_fault_and_the_module_s_numbers(driver: Path) -> None:
     lines = []
     for shares, planned, begin, end in given:
         lines.append(f"{planned} {begin} {end} {len(shares)} " + " ".join(f"{q} {n} {f}" for q, n, f in shares))
-    done = subprocess.run([driver], input="\n".join(lines), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
-    printed = done.stdout.splitlines()
+    printed = run_driver(driver, "\n".join(lines).encode()).splitlines()
     assert len(printed) == len(given)
     for line, (shares, planned, begin, end) in zip(printed, given, strict=True):
         quotas, numbers, firsts = np.array(shares, dtype=np.int64).T.copy()

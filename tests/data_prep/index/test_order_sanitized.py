@@ -1,12 +1,11 @@
 """Dealing, orders and sample starts under the sanitizers: no fault, and the module's numbers."""
 
 import random
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sanitized import compile_driver
+from sanitized import compile_driver, run_driver
 
 from data_prep.index import _index
 from data_prep.index.split import numbers_of
@@ -51,9 +50,9 @@ def expected(lengths: list[int], rest: tuple[int, int, int, int, int, int]) -> l
 def test_no_fault_and_the_module_s_numbers(driver: Path) -> None:
     given = calls()
     lines = (" ".join(map(str, (len(lengths), *rest, *lengths))) for lengths, rest in given)
-    done = subprocess.run([driver], input="\n".join(lines), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
-    printed = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+    printed = [
+        [int(word) for word in line.split()] for line in run_driver(driver, "\n".join(lines).encode()).splitlines()
+    ]
     wanted = [line for call in given for line in expected(*call)]
     assert len(printed) == len(wanted)
     assert all(found == right for found, right in zip(printed, wanted, strict=True))

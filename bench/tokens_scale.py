@@ -1,0 +1,175 @@
+"""Writes docs/tokens-scale.md: what a tokenizer and an index over 341.6 B tokens take, from what the benches measured.
+
+python bench/tokens_scale.py > docs/tokens-scale.md
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from _support import ROOT
+from corpus_scale import LARGEST, size
+
+from bloomery.config.tokens import TokenizerConfig
+
+TOKENS = 341.6e9
+TEXT_BYTES = 1.614e12
+SEQUENCE_LENGTH = 2048
+SAMPLES = 166.8e6
+TOKEN_BYTES = 4
+"""int32: a vocabulary of 250,680 does not fit two bytes."""
+PIECES_A_SHARD = 1e6
+"""Rows of a count table of 256 MiB of text (seen: 1.06 M for 113 MB in 46 languages, fewer in one)."""
+
+
+def result(name: str) -> Any:
+    """A bench's result."""
+    return json.loads((ROOT / f"bench/results/{name}.json").read_text())
+
+
+def hours(seconds: float) -> str:
+    """`3600` -> `1.0 h`."""
+    return (
+        f"{seconds / 3600:.1f} h"
+        if seconds >= 3600
+        else f"{seconds / 60:.1f} min"
+        if seconds >= 60
+        else f"{seconds:.0f} s"
+    )
+
+
+def mb(run: dict[str, Any]) -> str:
+    """Greatest memory of a run."""
+    return f"{run['peak_megabytes']:,} MB"
+
+
+def lines(rows: Iterable[Sequence[str]]) -> str:
+    """Rows of a table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def slope(runs: dict[str, Any], key: str) -> tuple[float, float]:
+    """(value at the greatest number of pieces, growth a piece between the two greatest)."""
+    small, great = sorted(map(int, runs))[-2:]
+    before, after = runs[str(small)][key], runs[str(great)][key]
+    return after, (after - before) / (great - small)
+
+
+def training(rows: float, pieces: int) -> tuple[float, float, float]:
+    """Seconds of summing `rows` of count tables and of training 250 k merges on `pieces`, and peak bytes."""
+    runs = result("bpe_train")["scaling"]
+    most = max(map(int, runs))
+    whole, _ = slope(runs, "processor_seconds")
+    merging, of_merging = slope(runs, "processor_seconds_training_only")
+    peak, of_peak = slope(runs, "peak_megabytes")
+    more = pieces - most
+    return (whole - merging) / most * rows, merging + of_merging * more, (peak + of_peak * more) * 1e6
+
+
+def page() -> str:
+    """The page's text."""
+    count, encode, index, blend = (result(name) for name in ("tokenizer_count", "encode", "index", "blend"))
+    megabytes = TEXT_BYTES / 1e6
+    counting = megabytes / count["megabytes_per_second_one_core"]["job_all_bloom"]["median"]
+    jobs = encode["jobs"]
+    beyond = encode["job_megabytes_per_second_beyond_the_smaller"][-1]
+    start = jobs[-1]["seconds"] - jobs[-1]["megabytes"] / beyond
+    encoding = megabytes / beyond + start * LARGEST.shards
+    largest = max(index["runs"], key=lambda run: run["documents"])
+    pieces = TokenizerConfig().max_pieces
+    summing, merging, peak = training(LARGEST.shards * PIECES_A_SHARD, pieces)
+    rows = [
+        (
+            "`tokenizer count`",
+            f"{LARGEST.shards:,} shards",
+            hours(counting),
+            f"{size(LARGEST.shards * PIECES_A_SHARD * 20)} of tables",
+            "1 GiB and the shard's unique pieces",
+        ),
+        ("`tokenizer train`", "1 job", hours(summing + merging), "20 MB", f"{size(peak)} at `max_pieces` {pieces:,}"),
+        (
+            "`encode`",
+            f"{LARGEST.shards:,} shards",
+            hours(encoding),
+            f"{size(TOKENS * TOKEN_BYTES)} `.bin`, {size(LARGEST.documents * 20)} `.idx`",
+            f"{jobs[-1]['peak_megabytes']} MB",
+        ),
+        (
+            "`index build`",
+            "1 job",
+            hours(largest["seconds"]),
+            f"{size(largest['array_bytes'])} of arrays",
+            size(largest["peak_rss_bytes"]),
+        ),
+        ("`index verify`", "1 job", "by the disk", "nothing", "4 bytes a document"),
+    ]
+    table = lines(rows)
+    trained = lines(
+        (f"{int(held):,}", f"{run['seconds']:.0f} s", f"{run['seconds_training_only']:.0f} s", mb(run))
+        for held, run in result("bpe_train")["scaling"].items()
+    )
+    encoded = lines(
+        (f"{job['megabytes']:.0f} MB", f"{job['tokens']:,}", f"{job['seconds']:.1f} s", mb(job)) for job in jobs
+    )
+    built = lines(
+        (f"{run['documents']:,}", f"{run['samples']:,}", f"{run['seconds']:.1f} s", size(run["peak_rss_bytes"]))
+        for run in sorted(index["runs"], key=lambda run: run["documents"])
+    )
+    blended = lines(
+        (
+            name,
+            *(f"{run[whose]['seconds']:.1f} s" for whose in ("ours", "megatron")),
+            size(run["ours"]["peak_rss_bytes"]),
+        )
+        for name, run in blend["runs"].items()
+    )
+    text, documents, samples = size(TEXT_BYTES), LARGEST.documents / 1e6, SAMPLES / 1e6
+    many = f"{LARGEST.shards:,} of 256 MiB, {LARGEST.shards_a_job} a SLURM job"
+    return f"""# How large a tokenizer's corpus and an index may be
+
+Generated by `python bench/tokens_scale.py` from `bench/results/`; times are of one core, measured on a busy machine.
+
+## 341.6 B tokens: {text} of text in {documents:.0f} M documents, {samples:.1f} M samples of {SEQUENCE_LENGTH:,}
+
+| step | of | core time | writes | memory of a job |
+|---|---|---:|---:|---:|
+{table}
+
+- Counting and encoding are one task a shard ({many}):
+  on 100 cores {hours(counting / 100)} and {hours(encoding / 100)}.
+- Training does not read text. Summing the tables' rows, by sorted runs on the disk, is {hours(summing)} of it, merging
+  {hours(merging)}; of more than `max_pieces` different pieces the most frequent are held.
+- The index is built before a GPU is asked for. Its arrays are read by memory map, a few pages a sample.
+
+## While the input grows
+
+Training 250 k merges from counts:
+
+| unique pieces | whole | merging | memory |
+|---:|---:|---:|---:|
+{trained}
+
+Encoding one shard with a vocabulary of {encode["vocabulary"]:,}; {start:.1f} s of a job are loading the tokenizer:
+
+| text | tokens | time | memory |
+|---:|---:|---:|---:|
+{encoded}
+
+Building an index:
+
+| documents | samples | time | memory |
+|---:|---:|---:|---:|
+{built}
+
+Blending, beside Megatron-core's greedy blend in the same run:
+
+| | ours | Megatron-core | memory |
+|---|---:|---:|---:|
+{blended}
+"""
+
+
+if __name__ == "__main__":
+    print(page(), end="")
