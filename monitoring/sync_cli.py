@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Push what a run says about itself to a Hub, once.")
+app = typer.Typer(help="Push what a run says about itself to a Hub, once.", add_completion=False)
 
 
 @app.command()

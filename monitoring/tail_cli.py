@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from monitoring.tail import Log
 
-app = typer.Typer(help="The end of a log, on disk or on a Hub.")
+app = typer.Typer(help="The end of a log, on disk or on a Hub.", add_completion=False)
 
 
 @app.command()

@@ -21,12 +21,14 @@ _EXPLAINED = {
     errno.EACCES: "permission denied",
     errno.EROFS: "the file system is read-only",
     errno.EPERM: "operation not permitted",
+    errno.EEXIST: "there is a file where a folder should be",
+    errno.ENOTDIR: "there is a file where a folder should be",
 }
 
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn an `OSError` about space or permission into a `ResourceError` that names the path."""
+    """Turn an `OSError` about space, permission or a place into a `ResourceError` that names the path."""
     try:
         yield
     except OSError as error:
@@ -136,12 +138,14 @@ def write_if_changed(target: Path, text: str) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; a missing or damaged one is an `InputError` that names it."""
+    """Read a JSON file; a missing, unreadable or damaged one is an `InputError` that names it."""
     from bloomery.base.errors import InputError
 
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError("no such file", where=str(path)) from error
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=str(path)) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not valid JSON ({error})", where=str(path)) from error

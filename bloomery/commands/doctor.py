@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="What this machine can do.")
+app = typer.Typer(help="What this machine can do.", add_completion=False)
 
 
 @app.command()

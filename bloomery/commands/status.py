@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from bloomery.commands.standing import Job, Standing
     from bloomery.commands.standing_training import ChainFacts, Progress
 
-app = typer.Typer(help="How a run stands.")
+app = typer.Typer(help="How a run stands.", add_completion=False)
 
 _BAR = 24
 

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from bloomery.commands.facts import Facts
 
-app = typer.Typer(help="What a run made.")
+app = typer.Typer(help="What a run made.", add_completion=False)
 
 _RULES_SHOWN = 6
 

@@ -103,7 +103,13 @@ def _of_tokenizer(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_report(config: RunConfig) -> list[Contradiction]:
-    return report_contradictions(config.tokenizer.report, [source.name for source in config.sources])
+    report, existing = config.tokenizer.report, "tokenizer.existing"
+    found = report_contradictions(report, [source.name for source in config.sources])
+    if config.tokenizer.existing is not None and report.gate and report.gate.max_over_monolingual is not None:
+        key = "tokenizer.report.gate.max_over_monolingual"
+        message = f"{key} is set, but with {existing} nothing is counted that a language's own could be trained on"
+        found.append(Contradiction(message, (key, existing), report.gate.max_over_monolingual, "null"))
+    return found
 
 
 def _of_padding(config: RunConfig) -> list[Contradiction]:

@@ -24,6 +24,7 @@ from bloomery.config.section import Contradiction, Problem
 S = TypeVar("S", bound=BaseModel)
 _MAX_DEPTH = 50
 _MAX_VALUES = 1_000_000
+_MEMBER = re.compile(r"(function-\w+|dict|list|constrained-\w+)\[")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -207,6 +208,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Problem:
 
 def _without_tags(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """Drop pydantic's name of the union member (`sources, 0, jsonl, paths` -> `sources, 0, paths`)."""
+    location = tuple(part for part in location if not (isinstance(part, str) and _MEMBER.match(part)))
     if len(location) > 2 and location[0] == "sources" and isinstance(location[1], int):
         return (*location[:2], *location[3:])
     return location

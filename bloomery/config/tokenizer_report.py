@@ -12,7 +12,7 @@ from bloomery.config.section import Contradiction, Language, Name, NotTruth, Sec
 Limit = Annotated[float, Field(gt=0), NotTruth]
 """A number above 0."""
 Limits = Limit | dict[Language, Limit]
-"""One for every language, or one per language (`default`: all others; absent: none)."""
+"""One for every language, or one per language, each in the sample (`default`: all others; absent: none)."""
 
 
 class ReferenceTokenizer(Section):

@@ -21,7 +21,7 @@ def smallest_vocabulary(reserved_tokens: int) -> int:
 class TokenizerTraining(Section):
     """Byte-level BPE trained from pre-token counts that the mixture weighs, or an existing tokenizer."""
 
-    existing: str | None = None
+    existing: Annotated[str, Field(min_length=1)] | None = None
     """A tokenizer to use instead of training one: a folder, a `tokenizer.json`, or a Hub repository
     (`owner/name@revision`); null: one is trained."""
     end_of_document: str | None = None

@@ -114,8 +114,13 @@ def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
     idx, binary = prefix.with_name(prefix.name + ".idx"), prefix.with_name(prefix.name + ".bin")
     try:
         idx_bytes, bin_bytes = idx.stat().st_size, binary.stat().st_size
+        # Opened, too: what may not be read has a size as well.
+        with idx.open("rb"), binary.open("rb"):
+            pass
     except FileNotFoundError as error:
         raise InputError("no such file", where=str(error.filename)) from error
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=str(error.filename)) from error
     if idx_bytes < _HEADER.size:
         raise InputError(f"only {idx_bytes} bytes", where=str(idx), expected="a Megatron .idx (header of 34 bytes)")
     raw: npt.NDArray[np.uint8] = np.memmap(idx, dtype=np.uint8, mode="r")
@@ -203,7 +208,7 @@ class TokenFileEntry(BaseModel):
 class DatasetEntry(BaseModel):
     """One named set of samples (a language of the training or the validation part).
 
-    Arrays, each in the smaller of two types that holds its numbers: `documents` uint32 | int64 [entries], the numbers of
+    Arrays, each in the smaller of two types that holds its numbers: `documents` uint32 | int64 [entries], numbers of
     documents in reading order, counted through all token files in their order; `sample_starts` uint32 | int64
     [n + 1, 2] (position in `documents`, token offset in that document), n >= samples; `shuffle` uint32 | int64
     [samples], numbers below n. Sample i holds the sequence_length + 1 tokens from sample_starts[shuffle[i]].
@@ -320,7 +325,7 @@ def open_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
     path = folder / entry.path
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (EOFError, OSError, ValueError) as error:
         raise InputError(f"not a readable array ({error})", where=str(path)) from error
     if str(array.dtype) != entry.dtype or list(array.shape) != entry.shape:
         raise InputError(

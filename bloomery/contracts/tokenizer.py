@@ -17,6 +17,11 @@ FILES = (TOKENIZER, CONFIG, SPECIAL)
 """Every file of the folder that is read after it was made."""
 
 
+def tokenizer_file(place: Path) -> Path:
+    """The `tokenizer.json` that a person means: the file itself, or the folder that it lies in."""
+    return place / TOKENIZER if place.is_dir() else place
+
+
 def load_tokenizer(path: Path) -> Any:
     """The `tokenizers.Tokenizer` in the file `path`, encoding whole texts and the same ones alike.
 

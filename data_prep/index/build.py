@@ -12,6 +12,7 @@ documents and 166.8 M samples that is 6 GB read, 5 GB of arrays written and 7 GB
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -122,9 +123,9 @@ def build_index(
 
 
 def _remove_stale(arrays: Path, digest: str) -> None:
-    """Arrays of earlier builds, and what a killed build left."""
+    """Arrays of earlier builds, and what a killed build left: folders named by a digest, nothing else."""
     for other in arrays.iterdir():
-        if other.name != digest and other.is_dir():
+        if other.name != digest and re.fullmatch("[0-9a-f]{32}", other.name) and other.is_dir():
             shutil.rmtree(other)
 
 

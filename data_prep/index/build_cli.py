@@ -14,7 +14,7 @@ _WORKFLOW, _ALONE = "The workflow's form", "Alone"
 
 
 def build(
-    tokenizer: Annotated[Path, typer.Option(help="tokenizer.json that the pairs were encoded with.")],
+    tokenizer: Annotated[Path, typer.Option(help="What the pairs were encoded with: tokenizer.json or its folder.")],
     output: Annotated[Path, typer.Option(help="The index.json to write, in the index folder; or that folder.")],
     prefixes: Annotated[
         list[Path] | None,
@@ -44,8 +44,11 @@ def build(
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
     from bloomery.config.stages import IndexStage, read_stage
+    from bloomery.contracts.tokenizer import tokenizer_file
+    from data_prep.index.adopt import prefix_of
     from data_prep.index.build import build_index
 
+    tokenizer = tokenizer_file(tokenizer)
     if config is not None:
         if prefixes or parts is None or index is None or mixture is None:
             raise ConfigError("with --config", expected="--index, --parts and --mixture, and no prefixes")
@@ -66,8 +69,13 @@ def build(
     }
     # Resolved, as the pairs are: index.json names them relative to itself.
     folder = (output.parent if output.name == "index.json" else output).resolve()
+    if folder.suffix in (".json", ".idx", ".bin") or (folder.exists() and not folder.is_dir()):
+        raise ConfigError(f"is {str(output)!r}", where="--output", expected="a folder for the index, or its index.json")
     stage = IndexStage.model_validate(values)
-    pairs = [str(prefix.parent.resolve() / prefix.name.removesuffix(".idx")) for prefix in prefixes]
+    pairs = [str(prefix.parent.resolve() / prefix.name) for prefix in map(prefix_of, prefixes)]
+    if len(set(pairs)) < len(pairs):
+        twice = next(pair for pair in pairs if pairs.count(pair) > 1)
+        raise ConfigError("is given twice", where=twice, expected="each pair once: its documents would be read twice")
     manifest = build_index(stage, folder, pairs, mixture, tokenizer, folder / "index.json")
     say("\n".join([*summary(manifest), f"next: bloomery index verify {folder}"]))
 

@@ -11,7 +11,7 @@ from data_prep.index.build_cli import build
 
 app = typer.Typer(no_args_is_help=True, help="Build, verify and show the index; adopt existing Megatron token files.")
 
-Tokenizer = Annotated[Path, typer.Option(help="tokenizer.json.")]
+Tokenizer = Annotated[Path, typer.Option(help="tokenizer.json or its folder.")]
 
 
 @app.command()
@@ -31,11 +31,12 @@ def adopt(
 ) -> None:
     """Verify an existing Megatron .bin/.idx pair, link it into a run and write a sidecar of its documents."""
     from bloomery.base.progress import say
+    from bloomery.contracts.tokenizer import tokenizer_file
     from data_prep.index.adopt import adopt_tokens, prefix_of
 
     counts = adopt_tokens(
         prefix_of(prefix),
-        tokenizer,
+        tokenizer_file(tokenizer),
         source,
         language,
         prefix_of(output),
@@ -61,8 +62,8 @@ def verify(
     from data_prep.index.verify import verify_index
 
     found = folder or index
-    if found is None:
-        raise ConfigError("names no index", expected="its folder, or a run's")
+    if found is None or (folder and index):
+        raise ConfigError("names no index, or two", expected="the folder of one, or of its run")
     run = RunPaths(found)
     result = verify_index(run.index if run.index_manifest.is_file() else found)
     if json:

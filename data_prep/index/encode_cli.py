@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.command()
@@ -21,21 +21,25 @@ def encode(
     ] = None,
 ) -> None:
     """Encode shards of documents to one Megatron .bin/.idx pair and a sidecar of its documents."""
+    import shlex
     import time
 
     from bloomery.base.progress import say
-    from bloomery.contracts.tokenizer import TOKENIZER
+    from bloomery.contracts.tokenizer import tokenizer_file
     from data_prep.index.adopt import prefix_of
     from data_prep.index.encode import encode_shards
 
     start = time.monotonic()
-    path = tokenizer / TOKENIZER if tokenizer.is_dir() else tokenizer
     prefix = prefix_of(output)
-    counts = encode_shards(path, shards, prefix, survivors or [])["counts"]
+    counts = encode_shards(tokenizer_file(tokenizer), shards, prefix, survivors or [])["counts"]
     text_bytes = sum(language["bytes"] for language in counts["languages"].values())
     say(
         f"encoded {counts['documents']:,} documents, {text_bytes / 1e6:,.1f} MB of text, to {counts['tokens']:,} tokens"
         f" ({text_bytes / max(counts['tokens'], 1):.2f} bytes a token)"
         f" at {text_bytes / 1e6 / max(time.monotonic() - start, 1e-3):,.1f} MB/s"
     )
-    say(f"next: bloomery index build (all pairs of a run), or Megatron-LM's --data-path {prefix}")
+    pair, file = shlex.quote(f"{prefix}.idx"), shlex.quote(str(tokenizer))
+    say(
+        f"next: bloomery index build {pair} --tokenizer {file} --sequence-length 2048 --samples 1000 --output DIR, "
+        f"with all pairs together; or Megatron-LM's --data-path {shlex.quote(str(prefix))}"
+    )

@@ -138,6 +138,8 @@ class Tracer:
     def _matches_shard(self, tokens: npt.NDArray[Any], shard: Path, facts: dict[str, Any]) -> bool | None:
         if not shard.is_file():
             return None
+        if facts["row"] >= read_manifest(shard)["rows"]:
+            return False
         found = _row(shard, facts["row"], ["id", "text"])
         if found["id"] != facts["id"]:
             return False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from data_prep.index.trace import TracedSample, Tracer
     from data_prep.index.trace_batch import Selection, Training
 
-app = typer.Typer(help="The documents behind training samples.")
+app = typer.Typer(help="The documents behind training samples.", add_completion=False)
 
 SHOWN = 16
 """Samples that a person is shown unless more are asked for."""

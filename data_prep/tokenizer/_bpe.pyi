@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 class Trainer:
-    """Byte-pair encoding learnt from counted pieces; nothing is merged across pieces. About 85 bytes a piece of 9 bytes.
+    """Byte-pair encoding learnt from counted pieces; nothing is merged across pieces. 85 bytes a piece of 9 bytes.
 
     Its methods release the GIL; `train` heeds Ctrl-C.
     """
@@ -89,9 +89,7 @@ class Encoder:
         right id that become a third. Raises ``ValueError`` for negative ids, a pair that stands there twice, or an
         unknown preset."""
 
-    def encode(
-        self, data: Buffer, offsets: NDArray[np.int64], end: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def encode(self, data: Buffer, offsets: NDArray[np.int64], end: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The tokens of all texts, laid end to end, and the number of each text's, shape (n,).
 
         Text i is ``data[offsets[i]:offsets[i + 1]]``, any bytes. In each piece the pair of lowest rank is merged, the

@@ -7,6 +7,7 @@ well (pieces as text or bytes, plain or as a dictionary; counts as any integer),
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,10 +55,10 @@ def find_tables(places: Sequence[Path], parts: Sequence[str] | None = None) -> l
             found.append(CountTable(path, name.with_suffix("").as_posix(), path.absolute().parent.name))
     if not found:
         raise InputError("no count tables", where=", ".join(map(str, places)) or "--counts", expected="*.parquet")
-    names = [table.name for table in found]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{twice} is there twice", where="--counts", expected="each table once")
+    for told in ([table.name for table in found], [str(table.path.resolve()) for table in found]):
+        twice = next((name for name, times in Counter(told).items() if times > 1), None)
+        if twice is not None:
+            raise InputError(f"{twice} is there twice", where="--counts", expected="each table once")
     return sorted(found, key=lambda table: table.name)
 
 
@@ -67,6 +68,7 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
     Raises InputError when they contradict each other, or are damaged.
     """
     known: tuple[str, bool] | None = None
+    first = ""  # of those that say it
     foreign = [table for table in tables if table.path.is_file() and not table.ours]
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
@@ -81,11 +83,11 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
             raise InputError(f"no pre-tokenizer ({error!r})", where=str(manifest_path(table.path))) from error
         if known is not None and found != known:
             raise InputError(
-                f"its pieces were cut by {described(found)}, those of {tables[0].name} by {described(known)}",
+                f"its pieces were cut by {described(found)}, those of {first} by {described(known)}",
                 where=str(table.path),
                 expected="counts of one pre-tokenizer",
             )
-        known = found
+        known, first = found, first or table.name
     return known
 
 

@@ -13,14 +13,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.atomic import write_bytes, write_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
-from bloomery.contracts.tokenizer import CONFIG, SPECIAL, TOKENIZER, load_tokenizer, special_tokens, vocabulary_size
+from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer, special_tokens, vocabulary_size
+from data_prep.tokenizer.folder import ORIGIN, write_folder
 from data_prep.tokenizer.losses import HOSTILE, lossy_kinds, suspects
-from data_prep.tokenizer.origin import Origin, find_tokenizer
+from data_prep.tokenizer.origin import find_tokenizer
 
-ORIGIN = "origin.json"
 _ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")
 _NAMED = 8
 
@@ -75,7 +74,7 @@ def import_tokenizer(
         "end_of_document": {"token": roles["eos"], "id": tokenizer.token_to_id(roles["eos"])},
         "warnings": warnings,
     }
-    _write(folder, origin, own, roles, facts)
+    write_folder(folder, origin.files[TOKENIZER], roles, ORIGIN, facts, prefix_space=_prefix_space(own))
     at = f" at {origin.commit}" if origin.commit else ""
     say(f"imported {name}{at}: {size} entries, documents end with {roles['eos']}")
     return facts
@@ -124,20 +123,3 @@ def _warnings(tokenizer: Any, own: dict[str, Any], size: int, end: str) -> list[
 def _prefix_space(own: dict[str, Any]) -> bool:
     """Whether the pre-tokenizer puts a space in front: transformers overwrites that with the value of its own file."""
     return bool((own.get("pre_tokenizer") or {}).get("add_prefix_space"))
-
-
-def _write(folder: Path, origin: Origin, own: dict[str, Any], roles: dict[str, str], facts: dict[str, Any]) -> None:
-    """`tokenizer.json` last."""
-    specials = {f"{role}_token": text for role, text in roles.items()}
-    write_json(folder / ORIGIN, facts)
-    write_json(folder / SPECIAL, specials)
-    write_json(
-        folder / CONFIG,
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "add_prefix_space": _prefix_space(own),
-            "clean_up_tokenization_spaces": False,
-            **specials,
-        },
-    )
-    write_bytes(folder / TOKENIZER, origin.files[TOKENIZER])

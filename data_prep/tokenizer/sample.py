@@ -2,20 +2,21 @@
 
 Shards are visited in the order of the digest of their name; each gives a language the documents with the smallest ids,
 which are hashes, at most `PER_PART`, until it has `PER_LANGUAGE` documents or `LANGUAGE_BYTES`. The same corpus always
-gives the same sample; of most shards of a large one only the language column is read.
+gives the same sample; of most shards of a large one only the language column is read, of a foreign file all of it.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from bloomery.base.digest import digest_bytes
 from bloomery.base.progress import track
+from bloomery.contracts.documents import open_documents
 from bloomery.contracts.shard import open_table
 
 PER_PART = 64
@@ -26,23 +27,40 @@ LANGUAGE_BYTES = 1 << 20
 def sample_documents(shards: Mapping[str, Path]) -> dict[str, list[str]]:
     """Texts per language, sorted by code; within the limits above. `shards`: path by name.
 
-    Raises InputError for missing shards.
+    Raises InputError for missing or damaged shards.
     """
     texts: defaultdict[str, list[str]] = defaultdict(list)
     sizes: Counter[str] = Counter()
     for name in track(sorted(shards, key=lambda name: digest_bytes(name.encode())), "sample", len(shards), "shards"):
-        with open_table(shards[name]) as file:
-            full = {language for language, size in sizes.items() if size >= LANGUAGE_BYTES}
-            room = {language: PER_LANGUAGE - len(found) for language, found in texts.items()}
-            chosen = _smallest_ids(file, room | dict.fromkeys(full, 0))
-            groups = {group for rows in chosen.values() for _, group, _ in rows}
-            columns = {group: file.read_row_group(group, columns=["text"])["text"] for group in sorted(groups)}
-            for language, rows in chosen.items():
-                for _, group, row in rows:
-                    if sizes[language] < LANGUAGE_BYTES:
-                        texts[language].append(columns[group][row].as_py())
-                        sizes[language] += len(texts[language][-1].encode())
+        full = {language for language, size in sizes.items() if size >= LANGUAGE_BYTES}
+        room = {language: PER_LANGUAGE - len(found) for language, found in texts.items()} | dict.fromkeys(full, 0)
+        for language, text in _chosen(shards[name], room):
+            if sizes[language] < LANGUAGE_BYTES:
+                texts[language].append(text)
+                sizes[language] += len(text.encode())
     return {language: texts[language] for language in sorted(texts)}
+
+
+def _chosen(path: Path, room: dict[str, int]) -> Iterator[tuple[str, str]]:
+    """(language, text) of the chosen documents of a shard; `room` defaults to `PER_PART`."""
+    documents = open_documents(path, ("id", "language", "text"))
+    if not documents.has_manifest:
+        found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for batch in documents.batches():
+            for identity, language, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                found[language].append((identity, text))
+            for language, rows in found.items():
+                found[language] = heapq.nsmallest(min(PER_PART, room.get(language, PER_PART)), rows)
+        for language, rows in found.items():
+            yield from ((language, text) for _, text in rows)
+        return
+    with open_table(path) as file:
+        chosen = _smallest_ids(file, room)
+        groups = {group for rows in chosen.values() for _, group, _ in rows}
+        columns = {group: file.read_row_group(group, columns=["text"])["text"] for group in sorted(groups)}
+        for language, places in chosen.items():
+            for _, group, row in places:
+                yield language, columns[group][row].as_py()
 
 
 def _smallest_ids(file: pq.ParquetFile, room: dict[str, int]) -> dict[str, list[tuple[str, int, int]]]:

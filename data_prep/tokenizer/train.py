@@ -19,17 +19,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bloomery.base.atomic import explained, write_json, write_text
+from bloomery.base.atomic import explained
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import ConfigError, InputError
 from bloomery.base.progress import Progress, say
 from bloomery.config.stages import TokenizerStage
 from bloomery.config.tokens import TokenizerTraining, smallest_vocabulary
 from bloomery.contracts.mixture import Mixture
-from bloomery.contracts.tokenizer import CONFIG, SPECIAL, TOKENIZER
+from bloomery.contracts.tokenizer import TOKENIZER
 from data_prep.corpus.columns import text_buffers
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.count_tables import CountTable, described, find_tables, pre_tokenizer_of
+from data_prep.tokenizer.folder import TRAINING, write_folder
 from data_prep.tokenizer.most_frequent import Cut, Part, above_cut, find_cut
 from data_prep.tokenizer.pre_tokenizer import build
 from data_prep.tokenizer.sums import Sums
@@ -44,8 +45,6 @@ from data_prep.tokenizer.vocabulary import (
 )
 from data_prep.tokenizer.weigh import CountedPieces, WeightedPieces
 from data_prep.tokenizer.weights import read_weights
-
-TRAINING = "training.json"
 
 
 def train_tokenizer(
@@ -142,7 +141,9 @@ def train(
         },
     }
     pre_tokenizer = build(config.pre_tokenizer, config.split_digits)
-    _write_folder(folder, build_tokenizer(merges, config.reserved_tokens, pre_tokenizer), report)
+    roles = {"bos": BEGIN, "eos": END_OF_DOCUMENT, "pad": PADDING, "unk": UNKNOWN}
+    tokenizer = build_tokenizer(merges, config.reserved_tokens, pre_tokenizer)
+    write_folder(folder, f"{tokenizer.to_str(pretty=True)}\n".encode(), roles, TRAINING, report)
     return report
 
 
@@ -151,7 +152,8 @@ def summary(report: dict[str, Any], folder: Path) -> str:
     file = shlex.quote(str(folder / TOKENIZER))
     return (
         f"{folder}: {report['vocabulary']:,} tokens, {report['merges']:,} of them merges, from {report['pieces']:,} "
-        f"pieces\nnext: bloomery tokenizer report --tokenizer {file}, or bloomery encode"
+        f"pieces\nnext: bloomery tokenizer report --tokenizer {file} --corpus SHARDS --output-json report.json "
+        f"--output-html report.html, or bloomery encode SHARDS --tokenizer {file} --output PREFIX"
     )
 
 
@@ -193,19 +195,3 @@ def _merges(trainer: _bpe.Trainer, asked: int, pieces: int) -> npt.NDArray[np.in
         merges = trainer.train(asked, lambda done: bar.advance(done - bar.done))
         bar.advance(len(merges) - bar.done)
     return merges
-
-
-def _write_folder(folder: Path, tokenizer: Any, report: dict[str, Any]) -> None:
-    specials = {"bos_token": BEGIN, "eos_token": END_OF_DOCUMENT, "pad_token": PADDING, "unk_token": UNKNOWN}
-    write_json(folder / TRAINING, report)
-    write_json(folder / SPECIAL, specials)
-    write_json(
-        folder / CONFIG,
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "add_prefix_space": False,
-            "clean_up_tokenization_spaces": False,
-            **specials,
-        },
-    )
-    write_text(folder / TOKENIZER, tokenizer.to_str(pretty=True) + "\n")

@@ -93,7 +93,9 @@ def language_factors(language_bytes: Mapping[str, int], weights: Mapping[str, fl
     if not used:
         return {}
     scale = max(size / Fraction(weights[code]) for code, size in used.items())
-    scale = min(scale, Fraction(MAX_WEIGHTED_BYTES))
+    # Plain weights need not add up to one.
+    total = sum((Fraction(weights[code]) for code in used), Fraction())
+    scale = min(scale, MAX_WEIGHTED_BYTES / total)
     return {code: float(Fraction(weights[code]) * scale / size) for code, size in sorted(used.items())}
 
 

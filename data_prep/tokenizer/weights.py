@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from pathlib import Path
 
 from bloomery.base.atomic import read_json
@@ -19,7 +19,7 @@ def read_weights(path: Path) -> Mixture:
         raise InputError("no weights", where=str(path), expected='a mixture.json, or {"en": 0.5, "fr": 0.5}')
     for code, weight in value.items():
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not (number and math.isfinite(weight) and weight >= 0):
+        if not (number and 0 <= weight <= sys.float_info.max):
             raise InputError(f"weight {weight} of {code!r}", where=str(path), expected="a number from 0 on")
     if not any(value.values()):
         raise InputError("all weights are 0", where=str(path), expected="a weight above 0")

@@ -37,6 +37,9 @@ def test_an_existing_tokenizer_replaces_counting_and_training(fresh: Callable[..
     assert planned["import_tokenizer"] == 1
     assert not {"count_pretokens", "train_tokenizer"} & set(planned)
     assert {"encode", "report_tokenizer", "train_segment", "clean"} <= set(planned)
+    planned = workflow.planned("tokenizer")  # a stage alone
+    assert planned["import_tokenizer"] == 1
+    assert not {"count_pretokens", "train_tokenizer"} & set(planned)
     workflow.run("index")
     run = workflow.run_folder
     assert (run / "tokenizer/tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()

@@ -122,7 +122,11 @@ rule tokenizer:
             if EXISTING_TOKENIZER
             else collect(rules.count_pretokens.output, zip, **SHARDS)
         ),
-        rules.train_tokenizer.output,
+        (
+            rules.import_tokenizer.output
+            if EXISTING_TOKENIZER
+            else rules.train_tokenizer.output
+        ),
         rules.report_tokenizer.output if PARTS else [],
         rules.check_tokenizer.output,
     message:

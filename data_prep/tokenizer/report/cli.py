@@ -27,18 +27,20 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report instead of a table.")] = False,
 ) -> None:
     """Report on a tokenizer: figures per language, references, the vocabulary; prints a table of the languages."""
-    from bloomery.base.atomic import dump_json, read_json, write_json, write_text
+    from bloomery.base.atomic import dump_json, explained, read_json, write_json, write_text
     from bloomery.base.progress import say
+    from bloomery.contracts.tokenizer import tokenizer_file
     from data_prep.tokenizer.report.build import tokenizer_report
     from data_prep.tokenizer.report.material import gather_material
     from data_prep.tokenizer.report.page import render
     from data_prep.tokenizer.report.subject import Subject
 
     settings = _settings(config, reference or [], parallel)
-    path = tokenizer / "tokenizer.json" if tokenizer.is_dir() else tokenizer
+    path = tokenizer_file(tokenizer)
     subject = Subject.load(path)
     named = read_json(parts) if parts is not None else None
-    output_json.parent.mkdir(parents=True, exist_ok=True)
+    with explained(output_json):
+        output_json.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".report-", dir=output_json.parent) as folder:
         material = gather_material(subject, corpus, counts or [], settings, Path(folder), named)
         found = tokenizer_report(path, subject, material, settings)

@@ -48,7 +48,9 @@ def failures(report: dict[str, Any], gate: TokenizerGate) -> list[Failure]:
     """Every limit of `gate` that `report` does not keep, by language and limit. What cannot be checked is not kept."""
     found = []
     languages = report["languages"]
-    for language in sorted(languages if gate.languages is None else gate.languages):
+    # A limit for a language that the sample lacks, mistyped perhaps, must not pass unseen.
+    chosen = {*languages, *_named(gate)} if gate.languages is None else set(gate.languages)
+    for language in sorted(chosen):
         for name, (figure, _) in FIGURES.items():
             bound = _bound(getattr(gate, name), language)
             if bound is None:
@@ -64,6 +66,11 @@ def failures(report: dict[str, Any], gate: TokenizerGate) -> list[Failure]:
     if not languages and gate.limits:
         found.append(Failure(None, None, next(iter(gate.limits)), None, None))
     return found
+
+
+def _named(gate: TokenizerGate) -> set[str]:
+    """Languages that a limit names."""
+    return {code for limit in gate.limits.values() if isinstance(limit, dict) for code in limit} - {"default"}
 
 
 def _bound(limits: float | dict[str, float] | None, language: str) -> float | None:

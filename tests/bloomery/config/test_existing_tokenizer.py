@@ -54,6 +54,19 @@ def test_what_only_training_decides_is_refused_beside_an_existing_tokenizer(key:
     assert configuration(**{key: value})
 
 
+def test_a_limit_that_needs_counts_is_refused_beside_an_existing_tokenizer() -> None:
+    (problem,) = problems(existing="owner/name", report={"gate": {"max_over_monolingual": 0.1}})
+    assert problem.key == "tokenizer.report.gate.max_over_monolingual"
+    assert configuration(report={"gate": {"max_over_monolingual": 0.1}})
+    assert configuration(existing="owner/name", report={"gate": {"max_over_reference": 0.1, "max_parity": 2},
+                                                        "references": [{"name": "a", "tokenizer": "b/c"}]})  # fmt: skip
+
+
+def test_an_empty_name_is_no_tokenizer() -> None:
+    (problem,) = problems(existing="")
+    assert problem.key == "tokenizer.existing"
+
+
 def test_defaults_that_were_written_out_are_no_wish() -> None:
     config = configuration(existing="owner/name", vocabulary_size=50_257)
     assert validate_config(config.model_dump(mode="json")) == config

@@ -38,6 +38,17 @@ def test_contradictions_are_refused_by_their_key(report: dict[str, Any], key: st
     assert [problem.key for problem in caught.value.problems] == [f"tokenizer.report.{key}"]
 
 
+@pytest.mark.parametrize(
+    ("limits", "key"), [(-1, "max_parity"), (float("nan"), "max_parity"), ({"en": -1}, "max_parity.en")]
+)
+def test_a_wrong_limit_is_named_by_its_key(limits: Any, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        configured({"gate": {"max_parity": limits}})
+    keys = {problem.key for problem in caught.value.problems}
+    assert f"tokenizer.report.gate.{key}" in keys
+    assert keys <= {"tokenizer.report.gate.max_parity", "tokenizer.report.gate.max_parity.en"}
+
+
 def test_a_missing_aligned_text_is_said_before_anything_starts() -> None:
     with pytest.raises(ConfigError, match=r"tokenizer\.report\.parallel: no file or folder '/no/where'"):
         stage_sections(configured({"parallel": "/no/where"}))

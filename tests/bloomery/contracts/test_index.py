@@ -108,3 +108,18 @@ def test_an_index_of_an_earlier_format_is_refused_with_what_to_do(tmp_path, valu
     path.write_text(json.dumps(value))
     with pytest.raises(InputError, match="format 2; delete it and run the index stage again"):
         read_index_manifest(path)
+
+
+@pytest.mark.parametrize("name", ["x.idx", "x.bin"])
+def test_what_cannot_be_read_is_refused(tmp_path, name):
+    prefix = write_pair(tmp_path, [3, 1])
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match="cannot be read"):
+        open_token_file(prefix)
+
+
+def test_an_array_that_a_crash_left_empty_is_refused(tmp_path):
+    (tmp_path / "x.npy").touch()
+    with pytest.raises(InputError, match="not a readable array"):
+        index.open_array(tmp_path, index.ArrayEntry(path="x.npy", dtype="int16", shape=[3], digest=""))

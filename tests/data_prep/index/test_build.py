@@ -82,11 +82,18 @@ def test_the_same_inputs_give_the_same_bytes(own_run):
 
 def test_another_seed_gives_other_arrays_and_removes_the_stale_ones(own_run):
     digest = SampleReader(own_run.index).manifest.digest
-    (own_run.index / "arrays" / "left-by-a-killed-build").mkdir()
+    (own_run.index / "arrays" / ("0" * 32)).mkdir()
     own_run.build(seed=8)
     manifest = SampleReader(own_run.index).manifest
     assert manifest.digest != digest
     assert [path.name for path in (own_run.index / "arrays").iterdir()] == [manifest.digest]
+
+
+def test_folders_that_no_build_made_stay(own_run):
+    theirs = own_run.index / "arrays" / "measurements"
+    theirs.mkdir()
+    own_run.build(seed=8)
+    assert theirs.is_dir()
 
 
 def test_a_language_that_would_be_held_out_whole_is_trained_on(own_run):

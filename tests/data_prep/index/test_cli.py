@@ -106,3 +106,21 @@ def test_verify_takes_a_run_as_well(run):
     assert json.loads(call(index, "verify", str(run.folder), "--json").stdout)["train_samples"] == 700
     result = CliRunner().invoke(index, ["verify"])
     assert isinstance(result.exception, ConfigError)
+    result = CliRunner().invoke(index, ["verify", str(run.folder), "--index", str(run.index)])
+    assert isinstance(result.exception, ConfigError)
+
+
+def test_a_pair_that_is_given_twice_is_refused(run, tmp_path):
+    again = str(run.index / f"tokens/{run.parts[0]}.idx")
+    result = built(run, tmp_path, again, "--sequence-length", "16", "--samples", "50")
+    assert isinstance(result.exception, ConfigError)
+    assert "is given twice" in str(result.exception)
+
+
+@pytest.mark.parametrize("name", ["blend.json", "file"])
+def test_an_index_needs_a_folder(run, tmp_path, name):
+    (tmp_path / "file").touch()
+    output = ["--output", str(tmp_path / name)]
+    result = built(run, tmp_path, *output, "--sequence-length", "16", "--samples", "50")
+    assert isinstance(result.exception, ConfigError)
+    assert "--output" in str(result.exception)

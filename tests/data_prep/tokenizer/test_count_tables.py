@@ -107,6 +107,9 @@ def test_tables_are_found_in_files_and_folders(tmp_path):
     assert [table.name for table in find_tables([tmp_path / "c"], ["web/00001"])] == ["web/00001"]
     with pytest.raises(InputError, match="twice"):
         find_tables([tmp_path / "d.parquet", tmp_path / "d.parquet"])
+    (tmp_path / "link.parquet").symlink_to(tmp_path / "d.parquet")
+    with pytest.raises(InputError, match="twice"):
+        find_tables([tmp_path / "d.parquet", tmp_path / "link.parquet"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no count tables"):
         find_tables([tmp_path / "empty"])
@@ -126,4 +129,4 @@ def test_the_pre_tokenizer_is_that_of_the_manifests(make_shard, tmp_path, capsys
     assert "f.parquet: without a manifest" in capsys.readouterr().err
     assert pre_tokenizer_of([foreign]) is None
     with pytest.raises(InputError, match="cut by modern with digits split, those of a by bloom"):
-        pre_tokenizer_of([a, b, c])
+        pre_tokenizer_of([foreign, a, b, c])

@@ -157,3 +157,12 @@ def test_nothing_is_left_on_the_disk(tmp_path):
         assert sums.runs > 0
         assert sum(len(pieces) for pieces, _ in WeightedPieces.of(counted, None)) == 500
     assert sorted(path.name for path in Path(tmp_path).iterdir()) == ["a.json", "a.parquet"]
+
+
+@pytest.mark.parametrize(
+    "weights", [{"en": 100.0, "fr": 1e-15}, {"en": 1e308, "fr": 1e-308}, {"en": 1e300, "fr": 1e300}]
+)
+def test_weights_that_no_mixture_would_have_do_not_overflow(tmp_path, weights):
+    rows, factors, sizes = weigh(tmp_path, {"a": {("en", "ab"): 10**9, ("fr", "b"): 10**6}}, weights)
+    assert sum(size * factors[code] for code, size in sizes.items()) <= 1.01 * 2**60
+    assert all(0 < count < 2**61 for _, count in rows)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import regex
 from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
-from bloomery.base.errors import InputError
+from bloomery.base.errors import InputError, ResourceError
 from data_prep.tokenizer import sample
 from data_prep.tokenizer.cli import app
 from data_prep.tokenizer.count_tables import find_tables
@@ -189,3 +191,23 @@ def test_the_sample_is_bounded_and_fixed(make_shard, tmp_path, monkeypatch):
     found = sample_documents(shards)
     assert {language: len(of_language) for language, of_language in found.items()} == {"en": 8, "fr": 2}
     assert found == sample_documents(dict(reversed(shards.items())))
+
+
+def test_a_file_from_elsewhere_is_sampled_as_a_shard_is(make_shard, tmp_path, monkeypatch):
+    shard = make_shard("s/00000", {"en": [f"text {number}" for number in range(10)], "fr": ["é"]})
+    foreign = tmp_path / "texts.parquet"
+    pq.write_table(pq.read_table(shard, columns=["text", "id", "language"]), foreign)
+    monkeypatch.setattr(sample, "PER_PART", 3)
+    assert sample_documents({"a": foreign}) == sample_documents({"a": shard})
+    pq.write_table(pa.table({"id": ["a"], "language": ["en"], "text": pa.array([None], pa.string())}), foreign)
+    with pytest.raises(InputError, match="is null"):
+        sample_documents({"a": foreign})
+    with pytest.raises(InputError, match="no such file"):
+        sample_documents({"a": tmp_path / "nowhere.parquet"})
+
+
+def test_a_report_beneath_a_file_is_refused(plant, make_shard, tmp_path):
+    shard, tokenizer = make_shard("s/00000", {"en": ["a"]}), plant([])
+    words = ["report", "--tokenizer", str(tokenizer), "--corpus", str(shard), "--output-html", str(tmp_path / "a.html")]
+    result = CliRunner().invoke(app, [*words, "--output-json", str(tokenizer / "a.json")])
+    assert isinstance(result.exception, ResourceError)

@@ -49,6 +49,10 @@ def test_limits_may_differ_by_language_and_be_for_some_only():
 
 def test_what_cannot_be_checked_does_not_pass():
     assert failing(max_parity=2, languages=["fr"]) == [("fr", "max_parity")]
+    # A language that the sample lacks, by a slip of the pen perhaps.
+    assert failing(max_parity={"english": 2}) == [("english", "max_parity")]
+    assert failing(max_parity={"default": 2, "fr": 3}) == [("fr", "max_parity")]
+    assert failing(max_parity={"fr": 2}, languages=["en"]) == []
     assert failing(max_over_reference=0.5) == [("en", "max_over_reference"), ("ta", "max_over_reference")]
     empty = {"languages": {}, "vocabulary_facts": {"never_used": {"share": 0.0}}}
     assert verdict(empty, TokenizerGate(max_parity=2))["status"] == "failed"

@@ -1,0 +1,10 @@
+"""The folder of a tokenizer."""
+
+from data_prep.tokenizer.folder import ORIGIN, TRAINING, write_folder
+
+
+def test_a_folder_says_of_one_origin_only(tmp_path):
+    for history, other in ((TRAINING, ORIGIN), (ORIGIN, TRAINING)):
+        write_folder(tmp_path, b"{}", {"eos": "</s>"}, history, {"from": history})
+        assert (tmp_path / history).is_file()
+        assert not (tmp_path / other).exists(), "what an earlier tokenizer was made of is not said of this one"
