@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from bloomery.base.errors import InputError
+from bloomery.base.errors import InputError, ResourceError
 from bloomery.contracts.index import open_array, open_token_file, sidecar_path, write_idx
 from bloomery.contracts.samples import SampleReader
 from data_prep.index.blend import quotas
@@ -87,6 +87,13 @@ def test_another_seed_gives_other_arrays_and_removes_the_stale_ones(own_run):
     manifest = SampleReader(own_run.index).manifest
     assert manifest.digest != digest
     assert [path.name for path in (own_run.index / "arrays").iterdir()] == [manifest.digest]
+
+
+def test_arrays_that_the_disk_cannot_hold_are_refused_before_any_is_written(own_run):
+    before = files_below(own_run.index)
+    with pytest.raises(ResourceError, match="the arrays of 10000000000000 samples take"):
+        own_run.build(train_samples=10**13)
+    assert files_below(own_run.index) == before
 
 
 def test_folders_that_no_build_made_stay(own_run):
