@@ -79,8 +79,8 @@ class IndexConfig(Section):
     validation_share: Share = 0.01
     """Share of documents held out for validation, chosen by the hash of their id."""
     shards_per_file: Positive = 1
-    """Clean shards of a source that one `.bin/.idx` pair holds. Other pairs are other files to a training: it would begin
-    anew."""
+    """Clean shards of a source that one `.bin/.idx` pair holds. Other pairs are other files to a training: it would
+    begin anew."""
     blend: list[BlendStage] = []
     """Stages of the training by consumed samples, each with weights of its own; empty: the mixture's all along."""
     order: Literal["epochs", "megatron"] = "epochs"
