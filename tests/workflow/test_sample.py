@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from real_corpus import corpus_files
 from workflow_support import LOCAL, ROOT, SNAKEMAKE
 
 pytestmark = pytest.mark.workflow
@@ -88,16 +89,9 @@ def test_the_declaration_of_human_rights_in_41_languages(tmp_path: Path) -> None
     assert sum(losses[-5:]) / 5 < losses[0] - 1
 
 
-def corpus_folder() -> Path:
-    folder = Path(os.environ.get("BLOOMERY_CORPUS", ROOT.parent / "shared" / "corpus"))
-    if not list(folder.glob("*.jsonl.zst")):
-        pytest.skip("no folder of *.jsonl.zst: set BLOOMERY_CORPUS")
-    return folder
-
-
 def test_a_folder_of_compressed_files_that_the_environment_names(tmp_path: Path) -> None:
     # The smallest files: the whole way in minutes on two cores.
-    files = sorted(corpus_folder().glob("*.jsonl.zst"), key=lambda path: path.stat().st_size)
+    files = sorted(corpus_files(), key=lambda path: path.stat().st_size)
     texts = tmp_path / "texts"
     texts.mkdir()
     for path in files[:12]:

@@ -1,20 +1,18 @@
 """The whole chain: the embedded sample with its planted defects, and a folder of real text."""
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from real_corpus import corpus_files
 
 from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
 from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest, read_table
 
-ROOT = Path(__file__).parents[3]
-SAMPLE = ROOT / "config" / "sample"
-CORPUS = Path(os.environ.get("BLOOMERY_CORPUS", ROOT.parent / "shared" / "corpus"))
+SAMPLE = Path(__file__).parents[3] / "config" / "sample"
 
 RULES = {
     "wrong-language": {"wrong_language"},
@@ -175,9 +173,7 @@ def test_changing_how_near_duplicates_are_used_does_not_measure_again(corpus_run
 
 def test_a_folder_of_zst_files_that_a_variable_names(corpus_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     languages = ("wo", "sn", "nso", "ts", "st", "yo", "ig")
-    if not all((CORPUS / f"{code}.jsonl.zst").exists() for code in languages):
-        pytest.skip("no corpus: set BLOOMERY_CORPUS to a folder of <language>.jsonl.zst with a field lang")
-    monkeypatch.setenv("CORPUS_FOLDER", str(CORPUS))
+    monkeypatch.setenv("CORPUS_FOLDER", str(corpus_files(*languages)[0].parent))
     source = {
         "name": "folder",
         "kind": "jsonl",

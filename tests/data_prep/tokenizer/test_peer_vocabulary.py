@@ -1,7 +1,6 @@
 """Counting and training give the merges and the ids that Hugging Face `tokenizers` learns from the same text."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from real_corpus import corpus_files
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from bloomery.config.stages import CountStage
@@ -21,7 +21,6 @@ from data_prep.tokenizer.train import train
 from data_prep.tokenizer.vocabulary import SPECIAL_TOKENS, symbol_order
 
 SAMPLE = Path(__file__).parents[3] / "config/sample"
-CORPUS = os.environ.get("BLOOMERY_CORPUS")
 LANGUAGES = ["ar", "en", "hi", "sw", "ta", "vi", "yo", "zhs"]
 
 
@@ -51,8 +50,8 @@ def made_up_texts(words_per_language: int) -> dict[str, list[str]]:
 
 def corpus_texts(limit_characters: int) -> dict[str, list[str]]:
     found = {}
-    for language in LANGUAGES:
-        with zstandard.open(Path(str(CORPUS)) / f"{language}.jsonl.zst", "rt", encoding="utf-8") as lines:
+    for language, path in zip(LANGUAGES, corpus_files(*LANGUAGES), strict=True):
+        with zstandard.open(path, "rt", encoding="utf-8") as lines:
             texts = [json.loads(line)["text"] for line in lines]
         kept, size = [], 0
         for text in texts:
@@ -112,7 +111,6 @@ def test_merges_and_ids_of_32k_tokens_on_made_up_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CORPUS is None, reason="BLOOMERY_CORPUS names no corpus")
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_merges_and_ids_of_32k_tokens_on_real_text(tmp_path: Path, preset: str) -> None:
     assert_same(tmp_path, corpus_texts(1_000_000), 32_000, preset)
