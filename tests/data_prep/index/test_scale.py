@@ -1,0 +1,12 @@
+"""The page about 341.6 B tokens follows from what the benches measured."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_page_is_what_the_arithmetic_says_of_what_was_measured() -> None:
+    made = subprocess.run([sys.executable, ROOT / "bench/tokens_scale.py"], capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / "docs/tokens-scale.md").read_text()
