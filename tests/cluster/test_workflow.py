@@ -85,7 +85,8 @@ def test_a_workflow_that_is_killed_during_data_jobs_leaves_nothing_that_harms_th
 def test_ctrl_c_leaves_no_job_behind_and_the_next_start_goes_on(
     cluster: SlurmCluster, untrained: Callable[..., Workflow]
 ) -> None:
-    workflow = untrained()
+    # Long enough for any machine: the workflow may take most of a minute to hear of Ctrl-C and cancel the job.
+    workflow = untrained().changed("training.train_samples", 48_000)
     process = workflow.start("finish_training")
     wait_for(lambda: iterations(workflow) >= 60)
     process.send_signal(signal.SIGINT)
