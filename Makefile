@@ -14,7 +14,7 @@ UNIT := not slow and not distributed and not workflow and not cluster
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := run
-.PHONY: run test check style bench clean install system suite-workflow suite-cluster
+.PHONY: run test check style bench clean install system suite-unit suite-slow suite-workflow suite-cluster
 
 run: install
 	$(BIN)/snakemake $(TARGET) --profile workflow/profiles/local --configfile $(CONFIG)
@@ -53,10 +53,16 @@ define suite
 endef
 
 test: style system
-	$(call suite,unit,$(UNIT))
-	$(call suite,slow,slow and not distributed and not workflow)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target suite-unit suite-slow
 	$(call suite,distributed,distributed and not workflow)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target suite-workflow suite-cluster
+
+# Side by side: each of these two works on one core.
+suite-unit: install
+	$(call suite,unit,$(UNIT))
+
+suite-slow: install
+	$(call suite,slow,slow and not distributed and not workflow)
 
 # Side by side: most of the time of the cluster's tests is waiting for its daemons.
 suite-workflow: install
