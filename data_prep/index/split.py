@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,11 +52,6 @@ def numbers_of(rows: Rows) -> npt.NDArray[np.uint64]:
 def tokens_of(rows: Rows) -> npt.NDArray[np.uint64]:
     """Tokens a document."""
     return rows & np.uint64((1 << int(TOKEN_BITS)) - 1)
-
-
-def packed(numbers: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> Rows:
-    """Rows of these documents."""
-    return (numbers.astype(np.uint64) << TOKEN_BITS) | tokens.astype(np.uint64)
 
 
 def below(share: float) -> int:

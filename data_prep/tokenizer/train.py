@@ -23,13 +23,12 @@ from bloomery.base.atomic import explained
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import ConfigError, InputError
 from bloomery.base.progress import Progress, say
-from bloomery.config.stages import TokenizerStage
 from bloomery.config.tokens import TokenizerTraining, smallest_vocabulary
 from bloomery.contracts.mixture import Mixture
 from bloomery.contracts.tokenizer import TOKENIZER
 from data_prep.corpus.columns import text_buffers
 from data_prep.tokenizer import _bpe
-from data_prep.tokenizer.count_tables import CountTable, described, find_tables, pre_tokenizer_of
+from data_prep.tokenizer.count_tables import CountTable, described, pre_tokenizer_of
 from data_prep.tokenizer.folder import TRAINING, write_folder
 from data_prep.tokenizer.most_frequent import Cut, Part, above_cut, find_cut
 from data_prep.tokenizer.pre_tokenizer import build
@@ -45,15 +44,6 @@ from data_prep.tokenizer.vocabulary import (
 )
 from data_prep.tokenizer.weigh import CountedPieces, WeightedPieces
 from data_prep.tokenizer.weights import read_weights
-
-
-def train_tokenizer(
-    stage: TokenizerStage, counts: Path, parts: Sequence[str], mixture: Path, output: Path
-) -> dict[str, Any]:
-    """`train` for a run: the count tables of its `parts` (`source/00000`) in the folder `counts`; `output` is the
-    tokenizer.json."""
-    tables = find_tables([counts], parts)
-    return train(with_pre_tokenizer(stage.tokenizer, tables), tables, mixture, output.parent)
 
 
 def with_pre_tokenizer(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tokenizer_training import train_tokenizer
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.digest import document_id
@@ -23,7 +24,6 @@ from data_prep.index.build import build_index
 from data_prep.index.encode import encode_shards
 from data_prep.index.verify import verify_index
 from data_prep.tokenizer.count import count_shards
-from data_prep.tokenizer.train import train_tokenizer
 
 WORDS = {
     "en": "all human beings are born free",

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tokenizer_training import train_tokenizer
 
 from bloomery.base.atomic import write_json
 from bloomery.base.digest import document_id
@@ -17,7 +18,6 @@ from bloomery.contracts.shard import DOCUMENT_SCHEMA, write_table
 from data_prep.index.build import build_index
 from data_prep.index.encode import encode_shards
 from data_prep.tokenizer.count import count_shards
-from data_prep.tokenizer.train import train_tokenizer
 
 WORDS = {
     "en": ["all", "human", "beings", "are", "born", "free", "and", "equal", "in", "dignity", "and", "rights"],

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pytest
+from packed_rows import packed
 
 from bloomery.base.atomic import write_json, write_text
 from bloomery.base.digest import digest_bytes, digest_file
@@ -19,7 +20,7 @@ from data_prep.index import _index
 from data_prep.index.build import build_index
 from data_prep.index.keys import id_hashes
 from data_prep.index.order import EpochsOrder
-from data_prep.index.split import numbers_of, packed
+from data_prep.index.split import numbers_of
 from data_prep.index.verify import verify_index
 
 gpt_dataset = pytest.importorskip("megatron.core.datasets.gpt_dataset")

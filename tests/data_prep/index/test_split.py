@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packed_rows import packed
 
 from bloomery.base.errors import InputError
 from bloomery.contracts.index import open_token_file, sidecar_path
 from data_prep.index import _index
 from data_prep.index.keys import id_hashes
-from data_prep.index.split import Deal, Text, below, numbers_of, packed, tokens_of
+from data_prep.index.split import Deal, Text, below, numbers_of, tokens_of
 
 IDS = st.lists(st.integers(0, 2**128 - 1).map("{:032x}".format))
 DOCUMENTS = st.lists(

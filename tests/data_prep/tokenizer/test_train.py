@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizer_training import train_tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from bloomery.base.errors import ConfigError, InputError
@@ -13,7 +14,6 @@ from bloomery.config.stages import CountStage, TokenizerStage
 from bloomery.config.tokens import TokenizerConfig
 from data_prep.tokenizer.count import count_shards
 from data_prep.tokenizer.pre_tokenizer import build
-from data_prep.tokenizer.train import train_tokenizer
 from data_prep.tokenizer.vocabulary import SPECIAL_TOKENS, build_tokenizer, byte_characters, reserved_tokens
 
 # Article 1 of the Universal Declaration of Human Rights, and code with tags that spell special tokens.

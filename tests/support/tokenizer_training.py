@@ -1,0 +1,19 @@
+"""Train a tokenizer on the count tables of a run, as the verb does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bloomery.config.stages import TokenizerStage
+from data_prep.tokenizer.count_tables import find_tables
+from data_prep.tokenizer.train import train, with_pre_tokenizer
+
+
+def train_tokenizer(
+    stage: TokenizerStage, counts: Path, parts: Sequence[str], mixture: Path, output: Path
+) -> dict[str, Any]:
+    """On the tables of the run's `parts` (`source/00000`) in the folder `counts`; `output` is the tokenizer.json."""
+    tables = find_tables([counts], parts)
+    return train(with_pre_tokenizer(stage.tokenizer, tables), tables, mixture, output.parent)
