@@ -61,10 +61,8 @@ def test_a_killed_workflow_goes_on_with_the_same_bytes_and_losses(
     assert "Nothing to be done" in workflow.run()
 
 
-def test_a_killed_stage_fails_the_workflow_and_the_next_one_goes_on(
-    finished: Workflow, fresh: Callable[..., Workflow]
-) -> None:
-    workflow = fresh()
+def test_a_killed_stage_fails_the_workflow_and_the_next_one_goes_on(finished: Workflow, indexed: Workflow) -> None:
+    workflow = indexed
     process = workflow.start()
     wait_until(lambda: iterations(workflow) >= 12, process)
     launcher(process).kill()
@@ -76,8 +74,8 @@ def test_a_killed_stage_fails_the_workflow_and_the_next_one_goes_on(
     assert workflow.losses() == finished.losses()
 
 
-def test_a_stopped_training_says_how_to_go_on_and_does(finished: Workflow, fresh: Callable[..., Workflow]) -> None:
-    workflow = fresh()
+def test_a_stopped_training_says_how_to_go_on_and_does(finished: Workflow, indexed: Workflow) -> None:
+    workflow = indexed
     process = workflow.start()
     wait_until(lambda: iterations(workflow) >= 6, process)
     launcher(process).terminate()
@@ -89,9 +87,9 @@ def test_a_stopped_training_says_how_to_go_on_and_does(finished: Workflow, fresh
     assert workflow.losses() == finished.losses()
 
 
-def test_a_time_limit_is_followed_by_the_next_segment_until_one_has_finished(fresh: Callable[..., Workflow]) -> None:
+def test_a_time_limit_is_followed_by_the_next_segment_until_one_has_finished(indexed: Workflow) -> None:
     # Three iterations, and a time that is over after one.
-    workflow = fresh().changed("training.segment", {"minutes": 0.001}).changed("training.train_samples", 24)
+    workflow = indexed.changed("training.segment", {"minutes": 0.001}).changed("training.train_samples", 24)
     workflow.run("train")
     segments = [json.loads((workflow.run_folder / f"train/segments/{number}.json").read_text()) for number in (1, 2, 3)]
     assert [segment["status"] for segment in segments] == ["time_limit", "time_limit", "finished"]
@@ -100,8 +98,8 @@ def test_a_time_limit_is_followed_by_the_next_segment_until_one_has_finished(fre
     assert "Nothing to be done" in workflow.run("train")
 
 
-def test_too_many_segments_stop_the_chain(fresh: Callable[..., Workflow]) -> None:
-    workflow = fresh().changed("training.segment", {"minutes": 0.001, "max_segments": 1})
+def test_too_many_segments_stop_the_chain(indexed: Workflow) -> None:
+    workflow = indexed.changed("training.segment", {"minutes": 0.001, "max_segments": 1})
     talk = workflow.run("train", expect=1)
     assert "not finished after 1 segments; expected: a larger training.segment.max_segments" in talk
 
