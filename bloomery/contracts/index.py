@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bloomery.base.atomic import atomic_path, read_json
@@ -37,27 +36,6 @@ _FOREIGN_CODES = {
 _LEGACY_MAGIC = b"TNTIDX"
 _CHECKED = 1 << 20
 """Sequences that a check looks at together: some tens of MB whatever the file holds."""
-
-SIDECAR_SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("source", pa.string()),
-        ("language", pa.string()),
-        ("shard", pa.string()),
-        ("row", pa.int64()),
-        ("first_token", pa.int64()),
-        ("tokens", pa.int64()),
-        ("split_key", pa.uint64()),
-    ]
-)
-"""One row a document, in the order of the `.idx`: identity, the row of the clean shard (`source/00000`) that it was,
-its span of tokens in the `.bin`, and the hash that deals it to training or validation: the first 64 bits of its id, or
-of the id of its cluster of duplicates."""
-
-
-def sidecar_path(prefix: Path) -> Path:
-    """`index/tokens/wiki/00000` -> `index/tokens/wiki/00000.documents.parquet`."""
-    return prefix.with_name(prefix.name + ".documents.parquet")
 
 
 def token_dtype(vocabulary_size: int) -> np.dtype[Any]:

@@ -22,8 +22,8 @@ from bloomery.base.errors import InputError
 from bloomery.base.progress import say
 from bloomery.base.units import format_bytes
 from bloomery.config.stages import MixtureStage
-from bloomery.contracts.index import sidecar_path
 from bloomery.contracts.shard import read_manifest
+from bloomery.contracts.sidecar import sidecar_path
 from data_prep.corpus.shares import fill, weights
 
 Sizes = dict[str, dict[str, Counter[str]]]

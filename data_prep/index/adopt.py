@@ -27,8 +27,9 @@ from bloomery.base.atomic import explained, fsync_folder
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
-from bloomery.contracts.index import SIDECAR_SCHEMA, TokenFile, open_token_file, sidecar_path
+from bloomery.contracts.index import TokenFile, open_token_file
 from bloomery.contracts.shard import TableWriter
+from bloomery.contracts.sidecar import SIDECAR_SCHEMA, sidecar_path
 from bloomery.contracts.tokenizer import end_of_document, load_tokenizer
 from data_prep.tokenizer.spelling import token_byte_lengths
 

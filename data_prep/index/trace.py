@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
-from bloomery.contracts.index import DatasetEntry, sidecar_path
+from bloomery.contracts.index import DatasetEntry
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.samples import SampleReader, Span
 from bloomery.contracts.shard import read_manifest, read_rows
+from bloomery.contracts.sidecar import sidecar_path
 from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer
 
 _COLUMNS = ["id", "source", "language", "shard", "row"]

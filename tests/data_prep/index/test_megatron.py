@@ -13,9 +13,10 @@ from bloomery.base.atomic import write_json, write_text
 from bloomery.base.digest import digest_bytes, digest_file
 from bloomery.base.errors import ConfigError
 from bloomery.config.stages import IndexStage
-from bloomery.contracts.index import SIDECAR_SCHEMA, open_array, sidecar_path, write_idx
+from bloomery.contracts.index import open_array, write_idx
 from bloomery.contracts.samples import SampleReader
 from bloomery.contracts.shard import write_table
+from bloomery.contracts.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index import _index
 from data_prep.index.build import build_index
 from data_prep.index.keys import id_hashes

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packed_rows import packed
 
 from data_prep.index import _index
 from data_prep.index import order as order_module
 from data_prep.index.order import CorpusOrder, EpochsOrder, samples_in
-from data_prep.index.split import numbers_of, packed, tokens_of
+from data_prep.index.split import numbers_of, tokens_of
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=30).filter(any)
 ANY_BAND = 1 << 20

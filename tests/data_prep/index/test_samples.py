@@ -3,11 +3,11 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from packed_rows import packed
 
 from data_prep.index import _index
 from data_prep.index.order import samples_in
 from data_prep.index.samples import narrow
-from data_prep.index.split import packed
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=30)
 

@@ -13,6 +13,7 @@ from bloomery.base.atomic import write_json
 from bloomery.base.errors import BloomeryError, ConfigError, InputError
 from bloomery.config.stages import TrainStage, write_stage
 from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
+from bloomery.contracts.incident import Incident, texts_path, write_incident
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import sample_prefix
 from bloomery.contracts.record import MetricsRecord
@@ -23,6 +24,7 @@ from bloomery.plan.batch import steps
 from data_prep.index.trace import Tracer
 from data_prep.index.trace_cli import app
 from data_prep.index.visible import visible
+from training.incident_texts import IncidentTexts
 
 PARALLEL = {"tensor": 2, "pipeline": 3, "data": 2}
 
@@ -316,3 +318,18 @@ def test_texts_that_a_tokenizer_folds_still_match_by_their_tokens(paths, hostile
     original = tracer._decode
     monkeypatch.setattr(tracer, "_decode", lambda tokens: original(tokens).lower() + " folded")
     assert np.all([document.text_matches_shard for document in tracer.train(3, None).documents])
+
+
+def test_the_launcher_puts_the_texts_of_an_incident_beside_it(paths):
+    incident = Incident(
+        iteration=7, event="spike", action="log", values={"grad_norm": 15.9}, from_sample=64, to_sample=72, message="x"
+    )
+    path = write_incident(paths.incidents, incident)
+    IncidentTexts(paths).finish(60.0)
+    found = json.loads(texts_path(path).read_text(encoding="utf-8"))
+    assert found == traced(paths, "--samples", "64:72")
+    assert all(document["text"] for sample in found["samples"] for document in sample["documents"])
+    before = texts_path(path).stat().st_mtime_ns
+    IncidentTexts(paths).finish(60.0)
+    assert texts_path(path).stat().st_mtime_ns == before, "once is enough"
+    assert len(list(paths.incidents.iterdir())) == 2
