@@ -82,10 +82,11 @@ check: style
 	$(call suite,unit,$(UNIT))
 
 # Each program prints one JSON; those that need real text read the *.jsonl.zst of the folder BLOOMERY_CORPUS.
+# On a GPU: bench/gpu/run.py (it says what it needs; no workflow package).
 # The peer of corpus_* is datatrove as it comes with `.venv/bin/python -m pip install spacy orjson`; each says what it had.
 bench: install
 	@mkdir -p bench/results
-	@for name in startup status sync workflow blend bpe_train training_overhead; do \
+	@for name in startup status sync workflow blend bpe_train training_overhead training_speed training_layouts; do \
 	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	done
 	@echo "bench index (25 GB of space)"; folder=$$(mktemp -d -p .); trap 'rm -rf "$$folder"' EXIT; \

@@ -2,8 +2,9 @@
 
     python bench/training_overhead.py            # starts torchrun with 4 processes (TP 2 x PP 2), prints JSON
 
-Ours: control poll, batch from the index, learning rate, step, record, log lines, TensorBoard, fsync. Bare:
-`engine.train_batch` on tensors that are already there. Same engine, same shapes. Floor: less than 5 % (issue 2).
+Ours: control poll, batch from the index, learning rate, step, guards, record, log lines, TensorBoard, fsync. Bare:
+`engine.train_batch` of an equal engine, which nothing watches, on tensors that are already there. Steps of over a
+second. Floor: less than 5 % (issue 7).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import time
 from pathlib import Path
 
 PAIRS = 12
+BATCH = 256
+"""So that a step takes over a second."""
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
@@ -31,21 +34,17 @@ def _measure(folder: Path) -> None:
     from fabricated_training import SEQUENCE, make_run, stage
 
     from bloomery.config.stages import TrainStage
-    from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.paths import RunPaths
-    from bloomery.contracts.samples import SampleReader
-    from bloomery.plan.parameters import padded_vocabulary
+    from bloomery.plan.step import next_step
     from training.data.batches import micro_batches
-    from training.loop.checkpoint import Position
-    from training.loop.clock import SegmentClock
-    from training.loop.control import ControlPlane
     from training.loop.engine import build_trainer
-    from training.loop.metrics import MetricsWriter
-    from training.loop.segment import TrainingState, train_step
+    from training.loop.events import settle_step
+    from training.loop.state import open_training
+    from training.loop.step import train_step
     from training.parallel.mesh import build_mesh
 
-    batch = {"micro_batch_size": 8, "global_batch_size": 128}
-    values = stage(tensor=2, pipeline=2, samples=128 * (2 * PAIRS + 4), batch=batch).model_dump(mode="json")
+    batch = {"micro_batch_size": 8, "global_batch_size": BATCH}
+    values = stage(tensor=2, pipeline=2, samples=BATCH * (2 * PAIRS + 4), batch=batch).model_dump(mode="json")
     values["model"] |= {"layers": 8, "hidden_size": 256, "heads": 8, "sequence_length": SEQUENCE}
     configuration = TrainStage.model_validate(values)
     torch.set_num_threads(1)
@@ -53,22 +52,18 @@ def _measure(folder: Path) -> None:
     if mesh.rank == 0:
         make_run(folder, configuration)
     dist.barrier()
-    paths = RunPaths(folder)
-    index, reader = read_index_manifest(paths.index_manifest), SampleReader(paths.index)
-    rows = padded_vocabulary(index.vocabulary_size, configuration.model, mesh.tensor_size)
-    trainer = build_trainer(configuration, mesh, rows)
-    clock = SegmentClock(None)
-    control = ControlPlane(paths.control, mesh.device, clock)
-    metrics = MetricsWriter(paths.logs, 1) if mesh.rank == 0 else None
-    state = TrainingState(trainer, reader, index, paths, "bench", 1, 1000, Position(), metrics, clock)
-    ready = list(micro_batches(reader.train, 0, 128, 8, mesh.data_rank, 1))
+    run = open_training(configuration, mesh, RunPaths(folder), 1)
+    plain = build_trainer(configuration, mesh, run.trainer.vocabulary_rows)
+    ready = list(micro_batches(run.reader.train, range(BATCH), 8, mesh.data_rank, 1))
 
     def ours() -> None:
-        control.poll()
-        train_step(state)
+        done = run.position
+        planned = next_step(configuration.model, configuration.training, done.consumed_samples, done.consumed_tokens)
+        assert planned is not None
+        settle_step(run, train_step(run, planned))
 
     def bare() -> None:
-        trainer.engine.train_batch(iter(ready))
+        plain.engine.train_batch(iter(ready))
 
     times: dict[str, list[float]] = {"ours": [], "bare": []}
     for pair in range(PAIRS + 1):
@@ -80,8 +75,8 @@ def _measure(folder: Path) -> None:
             dist.barrier()
             if pair:  # the first pair warms up
                 times[name].append(time.perf_counter() - started)
-    if metrics is not None:
-        metrics.close()
+    run.close()
+    if mesh.rank == 0:
         medians = {name: statistics.median(values) for name, values in times.items()}
         quartiles = {name: statistics.quantiles(values, n=4) for name, values in times.items()}
         result = {

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
-from bloomery.base.units import format_bytes, format_count
-from bloomery.contracts.record import last_of_each, validations
+from bloomery.base.units import format_bytes, format_count, format_energy, format_finite
+from bloomery.contracts.record import perplexity, standing_records, total_energy
 from bloomery.plan.flops import iteration_flops
 
 if TYPE_CHECKING:
@@ -170,16 +170,32 @@ def _losses(facts: CardFacts, paths: RunPaths) -> str:
     if not path.is_file():
         return NOT_RECORDED
     last = facts.manifest.iteration
-    trained = [record for record in last_of_each(path) if record.iteration <= last]
-    validated = [record for record in validations(path) if record.iteration <= last]
+    steps, checks = standing_records(path)
+    trained = [record for record in steps if record.iteration <= last]
+    validated = [record for record in checks if record.iteration <= last]
     parts = []
     if trained:
-        parts.append(f"Training loss at iteration {trained[-1].iteration:,}: {trained[-1].loss:.4f}.")
+        loss = format_finite(trained[-1].loss, ".4f")
+        parts.append(f"Training loss at iteration {trained[-1].iteration:,}: {loss}.")
     if validated:
         record = validated[-1]
-        parts.append(f"Validation after iteration {record.iteration:,}, mean {record.validation_mean:.4f}:")
         parts.append(
-            _table(["set", "loss"], [[name, f"{loss:.4f}"] for name, loss in sorted(record.validation.items())])
+            f"Validation after iteration {record.iteration:,}, mean {format_finite(record.validation_mean, '.4f')}:"
+        )
+        parts.append(
+            _table(
+                ["set", "loss", "perplexity"],
+                [
+                    [name, format_finite(loss, ".4f"), format_finite(perplexity(loss), ",.1f")]
+                    for name, loss in sorted(record.validation.items())
+                ],
+            )
+        )
+    if energy := total_energy(path):
+        nodes = f"{energy.nodes} nodes" if energy.nodes != 1 else "one node"
+        parts.append(
+            f"Energy of the training's processors and memory ({nodes}, by codecarbon): "
+            f"{format_energy(energy.energy_kwh, energy.co2_kg)} by its country's energy mix."
         )
     return "\n\n".join(parts) or NOT_RECORDED
 

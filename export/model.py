@@ -13,6 +13,7 @@ from bloomery.base.atomic import explained
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.folders import replace_folder
 from bloomery.base.progress import say
+from bloomery.checkpoint.weights import Checkpoint
 from bloomery.config.stages import ExportStage
 from bloomery.contracts.checkpoint import list_files
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
@@ -22,8 +23,7 @@ from bloomery.plan.weights import MAX_SHARD_BYTES
 from export.card import CardFacts, write_card
 from export.describe import bloom_config, copy_tokenizer, read_tokenizer, write_configs
 from export.mapping.bloom import check_exportable, to_transformers
-from export.merge import merge_parameter
-from export.read import Checkpoint, choose_checkpoint
+from export.read import choose_checkpoint
 from export.verify import Comparison, check, compare
 from export.write import Tensor, write_weights
 
@@ -106,7 +106,7 @@ def _write_model(
 
 
 def _merge_rows(checkpoint: Checkpoint, parameter: Parameter, dtype: torch.dtype, rows: int) -> torch.Tensor:
-    return merge_parameter(checkpoint, parameter, dtype)[:rows]
+    return checkpoint.weight(parameter, dtype)[:rows]
 
 
 def _prove(stage: ExportStage, checkpoint: Checkpoint, folder: Path, failed: Path) -> Comparison:

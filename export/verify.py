@@ -13,8 +13,8 @@ from typing import Any
 
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.progress import track
+from bloomery.checkpoint.weights import Checkpoint
 from bloomery.contracts.checkpoint import REFERENCE_NAME, verify_file
-from export.read import Checkpoint
 
 _PROMPT_TOKENS = 16
 _TOP_K = 20

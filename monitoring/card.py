@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.record import MetricsRecord, ValidationRecord
+from bloomery.base.units import format_finite
+from bloomery.contracts.record import MetricsRecord, ValidationRecord, perplexity
 from bloomery.contracts.segment import Segment, read_segment
 
 _SEGMENTS_SHOWN = 20
@@ -40,12 +41,14 @@ def logs_card(
         rows += [
             ("iteration", f"{step.iteration:,} of {step.total_iterations:,} ({share:.1f} %)"),
             ("consumed tokens", f"{step.consumed_tokens:,}"),
-            ("loss", f"{step.loss:.4f}"),
-            ("gradient norm", f"{step.grad_norm:.3f}"),
+            ("loss", format_finite(step.loss, ".4f")),
+            ("gradient norm", format_finite(step.grad_norm, ".3f")),
             ("learning rate", f"{step.learning_rate:.3E}"),
         ]
     if validation:
-        rows.append(("validation loss", f"{validation.validation_mean:.4f} after iteration {validation.iteration:,}"))
+        mean = validation.validation_mean
+        said = f"{format_finite(mean, '.4f')} (perplexity {format_finite(perplexity(mean), ',.1f')})"
+        rows.append(("validation loss", f"{said} after iteration {validation.iteration:,}"))
     segments = list(_segments(files))
     text = (
         "---\ntags:\n- tensorboard\n- bloomery\n---\n\n"
@@ -53,7 +56,8 @@ def logs_card(
         f"What the training of `{model}` says about itself.\n\n"
         + _table(("training", ""), rows)
         + "\n| folder | holds |\n|---|---|\n"
-        "| `logs/` | `metrics.jsonl` (one record an iteration), `main_log.txt`, TensorBoard files |\n"
+        "| `logs/` | `metrics.jsonl` (a record for each iteration, validation and event), `main_log.txt`, TensorBoard "
+        "files (against steps; `vs-samples` and `vs-tokens` against those) |\n"
         "| `segments/` | why each piece of the training ended |\n"
         "| `report/` | pages about corpus, tokenizer and training |\n"
         "| `config/` | the configuration that each stage saw |\n"

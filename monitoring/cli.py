@@ -24,10 +24,11 @@ def plots(
     from bloomery.base.atomic import write_text
     from bloomery.base.progress import say
     from bloomery.contracts.paths import RunPaths
-    from bloomery.contracts.record import last_of_each, validations
+    from bloomery.contracts.record import events, standing_records, total_energy
     from monitoring.page import training_page
 
     metrics = RunPaths(run).logs / "metrics.jsonl"
-    records = last_of_each(metrics)
-    write_text(output_html, training_page(run.name, records, validations(metrics)))
+    records, validations = standing_records(metrics)
+    page = training_page(run.name, records, validations, events(metrics), total_energy(metrics))
+    write_text(output_html, page)
     say(f"{output_html}: {len(records)} iterations")

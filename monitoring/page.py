@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from html import escape
 from statistics import median
 from string import Template
 
 from bloomery.base.errors import InputError
-from bloomery.base.units import format_seconds
-from bloomery.contracts.record import MetricsRecord, ValidationRecord
+from bloomery.base.units import format_energy, format_finite, format_seconds
+from bloomery.contracts.record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, perplexity
 from monitoring import figures
+
+_TFLOPS = {"tflops_hardware": "hardware (recomputation counted)", "tflops_model": "model"}
+_RANKS = {"slowest_seconds": "slowest", "fastest_seconds": "fastest"}
+_WHERE_MEASURED = (
+    ("sequence_length", "Sequence length", "tokens"),
+    ("loss_scale", "Loss scale", "loss scale"),
+    ("mfu", "Model FLOPs utilization", "MFU"),
+)
+"""Columns that not every training has: column, title, words of the axis."""
+_EVENTS_SHOWN = 50
+_NO_CELL = "<td></td>"
 
 _PAGE = Template("""\
 <!DOCTYPE html>
@@ -26,6 +36,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #2b2622; background: #fbf9f6
 h1 { font-size: 1.5rem; } h2 { font-size: 1.05rem; margin: 0 0 .4rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 1.2rem; }
 section { background: white; border: 1px solid #e6e2dd; border-radius: .5rem; padding: .9rem 1.1rem; overflow-x: auto; }
+section.wide { grid-column: 1 / -1; }
 svg { width: 100%; height: auto; }
 table { border-collapse: collapse; margin: 0 0 1.2rem; } td, th { padding: .15rem .9rem .15rem 0; text-align: left; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
@@ -42,31 +53,62 @@ $figures
 """)
 
 
-def training_page(name: str, records: Sequence[MetricsRecord], validations: Sequence[ValidationRecord]) -> str:
-    """The page of run `name`. Raises InputError when there is no record."""
+def training_page(
+    name: str,
+    records: Sequence[MetricsRecord],
+    validations: Sequence[ValidationRecord],
+    events: Sequence[EventRecord] = (),
+    energy: EnergyRecord | None = None,
+) -> str:
+    """The page of run `name`.
+
+    Args:
+        name: of the run.
+        records: of its iterations.
+        validations: of it, in order.
+        events: what guards saw and did, in order.
+        energy: of all segments together; None: not measured.
+
+    Raises:
+        InputError: there is no record of an iteration.
+    """
     if not records:
         raise InputError("no training record", where=name, expected="train/logs/metrics.jsonl with iterations")
     drawn = [
-        ("Training loss", figures.metric(records, "loss", "loss")),
+        ("Training loss", figures.metric(records, "loss", "loss", events=events)),
         *([("Validation loss by set", figures.validation(validations, "validation loss"))] if validations else []),
         ("Learning rate", figures.metric(records, "learning_rate", "learning rate")),
         ("Global batch", figures.metric(records, "global_batch_size", "samples")),
-        ("Gradient norm", figures.metric(records, "grad_norm", "gradient norm", logarithmic=True)),
+        ("Gradient norm", figures.metric(records, "grad_norm", "gradient norm", logarithmic=True, events=events)),
         ("Speed", figures.metric(records, "tokens_per_second", "tokens per second")),
+        ("TFLOP/s of a device", figures.several(records, _TFLOPS, "TFLOP/s")),
+        *(
+            (title, figures.metric(records, column, y_label))
+            for column, title, y_label in _WHERE_MEASURED
+            if any(getattr(record, column) is not None for record in records)
+        ),
     ]
+    if any(record.slowest_seconds is not None for record in records):
+        drawn.append(("Slowest and fastest rank", figures.several(records, _RANKS, "seconds of computing")))
     sections = [f"<section><h2>{escape(title)}</h2>{svg}</section>" for title, svg in drawn]
     if validations:
         sections.append(f"<section><h2>Validation loss, first and last</h2>{_validation_table(validations)}</section>")
+    if events:
+        sections.append(f'<section class="wide"><h2>Events</h2>{_event_table(events)}</section>')
     title = f"Training of {name}"
-    return _PAGE.substitute(title=escape(title), facts=_facts(records, validations), figures="\n".join(sections))
+    return _PAGE.substitute(
+        title=escape(title), facts=_facts(records, validations, energy), figures="\n".join(sections)
+    )
 
 
-def _facts(records: Sequence[MetricsRecord], validations: Sequence[ValidationRecord]) -> str:
+def _facts(
+    records: Sequence[MetricsRecord], validations: Sequence[ValidationRecord], energy: EnergyRecord | None
+) -> str:
     first, last = records[0], records[-1]
     rows = [
         ("iterations", f"{last.iteration:,} of {last.total_iterations:,}"),
         ("consumed", f"{last.consumed_samples:,} samples, {last.consumed_tokens:,} tokens"),
-        ("training loss", f"{first.loss:.4f} → {last.loss:.4f}"),
+        ("training loss", f"{format_finite(first.loss, '.4f')} → {format_finite(last.loss, '.4f')}"),
         ("time in iterations", format_seconds(sum(record.seconds for record in records))),
         ("speed, median", f"{median(record.tokens_per_second for record in records):,.0f} tokens per second"),
         (
@@ -78,7 +120,15 @@ def _facts(records: Sequence[MetricsRecord], validations: Sequence[ValidationRec
     ]
     if validations:
         before, after = validations[0].validation_mean, validations[-1].validation_mean
-        rows.insert(3, ("validation loss, mean over sets", f"{before:.4f} → {after:.4f}"))
+        change = f"{format_finite(before, '.4f')} → {format_finite(after, '.4f')}"
+        said = f"{change} (perplexity {format_finite(perplexity(after), ',.1f')})"
+        rows.insert(3, ("validation loss, mean over sets", said))
+    if last.skipped_updates or last.skipped_samples:
+        finite = f" ({last.non_finite:,} not finite)" if last.non_finite else ""
+        rows.append(("left out", f"{last.skipped_samples:,} samples, {last.skipped_updates:,} updates{finite}"))
+    if energy is not None:
+        nodes = f"{energy.nodes} node{'s' if energy.nodes != 1 else ''}"
+        rows.append(("energy", f"{format_energy(energy.energy_kwh, energy.co2_kg)} ({nodes}, codecarbon)"))
     cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
     return f"<table>{cells}</table>"
 
@@ -86,9 +136,27 @@ def _facts(records: Sequence[MetricsRecord], validations: Sequence[ValidationRec
 def _validation_table(validations: Sequence[ValidationRecord]) -> str:
     first, last = validations[0], validations[-1]
     rows = "".join(
-        f'<tr><td>{escape(name)}</td><td class="number">{first.validation.get(name, math.nan):.4f}</td>'
-        f'<td class="number">{loss:.4f}</td><td class="number">{math.exp(min(loss, 20.0)):,.1f}</td></tr>'
+        f"<tr><td>{escape(name)}</td>{_cell(first.validation[name], '.4f') if name in first.validation else _NO_CELL}"
+        f"{_cell(loss, '.4f')}{_cell(perplexity(loss), ',.1f')}</tr>"
         for name, loss in sorted(last.validation.items())
     )
+    mean = f"<tr><th>mean</th>{_cell(first.validation_mean, '.4f')}{_cell(last.validation_mean, '.4f')}"
+    rows += f"{mean}{_cell(perplexity(last.validation_mean), ',.1f')}</tr>"
     head = '<tr><th>set</th><th class="number">first</th><th class="number">last</th><th class="number">perplexity</th>'
     return f"<table>{head}</tr>{rows}</table>"
+
+
+def _cell(value: float | None, form: str) -> str:
+    return f'<td class="number">{format_finite(value, form)}</td>'
+
+
+def _event_table(events: Sequence[EventRecord]) -> str:
+    shown = events[-_EVENTS_SHOWN:]
+    more = f"<p>The last {len(shown)} of {len(events):,}.</p>" if len(shown) < len(events) else ""
+    rows = "".join(
+        f'<tr><td class="number">{event.iteration:,}</td><td>{escape(event.event.replace("_", " "))}</td>'
+        f"<td>{escape(event.action.replace('_', ' '))}</td><td>{escape(event.message)}</td></tr>"
+        for event in shown
+    )
+    head = '<tr><th class="number">iteration</th><th>event</th><th>action</th><th></th></tr>'
+    return f"{more}<table>{head}{rows}</table>"

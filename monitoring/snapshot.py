@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bloomery.base.atomic import explained
 from bloomery.base.errors import InputError
+from bloomery.base.lines import cut_unfinished_line
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import read_segment
 
@@ -18,7 +19,8 @@ LINES = (".jsonl", ".txt")
 def layout(paths: RunPaths) -> dict[str, tuple[Path, tuple[str, ...]]]:
     """Top folder in the logs' repository -> (folder of the run, patterns of its files)."""
     return {
-        "logs": (paths.logs, ("**/*",)),
+        # What each rank says (`ranks/`) stays at home too: it names machines and folders.
+        "logs": (paths.logs, ("*", "tensorboard/**/*")),
         "segments": (paths.segments, ("**/*.json",)),
         "report": (paths.report, ("**/*",)),
         # `config/ingest/` stays at home: it names the folders of the user's own machine.
@@ -84,19 +86,5 @@ def _copy(source: Path, target: Path, *, lines: bool) -> bool:
     except FileNotFoundError:
         return False
     if lines:
-        _cut_unfinished_line(target)
+        cut_unfinished_line(target)
     return True
-
-
-def _cut_unfinished_line(path: Path, block: int = 1 << 16) -> None:
-    with path.open("r+b") as handle:
-        end = handle.seek(0, 2)
-        while end > 0:
-            start = max(0, end - block)
-            handle.seek(start)
-            newline = handle.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                handle.truncate(start + newline + 1)
-                return
-            end = start
-        handle.truncate(0)

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("data_prep", "training", "export", "monitoring")
-PURE = ("bloomery/plan", "bloomery/contracts", "bloomery/config", "bloomery/base")
+PURE = ("bloomery/plan", "bloomery/contracts", "bloomery/config", "bloomery/base", "bloomery/detect")
 DEEP_LEARNING = {"torch", "deepspeed", "transformers", "apex"}
 
 
@@ -56,7 +56,7 @@ def test_the_frame_imports_no_room() -> None:
     assert not [(str(path), name) for path in files("bloomery") for name, _ in imports(path) if name in ROOMS]
 
 
-def test_plan_contracts_config_and_base_import_no_deep_learning() -> None:
+def test_plan_contracts_config_base_and_detect_import_no_deep_learning() -> None:
     assert not [(str(path), name) for path in files(*PURE) for name, _ in imports(path) if name in DEEP_LEARNING]
 
 
@@ -92,7 +92,7 @@ def test_everything_imported_is_a_declared_dependency() -> None:
         "httpx2": "huggingface_hub",
         "fasttext": "fasttext_predict",
     }
-    optional = {"apex"}
+    optional = {"apex", "flash_attn"}
     known = set(sys.stdlib_module_names) | set(ROOMS) | {"bloomery"} | optional
     used = {name for path in files("bloomery", *ROOMS) for name, _ in imports(path)} - known
     missing = sorted(name for name in used if modules.get(name, name) not in declared)

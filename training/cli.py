@@ -31,6 +31,40 @@ def segment(
 
 
 @app.command()
+def roll_back(
+    run: Annotated[Path, typer.Option(help="Folder of the run.")],
+    from_sample: Annotated[int, typer.Option(min=0, help="First sample to leave out.")],
+    to_sample: Annotated[int, typer.Option(min=1, help="First sample behind them.")],
+    reason: Annotated[str, typer.Option(help="Why, for those who come later.")] = "asked for",
+) -> None:
+    """Go back to a checkpoint from before some samples and leave them out; the next segment goes on from there.
+
+    Waits until nobody trains the run.
+    """
+    from bloomery.base.errors import InputError
+    from bloomery.base.progress import say
+    from bloomery.contracts.paths import RunPaths
+    from training.loop.lease import lease
+    from training.resume.roll_back import roll_back as go_back
+
+    paths = RunPaths(run)
+    if not paths.checkpoints.is_dir():
+        raise InputError("no training has saved a checkpoint here", where=str(paths.checkpoints))
+    with lease(paths.train):
+        done = go_back(paths, from_sample, to_sample, reason)
+    start = f"from {done.checkpoint}" if done.checkpoint else "from the beginning"
+    say(f"the training goes on {start}, without samples {done.from_sample} to {done.to_sample - 1}")
+
+
+@app.command()
+def policy() -> None:
+    """Print which keys may change when a training goes on from a checkpoint (Markdown, as in docs/resume.md)."""
+    from training.resume.policy import policy_table
+
+    print(policy_table(), end="")
+
+
+@app.command()
 def finish(
     run: Annotated[Path, typer.Option(help="Folder of the run.")],
     output: Annotated[Path, typer.Option(help="File for the finished segment (train/finished.json).")],

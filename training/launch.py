@@ -7,7 +7,6 @@ scheduler ends them with the job).
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -18,20 +17,25 @@ from bloomery.base.atomic import read_json, write_text
 from bloomery.base.errors import BloomeryError, CheckFailedError, InputError, TryAgainError
 from bloomery.base.progress import say
 from bloomery.config.stages import TrainStage, read_stage
-from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint, step_folders, step_name
+from bloomery.contracts.checkpoint import CheckpointManifest, step_name
 from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.prefix import how_to_keep, prefix_differences, sample_prefix
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, read_segment, write_segment
-from bloomery.plan.batch import total_iterations
 from bloomery.plan.engine import refuse_untrainable
+from bloomery.plan.trajectory import START, Point, trajectory
+from training.incident_texts import IncidentTexts
 from training.loop.death import die_with_parent
-from training.loop.identity import continues, differences, identity, identity_facts
 from training.loop.lease import lease
+from training.resume.policy import continues, identity
+from training.resume.settle import newest_checkpoint, settle
+from training.resume.starts import count_start, forget_starts
 from training.start import Allocation, end_of_job, process_environment, start_command
 
 _BY_SIGNAL = "signal\n"
 """In the stop file when a signal to the launcher wrote it, and not a person."""
+_LOOK_EVERY_SECONDS = 1.0
+_TEXTS_SECONDS = 60.0
+"""For the texts of incidents, after the processes have ended."""
 
 
 def launch_segment(config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None) -> Segment:
@@ -44,18 +48,20 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         output: the segment's file.
         allocation: nodes of the SLURM job around this process; None: every process on this machine.
 
-    Returns the segment when the chain may go on or is done: finished, time limit, or a crash within the budget.
+    Returns the segment when the chain may go on or is done: finished, time limit, rolled back, or a crash within the
+    budget.
 
     Raises:
         TryAgainError: stopped by a person; the same command goes on from the checkpoint.
-        CheckFailedError: the crash budget is used up, or a check of the training failed.
+        CheckFailedError: the crash budget is used up, nothing comes of many starts, a check of the training failed, or
+            what changed since the newest checkpoint is refused.
         ConfigError, InputError: the configuration or the index is wrong.
     """
     stage = read_stage(config, TrainStage)
     refuse_untrainable(stage.model, stage.training)
     paths = RunPaths(run)
     with lease(paths.train):
-        settle_identity(stage, paths)
+        stage = settle(stage, paths)
         before = _history(paths, number)
         if before and _stands(before[-1], stage, paths):
             # The job of a workflow that was killed went on, and has written this segment since.
@@ -63,6 +69,9 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
             write_segment(output, before[-1])
             return before[-1]
         _heed_stop(paths)
+        newest = newest_checkpoint(paths)
+        most = stage.training.segment.max_restarts_without_progress
+        count_start(paths, newest.iteration if newest else None, most, _last_attempt(paths, number))
         result = paths.segments / f".result-{number}.json"
         result.unlink(missing_ok=True)
         code = _run_processes(stage, config, paths, number, result, allocation)
@@ -70,6 +79,8 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
         if error is not None:
             raise error
+        if segment.status is SegmentStatus.FINISHED:
+            forget_starts(paths)
         if segment.status in (SegmentStatus.STOPPED, SegmentStatus.FINISHED):
             # Used up; one that came too late for a segment that ended otherwise is for the next one.
             (paths.control / STOP_FILE).unlink(missing_ok=True)
@@ -98,6 +109,12 @@ def _history(paths: RunPaths, number: int) -> list[Segment]:
     return found
 
 
+def _last_attempt(paths: RunPaths, number: int) -> Segment | None:
+    """How the training ended the last time, before the start of segment `number` now."""
+    earlier = _history(paths, number) or (_history(paths, number - 1) if number > 1 else [])
+    return earlier[-1] if earlier else None
+
+
 def _heed_stop(paths: RunPaths) -> None:
     """Raise TryAgainError when a person asked to stop before we began; that request is then used up."""
     stop = paths.control / STOP_FILE
@@ -111,7 +128,7 @@ def _heed_stop(paths: RunPaths) -> None:
 
 def _stands(segment: Segment, stage: TrainStage, paths: RunPaths) -> bool:
     """Whether a segment of this training ended well and nothing was trained since."""
-    newest, index = _newest(paths), read_index_manifest(paths.index_manifest)
+    newest, index = newest_checkpoint(paths), read_index_manifest(paths.index_manifest)
     own = identity(stage, index)
     return (
         segment.status in (SegmentStatus.FINISHED, SegmentStatus.TIME_LIMIT)
@@ -119,52 +136,17 @@ def _stands(segment: Segment, stage: TrainStage, paths: RunPaths) -> bool:
         and segment.checkpoint == step_name(newest.iteration)
         and segment.identity == own
         and continues(newest, own, index)
-        and segment.total_iterations == total_iterations(stage.training.batch, stage.training.train_samples)
+        and segment.total_iterations == _total_iterations(stage, newest)
     )
 
 
-def _newest(paths: RunPaths) -> CheckpointManifest | None:
-    """Manifest of the newest finished checkpoint, whatever its identity."""
-    folders = step_folders(paths.checkpoints)
-    return read_checkpoint(folders[0]) if folders else None
-
-
-def settle_identity(stage: TrainStage, paths: RunPaths) -> None:
-    """Keep checkpoints of another training apart: move them to the archive, or refuse, as the configuration says.
-
-    Raises:
-        CheckFailedError: refused, with what is not the same and what would be right.
-    """
-    index = read_index_manifest(paths.index_manifest)
-    newest = _newest(paths)
-    own = identity(stage, index)
-    if newest is None or continues(newest, own, index):
-        return
-    changed, keep = [], "the old configuration"
-    if newest.identity != own:
-        before = TrainStage.model_validate(newest.config)
-        changed = differences(identity_facts(before, index), identity_facts(stage, index)) or ["the tokenizer"]
-    now = sample_prefix(index, newest.consumed_samples)
-    if newest.prefix != now:
-        others = ", ".join(prefix_differences(newest.prefix, now))
-        changed.append(f"the first {newest.consumed_samples} samples would be others ({others})")
-        keep = how_to_keep(newest.prefix)
-    text = "; ".join(changed)
-    if stage.training.on_change == "refuse":
-        raise CheckFailedError(
-            f"the checkpoints were trained from something else: {text}",
-            where=str(paths.checkpoints),
-            expected=f"{keep}; or another run name, or training.on_change: restart",
-        )
-    archive = paths.train / "archive" / f"{newest.identity[:12]}-step{newest.iteration}"
-    shutil.rmtree(archive, ignore_errors=True)
-    archive.mkdir(parents=True)
-    for folder in (paths.checkpoints, paths.logs, paths.segments / "history"):
-        if folder.exists():
-            folder.rename(archive / folder.name)
-    say(f"training begins anew, because this changed: {text}. The old one is kept in {archive}")
-    if newest.prefix != now:
-        say(f"To go on from it instead: {keep}")
+def _total_iterations(stage: TrainStage, newest: CheckpointManifest | None) -> int:
+    """Iterations of the whole training: those that are done, and those that follow from where the checkpoint stands."""
+    start = START
+    if newest is not None:
+        samples, tokens = newest.consumed_samples, newest.consumed_tokens
+        start = Point(newest.iteration, samples, tokens, 0, 0, newest.skipped_samples)
+    return trajectory(stage.model, stage.training, start).iterations
 
 
 def _run_processes(
@@ -176,7 +158,11 @@ def _run_processes(
         arguments += ["--end", f"{end:.0f}"]
     command = start_command(stage.training, allocation, arguments)
 
+    asked = False
+
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        asked = True
         say("asked to stop: saving after the current iteration")
         write_text(paths.control / STOP_FILE, _BY_SIGNAL)
 
@@ -184,8 +170,17 @@ def _run_processes(
     # A session of its own: a Ctrl-C in the terminal reaches us alone, and we tell the ranks.
     environment = process_environment(stage.training)
     process = subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=die_with_parent)
+    texts = IncidentTexts(paths)
     try:
-        return process.wait()
+        while True:
+            try:
+                code = process.wait(_LOOK_EVERY_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                texts.look()
+        # Who asks us to stop waits for our end.
+        texts.finish(0.0 if asked else _TEXTS_SECONDS)
+        return code
     finally:
         for caught, handler in previous.items():
             signal.signal(caught, handler)
@@ -207,13 +202,13 @@ def _outcome(
         status, crashes, message = SegmentStatus.FAILED, 0, str(answer["error"])
         error = BloomeryError(message)
         error.exit_code = answer["exit_code"]
-    newest = _newest(paths)
+    newest = newest_checkpoint(paths)
     segment = Segment(
         number=number,
         status=status,
         first_iteration=0,
         iteration=newest.iteration if newest else 0,
-        total_iterations=total_iterations(stage.training.batch, stage.training.train_samples),
+        total_iterations=_total_iterations(stage, newest),
         consumed_samples=newest.consumed_samples if newest else 0,
         consumed_tokens=newest.consumed_tokens if newest else 0,
         checkpoint=step_name(newest.iteration) if newest else None,

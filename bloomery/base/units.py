@@ -67,3 +67,14 @@ def format_count(count: float) -> str:
             return f"{count:.0f}" if unit == "" else f"{count:.3g}{unit}"
         count /= 1000
     return f"{count:.3g} T"
+
+
+def format_finite(value: float | None, form: str) -> str:
+    """A measured value in a form such as `.4f`; None stands for one that was not finite, and is said so."""
+    return "not finite" if value is None else f"{value:{form}}"
+
+
+def format_energy(kwh: float, co2_kg: float) -> str:
+    """`433196, 24690` -> `433,196 kWh, 24,690 kg CO2`; small ones with four digits."""
+    energy, co2 = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (kwh, co2_kg))
+    return f"{energy} kWh, {co2} kg CO2"

@@ -13,7 +13,7 @@ from bloomery.base.atomic import read_json
 from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import last_of_each, validations
+from bloomery.contracts.record import standing_records, total_energy
 from bloomery.workflow.cluster import workflow_names
 
 
@@ -47,10 +47,19 @@ class TrainingFacts:
     iteration: int
     total_iterations: int
     consumed_tokens: int
-    first_loss: float
-    last_loss: float
+    first_loss: float | None
+    """None: not finite."""
+    last_loss: float | None
     first_validation: float | None
     last_validation: float | None
+    """Means over the validation sets."""
+    skipped_samples: int
+    """Consumed, but not trained on."""
+    skipped_updates: int
+    """Iterations that left the weights as they were."""
+    energy_kwh: float | None
+    """Of all segments; None: not measured."""
+    co2_kg: float | None
     seconds: float
     """Sum of the iterations' times."""
     tokens_per_second: float
@@ -142,10 +151,11 @@ def _index(paths: RunPaths) -> IndexFacts | None:
 
 def _training(paths: RunPaths) -> TrainingFacts | None:
     metrics = paths.logs / "metrics.jsonl"
-    records = last_of_each(metrics) if metrics.exists() else []
+    records, checks = standing_records(metrics) if metrics.exists() else ([], [])
     if not records:
         return None
-    means = [record.validation_mean for record in validations(metrics)]
+    means = [record.validation_mean for record in checks]
+    energy = total_energy(metrics)
     return TrainingFacts(
         iteration=records[-1].iteration,
         total_iterations=records[-1].total_iterations,
@@ -154,6 +164,10 @@ def _training(paths: RunPaths) -> TrainingFacts | None:
         last_loss=records[-1].loss,
         first_validation=means[0] if means else None,
         last_validation=means[-1] if means else None,
+        skipped_samples=records[-1].skipped_samples,
+        skipped_updates=records[-1].skipped_updates,
+        energy_kwh=energy.energy_kwh if energy else None,
+        co2_kg=energy.co2_kg if energy else None,
         seconds=sum(record.seconds for record in records),
         tokens_per_second=median(record.tokens_per_second for record in records),
     )

@@ -6,7 +6,6 @@ Nothing heavy is imported here: what may break is tried in a process of its own.
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bloomery.base import installed
 from bloomery.base.units import format_bytes
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def torch() -> list[Finding]:
         "import json, torch;"
         "print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda,"
         "'gpus': [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],"
+        "'capability': torch.cuda.get_device_capability() if torch.cuda.is_available() else None,"
         "'gloo': torch.distributed.is_gloo_available(), 'nccl': torch.distributed.is_nccl_available()}))"
     )
     worked, output = _run_python(code)
@@ -124,7 +125,8 @@ def torch() -> list[Finding]:
         findings.append(Finding("GPU", State.WARN, "nvidia-smi is there, PyTorch sees none", advice))
     else:
         findings.append(Finding("GPU", State.OK, "none: training runs on the CPU, over gloo"))
-    return findings
+    capability = facts["capability"]
+    return [*findings, *chosen(tuple(capability) if capability else None)]
 
 
 def deepspeed() -> Finding:
@@ -137,20 +139,34 @@ def deepspeed() -> Finding:
 
 def apex() -> Finding:
     """NVIDIA's apex, or the other package that bears its name on the package index."""
-    spec = importlib.util.find_spec("apex")
-    if spec is None:
+    kind = installed.apex()
+    if kind is installed.Apex.ABSENT:
         return Finding("apex", State.OK, "not installed (not needed)")
-    folders = [Path(place) for place in spec.submodule_search_locations or []]
-    sources = [folder / "normalization" / "fused_layer_norm.py" for folder in folders]
-    real = any(source.is_file() and "class FusedLayerNorm" in source.read_text("utf-8") for source in sources)
-    if not real:
+    if kind is installed.Apex.OTHER:
+        place = next(iter(installed.apex_folders()), "one file")
         advice = "this is another project's package: `pip uninstall apex`; NVIDIA's is built from its repository"
-        return Finding("apex", State.WARN, f"not NVIDIA's apex ({folders[0] if folders else spec.origin})", advice)
-    if importlib.util.find_spec("fused_layer_norm_cuda") is None:
-        return Finding(
-            "apex", State.WARN, "NVIDIA's, without its CUDA kernels", "build it with --cuda_ext, or remove it"
-        )
+        return Finding("apex", State.WARN, f"not NVIDIA's apex ({place})", advice)
+    if kind is installed.Apex.SOURCE:
+        advice = "build it with --cpp_ext --cuda_ext, or remove it"
+        return Finding("apex", State.WARN, "NVIDIA's, without its CUDA kernels", advice)
     return Finding("apex", State.OK, "NVIDIA's, with its CUDA kernels")
+
+
+def chosen(capability: tuple[int, int] | None) -> list[Finding]:
+    """What `training.kernels` takes here for a model like BLOOM in bf16, and why; `capability`: of the GPU, if any."""
+    from bloomery.config.model import ModelConfig
+    from bloomery.config.training import BatchConfig, OptimizerConfig, TrainingConfig
+    from bloomery.plan.kernels import Facts, choose
+
+    model = ModelConfig(layers=1, hidden_size=128, heads=1, sequence_length=2048)
+    batch, optimizer = BatchConfig(global_batch_size=1), OptimizerConfig(learning_rate=1.0)
+    training = TrainingConfig(train_samples=1, batch=batch, optimizer=optimizer)
+    facts = Facts.here(cuda=capability is not None, capability=capability or (0, 0))
+    kernels = choose(model, training, facts)
+    names = {"attention": kernels.attention, "layer_norm": kernels.layer_norm, "optimizer": kernels.optimizer}
+    return [
+        Finding(f"training.kernels.{key}", State.OK, f"{name} ({kernels.reasons[key]})") for key, name in names.items()
+    ]
 
 
 def kernels() -> list[Finding]:

@@ -280,7 +280,7 @@ def _show_layouts(
         rows = [
             (
                 *(str(size) for size in (each.tensor, each.pipeline, each.data, each.micro_batch_size)),
-                "yes" if each.recomputation else "no",
+                each.activation_checkpointing,
                 f"{each.seconds_per_iteration:.2f}",
                 f"{each.tflops_model:.1f}",
                 f"{each.tflops_hardware:.1f}",

@@ -7,24 +7,22 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
-from typing import TYPE_CHECKING
 
 from bloomery.base.errors import InputError
 from bloomery.config.stages import TokenizerStage, TrainStage, read_stage
 from bloomery.contracts.checkpoint import read_checkpoint, step_folders
 from bloomery.contracts.lease import LEASE_NAME, parse_holder
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import MetricsRecord, ValidationRecord, read_tail
+from bloomery.contracts.record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, read_tail
 from bloomery.contracts.segment import Segment, read_segment
-from bloomery.plan.batch import samples_to_read, total_iterations
+from bloomery.contracts.skips import effective
 from bloomery.plan.memory import checkpoint_bytes_per_parameter
 from bloomery.plan.parameters import padded_vocabulary, parameter_count
-
-if TYPE_CHECKING:
-    from bloomery.config.training import TrainingConfig
+from bloomery.plan.trajectory import Point, Trajectory, trajectory
 
 _RECENT = 50
 _SEGMENTS_SHOWN = 3
+_EVENTS_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -38,10 +36,31 @@ class Progress:
     consumed_tokens: int
     tokens: int
     global_batch_size: int
-    loss: float
-    grad_norm: float
+    loss: float | None
+    """None: not finite."""
+    grad_norm: float | None
+    """None: not finite."""
     validation_loss: float | None
     """Newest mean over the validation sets, if it is among the last records."""
+    skipped_samples: int
+    """Consumed, but not trained on."""
+    skipped_updates: int
+    """Iterations that left the weights as they were."""
+    non_finite: int
+    """Of them, those whose loss or gradient was not finite."""
+    events: list[EventRecord]
+    """What guards saw and did lately, the newest last."""
+    energy: EnergyRecord | None
+    """Of the newest segment so far, if it is among the last records."""
+    tflops_hardware: float
+    """Of a device, recomputation counted; median of the last iterations."""
+    mfu: float | None
+    """Median of the last iterations, where the device's peak is configured."""
+    fastest_rank: int | None
+    fastest_seconds: float | None
+    """Time that the fastest rank of the last iteration computed in."""
+    slowest_rank: int | None
+    slowest_seconds: float | None
     tokens_per_second: float
     """Median of the last iterations."""
     seconds_left: float
@@ -107,37 +126,52 @@ def progress(paths: RunPaths, stage: TrainStage, now: float) -> Progress | None:
         return None
     last, training = recent[-1], stage.training
     means = [record.validation_mean for record in records if isinstance(record, ValidationRecord)]
-    samples = samples_to_read(training.batch, training.train_samples)
+    here = Point(last.iteration, last.consumed_samples, last.consumed_tokens, 0, 0, last.skipped_samples)
+    run = trajectory(stage.model, training, here)
     return Progress(
         iteration=last.iteration,
-        total_iterations=total_iterations(training.batch, training.train_samples),
+        total_iterations=run.iterations,
         consumed_samples=last.consumed_samples,
-        samples=samples,
+        samples=run.end.consumed_samples,
         consumed_tokens=last.consumed_tokens,
-        tokens=samples * stage.model.sequence_length,
+        tokens=run.end.consumed_tokens,
         global_batch_size=last.global_batch_size,
         loss=last.loss,
         grad_norm=last.grad_norm,
         validation_loss=means[-1] if means else None,
+        skipped_samples=last.skipped_samples,
+        skipped_updates=last.skipped_updates,
+        non_finite=last.non_finite,
+        events=[record for record in records if isinstance(record, EventRecord)][-_EVENTS_SHOWN:],
+        energy=next((record for record in reversed(records) if isinstance(record, EnergyRecord)), None),
+        tflops_hardware=median(record.tflops_hardware for record in recent),
+        mfu=median(rates) if (rates := [record.mfu for record in recent if record.mfu is not None]) else None,
+        fastest_rank=last.fastest_rank,
+        fastest_seconds=last.fastest_seconds,
+        slowest_rank=last.slowest_rank,
+        slowest_seconds=last.slowest_seconds,
         tokens_per_second=median(record.tokens_per_second for record in recent),
-        seconds_left=seconds_left(training, recent),
+        seconds_left=seconds_left(stage, run, recent),
         time=last.time,
         age_seconds=max(0.0, now - datetime.fromisoformat(last.time).timestamp()),
     )
 
 
-def seconds_left(training: TrainingConfig, recent: list[MetricsRecord]) -> float:
-    """Training time that is left after the last of `recent`, at their pace.
+def seconds_left(stage: TrainStage, rest: Trajectory, recent: list[MetricsRecord]) -> float:
+    """Training time of `rest`, what is left after the last of `recent`, at their pace.
 
-    An iteration of m micro-batches takes m + p - 1 slots of a pipeline of p stages (1F1B); the pace is a time a slot:
-    small batches of a ramp-up waste more of it than the full ones that are to come.
+    An iteration of m micro-batches takes m + p - 1 slots of a pipeline of p stages (1F1B); the pace is a time a slot
+    and token: small batches of a ramp-up waste more of it than the full ones that are to come.
     """
-    batch, parallel = training.batch, training.parallel
+    batch, parallel, full = stage.training.batch, stage.training.parallel, stage.model.sequence_length
     unit, bubble = batch.micro_batch_size * parallel.data, parallel.pipeline - 1
-    slot = median(record.seconds / (record.global_batch_size / unit + bubble) for record in recent)
-    iterations = total_iterations(batch, training.train_samples) - recent[-1].iteration
-    samples = samples_to_read(batch, training.train_samples) - recent[-1].consumed_samples
-    return slot * (max(0, samples) / unit + max(0, iterations) * bubble)
+    pace = median(
+        record.seconds / (record.global_batch_size / unit + bubble) / (record.sequence_length or full)
+        for record in recent
+    )
+    return pace * sum(
+        each.steps * (each.global_batch_size / unit + bubble) * each.sequence_length for each in rest.stretches
+    )
 
 
 def chain(paths: RunPaths) -> ChainFacts:
@@ -211,8 +245,8 @@ def is_finished(paths: RunPaths) -> bool:
 
 
 def read_train_stage(paths: RunPaths) -> TrainStage:
-    """The training's part of the configuration. Raises InputError."""
-    return read_stage(paths.config / "train.json", TrainStage)
+    """The training's part of the configuration, with the samples that the run skips. Raises InputError."""
+    return effective(read_stage(paths.config / "train.json", TrainStage), paths)
 
 
 def epoch_now() -> float:

@@ -75,6 +75,7 @@ def lines(standing: Standing) -> list[tuple[str, str]]:
 _ENDED = {
     "stopped": "because it was asked to",
     "time_limit": "at its time limit",
+    "rolled_back": "by going back to an earlier checkpoint",
     "crashed": "by a crash",
     "failed": "by a failed check",
     "finished": "with the training",
@@ -110,7 +111,8 @@ def _workflow(standing: Standing) -> str:
 
 
 def _progress(progress: Progress) -> list[tuple[str, str]]:
-    from bloomery.base.units import format_count, format_seconds
+    from bloomery.base.units import format_count, format_finite, format_seconds
+    from bloomery.contracts.record import perplexity
 
     done = round(_BAR * progress.share)
     share = f"{100 * progress.share:.1f} %"
@@ -126,11 +128,46 @@ def _progress(progress: Progress) -> list[tuple[str, str]]:
     if progress.iteration < progress.total_iterations:
         days = f" ({progress.seconds_left / 86400:.1f} days)" if progress.seconds_left >= 2 * 86400 else ""
         rows.append(("left to train", f"{format_seconds(progress.seconds_left)}{days}, queue and saves not counted"))
-    loss = f"{progress.loss:.4f}, gradient norm {progress.grad_norm:.3f}"
+    loss = f"{format_finite(progress.loss, '.4f')}, gradient norm {format_finite(progress.grad_norm, '.3f')}"
     if progress.validation_loss is not None:
-        loss += f", validation {progress.validation_loss:.4f}"
-    speed = f"{progress.tokens_per_second:,.0f} tokens/s, batches of {progress.global_batch_size:,} samples"
-    return [*rows, ("loss", loss), ("speed", speed)]
+        loss += f", validation {progress.validation_loss:.4f} (perplexity {perplexity(progress.validation_loss):,.1f})"
+    return [*rows, ("loss", loss), ("speed", _speed(progress)), *_watched(progress)]
+
+
+def _speed(progress: Progress) -> str:
+    said = f"{progress.tokens_per_second:,.0f} tokens/s, batches of {progress.global_batch_size:,} samples"
+    said += f", {progress.tflops_hardware:.4g} TFLOP/s a device"
+    if progress.mfu is not None:
+        said += f", {100 * progress.mfu:.1f} % MFU"
+    if progress.slowest_rank is not None and progress.slowest_rank != progress.fastest_rank:
+        said += (
+            f"; slowest rank {progress.slowest_rank} ({progress.slowest_seconds:.3g} s), "
+            f"fastest {progress.fastest_rank} ({progress.fastest_seconds:.3g} s)"
+        )
+    return said
+
+
+def _watched(progress: Progress) -> list[tuple[str, str]]:
+    """What guards and the energy meter have to say; nothing of what did not happen."""
+    from bloomery.base.units import format_energy
+
+    rows = []
+    left_out = []
+    if progress.skipped_updates:
+        finite = f" ({progress.non_finite:,} not finite)" if progress.non_finite else ""
+        left_out.append(f"{progress.skipped_updates:,} updates{finite}")
+    if progress.skipped_samples:
+        left_out.append(f"{progress.skipped_samples:,} samples")
+    if left_out:
+        rows.append(("left out", ", ".join(left_out)))
+    for event in progress.events:
+        what, action = event.event.replace("_", " "), event.action.replace("_", " ")
+        rows.append((what, f"iteration {event.iteration:,}: {_plain(event.message)} ({action})"))
+    if energy := progress.energy:
+        nodes = f"{energy.nodes} node{'s' if energy.nodes != 1 else ''}"
+        said = f"{format_energy(energy.energy_kwh, energy.co2_kg)} by segment {energy.segment} on {nodes}"
+        rows.append(("energy", said))
+    return rows
 
 
 def _segments(chain: ChainFacts) -> str:

@@ -39,7 +39,8 @@ def summary(
 
 def lines(facts: Facts) -> list[tuple[str, str]]:
     """The summary, a line a fact."""
-    from bloomery.base.units import format_bytes, format_seconds
+    from bloomery.base.units import format_bytes, format_energy, format_finite, format_seconds
+    from bloomery.contracts.record import perplexity
 
     rows: list[tuple[str, str]] = []
     if corpus := facts.corpus:
@@ -66,10 +67,16 @@ def lines(facts: Facts) -> list[tuple[str, str]]:
         speed = f"{format_seconds(training.seconds)}, {training.tokens_per_second:,.0f} tokens/s"
         rows += [
             ("training", f"{done}, {speed}"),
-            ("loss", f"{training.first_loss:.3f} -> {training.last_loss:.3f}"),
+            ("loss", f"{format_finite(training.first_loss, '.3f')} -> {format_finite(training.last_loss, '.3f')}"),
         ]
         if training.first_validation is not None and training.last_validation is not None:
-            rows.append(("validation loss", f"{training.first_validation:.3f} -> {training.last_validation:.3f}"))
+            change = f"{training.first_validation:.3f} -> {training.last_validation:.3f}"
+            rows.append(("validation loss", f"{change} (perplexity {perplexity(training.last_validation):,.1f})"))
+        if training.skipped_samples or training.skipped_updates:
+            left_out = f"{training.skipped_samples:,} samples, {training.skipped_updates:,} updates"
+            rows.append(("left out", left_out))
+        if training.energy_kwh is not None and training.co2_kg is not None:
+            rows.append(("energy", format_energy(training.energy_kwh, training.co2_kg)))
     for model in facts.models:
         verdict = "holds" if model.passed else "FAILS"
         rows += [

@@ -14,7 +14,7 @@ from bloomery.config.section import Contradiction
 from bloomery.config.sources import MegatronSource, UdhrSource
 from bloomery.config.tokenizer_report import report_contradictions
 from bloomery.config.tokens import smallest_vocabulary
-from bloomery.config.training import MOST_SIZES
+from bloomery.config.training_consistency import training_contradictions, walkable
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 def contradictions(config: RunConfig) -> list[Contradiction]:
     """Every pair of sections of `config` that cannot both be meant."""
-    sizes = (_of_sources, _of_layout, _of_tokenizer, _of_padding, _of_lengths, _of_tokens)
-    checks = (*sizes, _of_report, _of_blend, _of_plan, _of_thresholds, _of_recipes)
+    text = (_of_sources, _of_tokenizer, _of_vocabulary, _of_report, _of_thresholds, _of_recipes)
+    checks = (*text, training_contradictions, _of_blend, _of_plan)
     return [found for check in checks for found in check(config)]
 
 
@@ -51,37 +51,6 @@ def _of_sources(config: RunConfig) -> list[Contradiction]:
     return problems
 
 
-def _of_layout(config: RunConfig) -> list[Contradiction]:
-    model, parallel, tokenizer = config.model, config.training.parallel, config.tokenizer
-    tensor, pipeline = "training.parallel.tensor", "training.parallel.pipeline"
-    problems: list[Contradiction] = []
-    keys: tuple[str, ...]
-    if model.heads % parallel.tensor:
-        message = f"model.heads {model.heads} must be divisible by {tensor} {parallel.tensor}"
-        right = f"a multiple of {parallel.tensor}"
-        problems.append(Contradiction(message, ("model.heads", tensor), model.heads, right))
-    if model.ffn_size % parallel.tensor:
-        message = f"model.feed_forward_size {model.ffn_size} must be divisible by {tensor} {parallel.tensor}"
-        keys = ("model.feed_forward_size", "model.hidden_size", tensor)
-        problems.append(Contradiction(message, keys, model.ffn_size, f"a multiple of {parallel.tensor}"))
-    if model.layers < parallel.pipeline:
-        message = f"model.layers {model.layers} cannot fill {pipeline} {parallel.pipeline} stages"
-        right = f"at most {model.layers} stages"
-        problems.append(Contradiction(message, (pipeline, "model.layers"), parallel.pipeline, right))
-    if model.family != "gpt" and parallel.pipeline > 1:
-        message = f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family} do not partition"
-        problems.append(Contradiction(message, (pipeline, "model.family"), parallel.pipeline, "1"))
-    if tokenizer.existing is None and tokenizer.vocabulary_size < smallest_vocabulary(tokenizer.reserved_tokens):
-        message = (
-            f"tokenizer.vocabulary_size {tokenizer.vocabulary_size} is less than 4 special + "
-            f"{tokenizer.reserved_tokens} reserved + 256 byte tokens"
-        )
-        keys = ("tokenizer.vocabulary_size", "tokenizer.reserved_tokens")
-        right = f"at least {smallest_vocabulary(tokenizer.reserved_tokens)}"
-        problems.append(Contradiction(message, keys, tokenizer.vocabulary_size, right))
-    return problems
-
-
 def _of_tokenizer(config: RunConfig) -> list[Contradiction]:
     """What an existing tokenizer decides itself cannot be asked for."""
     tokenizer, key = config.tokenizer, "tokenizer.existing"
@@ -102,6 +71,19 @@ def _of_tokenizer(config: RunConfig) -> list[Contradiction]:
     return problems
 
 
+def _of_vocabulary(config: RunConfig) -> list[Contradiction]:
+    tokenizer = config.tokenizer
+    least = smallest_vocabulary(tokenizer.reserved_tokens)
+    if tokenizer.existing is not None or tokenizer.vocabulary_size >= least:
+        return []
+    message = (
+        f"tokenizer.vocabulary_size {tokenizer.vocabulary_size} is less than 4 special + "
+        f"{tokenizer.reserved_tokens} reserved + 256 byte tokens"
+    )
+    keys = ("tokenizer.vocabulary_size", "tokenizer.reserved_tokens")
+    return [Contradiction(message, keys, tokenizer.vocabulary_size, f"at least {least}")]
+
+
 def _of_report(config: RunConfig) -> list[Contradiction]:
     report, existing = config.tokenizer.report, "tokenizer.existing"
     found = report_contradictions(report, [source.name for source in config.sources])
@@ -112,127 +94,10 @@ def _of_report(config: RunConfig) -> list[Contradiction]:
     return found
 
 
-def _of_padding(config: RunConfig) -> list[Contradiction]:
-    """A stated number of embedding rows must hold the tokenizer's entries and split over the tensor-parallel ranks."""
-    rows, entries = config.model.padded_vocabulary_size, config.tokenizer.vocabulary_size
-    if rows is None:
-        return []
-    multiple = config.model.vocabulary_multiple * config.training.parallel.tensor
-    key = "model.padded_vocabulary_size"
-    right = f"{-(-max(rows, entries) // multiple) * multiple}"
-    problems = []
-    if rows < entries:
-        message = f"{key} {rows} is smaller than tokenizer.vocabulary_size {entries}"
-        problems.append(Contradiction(message, (key, "tokenizer.vocabulary_size"), rows, right))
-    if rows % multiple:
-        message = (
-            f"{key} {rows} must be divisible by model.vocabulary_multiple x training.parallel.tensor = "
-            f"{config.model.vocabulary_multiple} x {config.training.parallel.tensor} = {multiple}"
-        )
-        keys = (key, "model.vocabulary_multiple", "training.parallel.tensor")
-        problems.append(Contradiction(message, keys, rows, right))
-    return problems
-
-
-def _of_lengths(config: RunConfig) -> list[Contradiction]:
-    curriculum, longest = config.training.curriculum, config.model.sequence_length
-    if curriculum is None:
-        return []
-    section = "training.curriculum"
-    problems: list[Contradiction] = []
-    keys: tuple[str, ...]
-    lengths = {
-        f"{section}.start_length": curriculum.start_length,
-        f"{section}.length_step": curriculum.length_step,
-        "model.sequence_length": longest,
-    }
-    for key, length in lengths.items():
-        if length % 8:
-            message = f"{key} {length} of a curriculum must be divisible by 8"
-            problems.append(Contradiction(message, (key, section), length, f"{-(-length // 8) * 8}"))
-    if curriculum.start_length > longest:
-        message = f"{section}.start_length {curriculum.start_length} exceeds model.sequence_length {longest}"
-        keys = (f"{section}.start_length", "model.sequence_length")
-        problems.append(Contradiction(message, keys, curriculum.start_length, f"at most {longest}"))
-    if curriculum.start_length < curriculum.length_step:
-        message = (
-            f"{section}.start_length {curriculum.start_length} is less than length_step {curriculum.length_step}: "
-            "cut to whole steps, the first samples have no tokens"
-        )
-        keys = (f"{section}.start_length", f"{section}.length_step")
-        right = f"at least {curriculum.length_step}"
-        problems.append(Contradiction(message, keys, curriculum.start_length, right))
-    if (longest - curriculum.start_length) // curriculum.length_step > MOST_SIZES:
-        message = f"{section}.length_step {curriculum.length_step} makes more than {MOST_SIZES} lengths"
-        keys = (f"{section}.length_step", f"{section}.start_length", "model.sequence_length")
-        right = f"at least {-(-longest // MOST_SIZES // 8) * 8}"
-        problems.append(Contradiction(message, keys, curriculum.length_step, right))
-    if curriculum.samples > config.training.train_samples:
-        most = config.training.train_samples
-        message = f"{section}.samples {curriculum.samples} exceeds training.train_samples {most}"
-        keys = (f"{section}.samples", "training.train_samples")
-        problems.append(Contradiction(message, keys, curriculum.samples, f"at most {most}"))
-    return problems
-
-
-def _of_tokens(config: RunConfig) -> list[Contradiction]:
-    """Where the decay or the run ends by tokens, warm-up and decay must lie before that end."""
-    from bloomery.plan.trajectory import trajectory
-
-    training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
-    ends, decays = training.train_tokens, optimizer.decay_tokens
-    if (ends is None and decays is None) or not _walkable(config):
-        return []
-    run = trajectory(config.model, training)
-    warmup, whole = run.tokens_at(optimizer.warmup_samples), run.tokens_at(training.train_samples)
-    problems: list[Contradiction] = []
-    shape = ("training.train_samples", "training.batch", "training.curriculum", "model.sequence_length")
-    if decays is not None and warmup > decays:
-        message = (
-            f"{section}.warmup_samples {optimizer.warmup_samples} are {warmup} tokens, more than "
-            f"{section}.decay_tokens {decays}: the decay ends before it begins"
-        )
-        keys: tuple[str, ...] = (f"{section}.decay_tokens", f"{section}.warmup_samples", *shape)
-        problems.append(Contradiction(message, keys, decays, f"more than {warmup}"))
-    if decays is not None and decays > whole and (ends is None or decays <= ends):
-        message = f"{section}.decay_tokens {decays} exceeds the {whole} tokens of training.train_samples"
-        keys = (f"{section}.decay_tokens", *shape)
-        problems.append(Contradiction(message, keys, decays, f"at most {whole}"))
-    last = run.end.consumed_samples
-    if ends is not None and optimizer.warmup_samples > last and optimizer.warmup_samples <= training.train_samples:
-        message = (
-            f"{section}.warmup_samples {optimizer.warmup_samples} exceeds the {last} samples after which "
-            f"training.train_tokens {ends} ends the run: the peak is never reached"
-        )
-        keys = (f"{section}.warmup_samples", "training.train_tokens", *shape)
-        problems.append(Contradiction(message, keys, optimizer.warmup_samples, f"at most {last}"))
-    stop = optimizer.decay_samples or training.train_samples
-    by_samples = decays is None and optimizer.schedule != "constant"
-    if ends is not None and by_samples and stop > last + run.end.global_batch_size:
-        message = (
-            f"{section}.decay_samples {stop} exceeds the {last} samples after which training.train_tokens {ends} "
-            "ends the run"
-        )
-        keys = (f"{section}.decay_samples", "training.train_tokens", *shape)
-        right = f"at most {last}, or {section}.decay_tokens instead"
-        problems.append(Contradiction(message, keys, optimizer.decay_samples, right))
-    return problems
-
-
 def _of_blend(config: RunConfig) -> list[Contradiction]:
     from bloomery.config.blend import blend_contradictions
 
-    return blend_contradictions(config) if config.index.blend and _walkable(config) else []
-
-
-def _walkable(config: RunConfig) -> bool:
-    """Whether the run has a step, and no more kinds of them than a plan goes through (else that is said elsewhere)."""
-    training = config.training
-    batch, curriculum = training.batch, training.curriculum
-    sizes = (batch.global_batch_size - batch.rampup.start) // batch.rampup.increment if batch.rampup else 0
-    lengths = (config.model.sequence_length - curriculum.start_length) // curriculum.length_step if curriculum else 0
-    first = min(batch.rampup.start, batch.global_batch_size) if batch.rampup else batch.global_batch_size
-    return max(sizes, lengths) <= MOST_SIZES and first <= training.train_samples
+    return blend_contradictions(config) if config.index.blend and walkable(config) else []
 
 
 def _of_plan(config: RunConfig) -> list[Contradiction]:
@@ -251,7 +116,7 @@ def _of_plan(config: RunConfig) -> list[Contradiction]:
         if path not in known:
             message = f"plan.assumed: {path!r} is no key of a run"
             problems.append(Contradiction(message, ("plan.assumed",), path, "the dotted path of a key"))
-    if plan.disk is not None and _walkable(config) and (needed := disk_bytes(config).total) > plan.disk:
+    if plan.disk is not None and walkable(config) and (needed := disk_bytes(config).total) > plan.disk:
         message = (
             f"plan.disk {format_bytes(plan.disk)} is too little: the run needs {format_bytes(needed)} at most, "
             f"{format_bytes(disk_bytes(config).checkpoints)} of it for checkpoints"

@@ -37,11 +37,20 @@ class ModelConfig(Section):
     """Tokens in a training sample (T5: of the encoder)."""
     decoder_sequence_length: Length | None = None
     """T5: tokens in a sample of the decoder."""
-    positions: Literal["alibi", "learned"] = "alibi"
-    """How the network sees where a token stands: by a bias on attention (ALiBi) or by learned embeddings.
-    Learned ones are planned, not yet trained."""
+    positions: Literal["alibi", "learned", "rotary"] = "alibi"
+    """How the network sees where a token stands: by a bias on attention (ALiBi), by learned embeddings, or by rotating
+    queries and keys."""
+    rotary_base: Annotated[float, Field(gt=1), NotTruth] = 10000.0
+    """Rotary: base of the wavelengths."""
+    activation: Literal["gelu", "swiglu"] = "gelu"
+    """Of the feed-forward layer: the tanh form of GELU, or SwiGLU (a third matrix gates)."""
+    tied_embeddings: bool = True
+    """Whether the output head is the embedding."""
+    stable_attention: bool = True
+    """Scale queries and keys each by head_size^(-1/4) before their product instead of the product: no overflow in
+    16 bits."""
     embedding_layernorm: bool = True
-    """LayerNorm after the embedding; a network without it is planned, not yet trained."""
+    """LayerNorm after the embedding."""
     layer_norm_epsilon: Annotated[float, Field(gt=0), NotTruth] = 1e-5
     """Epsilon of every LayerNorm."""
     init_std: Annotated[float, Field(gt=0), NotTruth] | None = None
@@ -53,7 +62,7 @@ class ModelConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> ModelConfig:
-        report([*self._head_problems(), *self._family_problems()], info)
+        report([*self._head_problems(), *self._rotary_problems(), *self._family_problems()], info)
         return self
 
     def _head_problems(self) -> list[Contradiction]:
@@ -64,6 +73,18 @@ class ModelConfig(Section):
         keys = ("model.hidden_size", "model.heads")
         return [Contradiction(message, keys, self.hidden_size, f"a multiple of {self.heads}, such as {right}")]
 
+    def _rotary_problems(self) -> list[Contradiction]:
+        """Rotary positions turn pairs of features."""
+        base, default = self.rotary_base, type(self).model_fields["rotary_base"].default
+        if self.positions != "rotary" and base != default:
+            message = f"model: rotary_base {base:g}, but positions are {self.positions}"
+            return [Contradiction(message, ("model.rotary_base", "model.positions"), base, "no such key")]
+        if self.positions != "rotary" or self.hidden_size % self.heads or self.head_size % 2 == 0:
+            return []
+        message = f"model: rotary positions turn pairs of features, and a head has {self.head_size}"
+        keys = ("model.heads", "model.hidden_size", "model.positions")
+        return [Contradiction(message, keys, self.heads, "heads of an even size")]
+
     def _family_problems(self) -> list[Contradiction]:
         problems = []
         if self.family != "gpt" and self.positions != "learned":
@@ -72,6 +93,11 @@ class ModelConfig(Section):
         if self.family != "gpt" and self.embedding_layernorm:
             message = f"model: family {self.family} has no embedding_layernorm"
             problems.append(Contradiction(message, ("model.embedding_layernorm", "model.family"), True, "false"))
+        for name, only in (("activation", "gelu"), ("tied_embeddings", True)):
+            if self.family != "gpt" and (value := getattr(self, name)) != only:
+                message = f"model: family {self.family} has {name} {str(only).lower()}, not {str(value).lower()}"
+                keys = (f"model.{name}", "model.family")
+                problems.append(Contradiction(message, keys, value, str(only).lower()))
         for name in ("decoder_layers", "decoder_sequence_length"):
             value = getattr(self, name)
             if (value is None) == (self.family == "t5"):

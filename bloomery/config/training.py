@@ -1,4 +1,4 @@
-"""Training: layout, batch, schedule, precision, checkpoints."""
+"""Training: layout, batch, schedule, precision; `training_loop` has what goes on beside learning."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from bloomery.config.schedule import schedule_problems
 from bloomery.config.section import Contradiction, Count, NotTruth, Positive, Section, report
+from bloomery.config.training_loop import (
+    CheckpointConfig,
+    EnergyConfig,
+    GuardsConfig,
+    KernelsConfig,
+    LossScaleConfig,
+    SegmentConfig,
+    SkipRange,
+    ValidationConfig,
+)
 
 Beta = Annotated[float, Field(ge=0.0, lt=1.0), NotTruth]
 """Decay of a running mean: with exactly 1 it would never move."""
@@ -21,6 +32,8 @@ class ParallelConfig(Section):
     """Pipeline-parallel size: the layers are split into this many stages."""
     data: Positive = 1
     """Data-parallel size: replicas of the model."""
+    sequence_parallel: bool = False
+    """Split the activations between the tensor-parallel regions along the sequence, over the same ranks."""
 
     @property
     def world_size(self) -> int:
@@ -51,10 +64,7 @@ class BatchConfig(Section):
 
 
 class CurriculumConfig(Section):
-    """Sequence-length curriculum: samples are cut to a length that grows to `model.sequence_length`.
-
-    Planned, not yet trained.
-    """
+    """Sequence-length curriculum: samples are cut to a length that grows to `model.sequence_length`."""
 
     start_length: Positive
     """First length, tokens."""
@@ -65,22 +75,30 @@ class CurriculumConfig(Section):
 
 
 class OptimizerConfig(Section):
-    """Adam with decoupled weight decay and a sample-based schedule."""
+    """Optimizer and its schedule, in samples or tokens."""
 
-    kind: Literal["adam", "lamb"] = "adam"
-    """Optimizer. LAMB is planned, not yet trained."""
+    kind: Literal["adam", "sgd", "lamb"] = "adam"
+    """`adam`: with decoupled weight decay; `sgd`. LAMB is planned, not yet trained."""
     learning_rate: Annotated[float, Field(gt=0), NotTruth]
     """Peak learning rate."""
     min_learning_rate: Annotated[float, Field(ge=0), NotTruth] = 0.0
     """Learning rate after the decay."""
     warmup_samples: Count = 0
     """Samples of linear warm-up."""
+    warmup_tokens: Positive | None = None
+    """Tokens of linear warm-up, instead of samples (for a curriculum)."""
     decay_samples: Positive | None = None
     """Samples at which the decay ends; null: the end of training."""
     decay_tokens: Positive | None = None
     """Tokens at which the decay ends, instead of samples (for a curriculum)."""
-    schedule: Literal["cosine", "linear", "constant"] = "cosine"
-    """Shape of the decay."""
+    schedule: Literal["cosine", "linear", "constant", "wsd"] = "cosine"
+    """Shape of the decay; `wsd`: stable at the peak, then linear over the cooldown (warm-up, stable, decay)."""
+    cooldown_samples: Positive | None = None
+    """wsd: samples of the decay, the last before its end; null: a tenth of them."""
+    cooldown_tokens: Positive | None = None
+    """wsd: tokens of the decay, where it ends by tokens."""
+    momentum: Beta = 0.0
+    """SGD's momentum."""
     beta1: Beta = 0.9
     """Adam's first moment."""
     beta2: Beta = 0.95
@@ -91,42 +109,6 @@ class OptimizerConfig(Section):
     """Decoupled weight decay of matrices; biases and LayerNorms do not decay."""
     gradient_clipping: Annotated[float, Field(ge=0), NotTruth] = 1.0
     """Greatest norm of the gradient; 0: no clipping."""
-
-
-class CheckpointConfig(Section):
-    """When to save and what to keep."""
-
-    every_iterations: Positive = 100
-    """Save every so many iterations; always at the end of a segment."""
-    keep_last: Positive = 3
-    """Newest checkpoints kept."""
-    keep_every_iterations: Positive | None = None
-    """Checkpoints at multiples of this are kept for good."""
-
-
-class ValidationConfig(Section):
-    """Fixed, named sets (one a language), rewound each time."""
-
-    every_iterations: Positive = 1000
-    """Validate every so many iterations, and at the end of training."""
-    samples: Positive = 64
-    """Greatest number of samples of a set."""
-
-
-class SegmentConfig(Section):
-    """Training is a chain of segments."""
-
-    minutes: Annotated[float, Field(gt=0), NotTruth] | None = None
-    """A segment saves and ends after this time; null: it runs to the end of training."""
-    iterations: Positive | None = None
-    """A segment saves and ends after so many iterations; null: no such limit."""
-    margin_minutes: Annotated[float, Field(ge=0), NotTruth] = 5.0
-    """Under a scheduler a segment saves and ends so long before the job's time limit, and earlier by the time of a save
-    and of two iterations; at least the time of one save."""
-    max_segments: Positive = 1000
-    """The chain stops after so many segments."""
-    max_crashes: Count = 2
-    """Crashes in a row that are retried."""
 
 
 MOST_SIZES = 10_000
@@ -150,26 +132,39 @@ class TrainingConfig(Section):
     optimizer: OptimizerConfig
     """Optimizer and schedule."""
     precision: Literal["bf16", "fp16", "fp32"] = "bf16"
-    """`bf16`, `fp16`: 16-bit weights, fp32 master weights; `fp32`: all in float32. fp16 (with dynamic loss scaling) is
-    planned, not yet trained."""
+    """`bf16`, `fp16`: 16-bit weights, fp32 master weights (fp16 with dynamic loss scaling); `fp32`: all in float32."""
+    loss_scale: LossScaleConfig = LossScaleConfig()
+    """fp16's dynamic loss scaling."""
     gradient_accumulation: Literal["fp32", "same"] = "fp32"
     """Type in which gradients of micro-batches are summed: `fp32`, or the `same` as the weights' (refused for bf16)."""
     zero_stage: Literal[0, 1, 2, 3] = 1
     """ZeRO stage: 1 splits the optimizer's state over the replicas. 0 runs as 1, the same numbers in less memory;
     2 and 3 are refused: the pipeline engine cannot split gradients."""
-    activation_checkpointing: bool = True
-    """Recompute the activations of each block in the backward pass."""
-    partition: Literal["parameters", "uniform"] = "parameters"
-    """How layers are dealt to pipeline stages: by parameter count (embedding included) or in equal numbers."""
+    activation_checkpointing: Literal["full", "selective", "none"] = "full"
+    """What the backward pass computes again: each block whole; `selective`: all but matrix products and attention;
+    nothing."""
+    partition: Annotated[str, Field(pattern="^(parameters|uniform|type:.+)$")] = "parameters"
+    """How layers are dealt to pipeline stages: `parameters`: by cost, embedding and head included; `uniform`: in equal
+    numbers; `type:REGEX`: in equal numbers of the layers whose kind (embedding, norm, transformer, head) matches, such
+    as `type:transformer|embedding`, where a tied head is an embedding too."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """Checkpoints."""
     validation: ValidationConfig = ValidationConfig()
     """Validation."""
     segment: SegmentConfig = SegmentConfig()
     """Segments."""
-    on_change: Literal["restart", "refuse"] = "restart"
+    guards: GuardsConfig = GuardsConfig()
+    """Guards."""
+    skip: list[SkipRange] = []
+    """Ranges of samples that are not trained on, beside those that a roll-back skipped."""
+    kernels: KernelsConfig = KernelsConfig()
+    """Kernels."""
+    energy: EnergyConfig | None = None
+    """Energy and CO2; null: not measured."""
+    on_change: Literal["restart", "continue", "refuse"] = "restart"
     """When model, data, layout or schedule differ from the checkpoints': `restart` moves the old training to
-    train/archive/ and begins anew; `refuse` stops with the differences (for long trainings)."""
+    train/archive/ and begins anew; `continue` goes on from the checkpoint where the key's resume policy allows it and
+    stops where not; `refuse` stops with the differences."""
     threads_per_rank: Positive = 1
     """CPU threads of each process (OMP_NUM_THREADS)."""
     peak_tflops: Annotated[float, Field(gt=0), NotTruth] | None = None
@@ -177,7 +172,7 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
-        report([*self._batch_problems(), *self._schedule_problems(), *self._engine_problems()], info)
+        report([*self._batch_problems(), *schedule_problems(self), *self._engine_problems()], info)
         return self
 
     def _batch_problems(self) -> list[Contradiction]:
@@ -222,44 +217,6 @@ class TrainingConfig(Section):
             message = f"training: train_samples {self.train_samples} does not fill the first batch of {needed}"
             keys = ("training.train_samples", full, first)
             problems.append(Contradiction(message, keys, self.train_samples, f"at least {needed}"))
-        return problems
-
-    def _schedule_problems(self) -> list[Contradiction]:
-        optimizer, section = self.optimizer, "training.optimizer"
-        decay = optimizer.decay_samples or self.train_samples
-        warmup, samples, rate = f"{section}.warmup_samples", f"{section}.decay_samples", f"{section}.learning_rate"
-        problems: list[Contradiction] = []
-        keys: tuple[str, ...]
-        least = min(decay, self.train_samples)
-        if optimizer.warmup_samples > least:
-            message = (
-                f"training: optimizer.warmup_samples {optimizer.warmup_samples} exceeds "
-                f"min(decay_samples, train_samples) = {least}: the peak is never reached"
-            )
-            keys = (warmup, "training.train_samples", samples)
-            problems.append(Contradiction(message, keys, optimizer.warmup_samples, f"at most {least}"))
-        if decay > self.train_samples:
-            message = f"training: optimizer.decay_samples {decay} exceeds train_samples {self.train_samples}"
-            keys = (samples, "training.train_samples")
-            problems.append(Contradiction(message, keys, decay, f"at most {self.train_samples}"))
-        if optimizer.decay_tokens and self.train_tokens and optimizer.decay_tokens > self.train_tokens:
-            message = (
-                f"training: optimizer.decay_tokens {optimizer.decay_tokens} exceeds train_tokens {self.train_tokens}"
-            )
-            keys = (f"{section}.decay_tokens", "training.train_tokens")
-            problems.append(Contradiction(message, keys, optimizer.decay_tokens, f"at most {self.train_tokens}"))
-        if optimizer.decay_tokens and optimizer.decay_samples:
-            message = "training: optimizer.decay_tokens and decay_samples both end the decay"
-            keys = (f"{section}.decay_tokens", samples)
-            problems.append(Contradiction(message, keys, optimizer.decay_tokens, "one of them"))
-        if optimizer.min_learning_rate > optimizer.learning_rate:
-            message = (
-                f"training: optimizer.min_learning_rate {optimizer.min_learning_rate} exceeds "
-                f"learning_rate {optimizer.learning_rate}"
-            )
-            keys = (f"{section}.min_learning_rate", rate)
-            right = f"at most {optimizer.learning_rate}"
-            problems.append(Contradiction(message, keys, optimizer.min_learning_rate, right))
         return problems
 
     def _engine_problems(self) -> list[Contradiction]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.digest import sha256_file
@@ -12,6 +12,8 @@ from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.contracts.prefix import SamplePrefix
 
 MANIFEST_NAME = "manifest.json"
+LATEST_NAME = "latest"
+"""Beside the checkpoints: the name of the newest one, as DeepSpeed's tools look for it."""
 REFERENCE_NAME = "reference.safetensors"
 """Tokens (int64, [samples, length]) and fp32 logits ([samples, length, vocabulary_rows]) of the training model."""
 
@@ -23,6 +25,18 @@ class FileEntry(BaseModel):
 
     bytes: int
     sha256: str
+
+
+class Change(BaseModel):
+    """A key of the configuration that changed when a training went on from a checkpoint."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    iteration: int
+    """Last one that was trained with the old value."""
+    key: str
+    before: JsonValue
+    after: JsonValue
 
 
 class CheckpointManifest(BaseModel):
@@ -40,9 +54,20 @@ class CheckpointManifest(BaseModel):
     iteration: int
     consumed_samples: int
     consumed_tokens: int
+    skipped_samples: int = 0
+    """Of the consumed samples, those that were not trained on."""
+    skipped_updates: int = 0
+    """Iterations that left the weights as they were."""
+    non_finite: int = 0
+    """Of them, those whose loss or gradient was not finite."""
+    changes: list[Change] = []
+    """In the order in which they came."""
     tensor_parallel: int
     pipeline_parallel: int
     data_parallel: int
+    sequence_parallel: bool = False
+    stage_layers: list[int] | None = None
+    """First pipeline layer of each stage, then the number of layers; None: of an older version, as its plan says."""
     vocabulary_size: int
     """Entries of the tokenizer."""
     vocabulary_rows: int

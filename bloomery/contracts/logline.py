@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.record import MetricsRecord, ValidationRecord
+from bloomery.base.units import format_energy
+from bloomery.contracts.record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, perplexity
 
 _HEAD = re.compile(r"(?:^|[\s:\]])iteration\s+(\d+)\s*/\s*(\d+)\s*\|(.*)$")
 
@@ -115,7 +116,9 @@ def render_line(line: LogLine) -> str:
 
 
 def render(record: MetricsRecord) -> str:
-    """The line of one iteration."""
+    """The line of one iteration. As in Megatron's, skipped and nan iterations are those since the line before."""
+    # A gradient that overflows while fp16 looks for its scale is skipped, and no NaN.
+    is_nan = record.loss is None or (record.grad_norm is None and record.loss_scale is None)
     return render_line(
         LogLine(
             iteration=record.iteration,
@@ -125,18 +128,45 @@ def render(record: MetricsRecord) -> str:
             seconds=record.seconds,
             learning_rate=record.learning_rate,
             global_batch_size=record.global_batch_size,
-            loss=record.loss,
-            grad_norm=record.grad_norm,
+            loss=_number(record.loss),
+            loss_scale=record.loss_scale,
+            grad_norm=_number(record.grad_norm),
+            skipped_iterations=int(record.update_skipped),
+            nan_iterations=int(is_nan),
             samples_per_second=record.samples_per_second,
             tflops=record.tflops_hardware,
         )
     )
 
 
+def _number(value: float | None) -> float:
+    """What was measured and is not finite is null in a record, and NAN in a line."""
+    return math.nan if value is None else value
+
+
 def render_validation(record: ValidationRecord) -> list[str]:
-    """Lines of one validation, one a set."""
+    """Lines of one validation: one a set, and their mean, in which every set counts alike."""
+    head = f" validation loss at iteration {record.iteration}"
     return [
-        f" validation loss at iteration {record.iteration} on {name}"
-        f" | lm loss value: {loss:.6E} | lm loss PPL: {math.exp(min(loss, 20.0)):.6E} |"
-        for name, loss in sorted(record.validation.items())
+        *(f"{head} on {name} | {_losses(loss)}" for name, loss in sorted(record.validation.items())),
+        f"{head}, mean over {len(record.validation)} sets | {_losses(record.validation_mean)}",
     ]
+
+
+def _losses(loss: float | None) -> str:
+    return f"lm loss value: {_number(loss):.6E} | lm loss PPL: {_number(perplexity(loss)):.6E} |"
+
+
+def render_event(record: EventRecord) -> str:
+    """The line of an event."""
+    samples = "" if record.from_sample is None else f"; samples {record.from_sample} to {record.to_sample}"
+    what, action = record.event.replace("_", " "), record.action.replace("_", " ")
+    return f"[{record.time}] {what} at iteration {record.iteration}: {record.message}{samples}; action: {action}"
+
+
+def render_energy(record: EnergyRecord) -> str:
+    """The line of a segment's energy so far."""
+    return (
+        f"[{record.time}] energy of segment {record.segment} up to iteration {record.iteration}: "
+        f"{format_energy(record.energy_kwh, record.co2_kg)}, {record.nodes} node{'s' if record.nodes != 1 else ''}"
+    )

@@ -73,6 +73,26 @@ class RunPaths:
         return self.train / "control"
 
     @property
+    def skips(self) -> Path:
+        """Ranges of samples that are not trained on, beside those of the configuration."""
+        return self.train / "skips.json"
+
+    @property
+    def incidents(self) -> Path:
+        """What guards saw, and the texts of the samples that it was about."""
+        return self.train / "incidents"
+
+    @property
+    def rolled_back(self) -> Path:
+        """Checkpoints that a roll-back set aside, a folder each time."""
+        return self.train / "rolled-back"
+
+    @property
+    def starts(self) -> Path:
+        """How often a training was started without a new checkpoint."""
+        return self.train / "starts.json"
+
+    @property
     def monitoring(self) -> Path:
         """What watches over the run: state of the sync, names of its workflows' SLURM jobs."""
         return self.run / "monitoring"

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from bloomery.base.errors import InputError
 
 _BLOCK_BYTES = 256 << 10
 """Some hundreds of records: enough for a speed, and a millisecond to read of a file of any size."""
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Finite = Annotated[float | None, BeforeValidator(_finite)]
+"""A measured value; None when it is not finite, for JSON has no such numbers."""
 
 
 class MetricsRecord(BaseModel):
@@ -25,8 +35,10 @@ class MetricsRecord(BaseModel):
     consumed_tokens: int
     global_batch_size: int
     learning_rate: float
-    loss: float
-    grad_norm: float
+    loss: Finite
+    """Mean over the tokens of the global batch; None when it is not finite."""
+    grad_norm: Finite
+    """Of the whole gradient before clipping; None when it is not finite."""
     seconds: float
     tokens_per_second: float
     tflops_hardware: float
@@ -40,6 +52,23 @@ class MetricsRecord(BaseModel):
     """UTC, ISO 8601."""
     mfu: float | None = None
     """Model TFLOP/s over the device's peak, when the peak is configured."""
+    sequence_length: int | None = None
+    """Tokens of a sample, where a curriculum cuts it."""
+    skipped_samples: int = 0
+    """Of the consumed samples, those that were not trained on (`training.skip`, roll-backs)."""
+    update_skipped: bool = False
+    """The weights stayed as they were: a guard left the update out, or fp16 overflowed."""
+    skipped_updates: int = 0
+    """Such iterations of the whole training so far, this one included."""
+    non_finite: int = 0
+    """Of them, those whose loss or gradient was not finite."""
+    loss_scale: float | None = None
+    """fp16: the scale that the gradient was computed with."""
+    fastest_rank: int | None = None
+    fastest_seconds: float | None = None
+    """Time that the fastest rank computed in the forward and backward passes, its waiting for others left out."""
+    slowest_rank: int | None = None
+    slowest_seconds: float | None = None
 
 
 class ValidationRecord(BaseModel):
@@ -52,26 +81,83 @@ class ValidationRecord(BaseModel):
     consumed_tokens: int
     segment: int
     time: str
-    validation: dict[str, float]
+    validation: dict[str, Finite]
     """Mean loss per set."""
-    validation_mean: float
+    validation_mean: Finite
     """Mean over sets."""
 
 
-Record = MetricsRecord | ValidationRecord
+class EventRecord(BaseModel):
+    """Something that a guard saw and did."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    iteration: int
+    consumed_samples: int
+    consumed_tokens: int
+    segment: int
+    time: str
+    event: Literal["spike", "non_finite", "drift", "resumed"]
+    action: Literal["log", "skip", "roll_back", "stop"]
+    message: str
+    from_sample: int | None = None
+    """First sample that the event is about; None: none in particular."""
+    to_sample: int | None = None
+    """First behind them."""
+
+
+class EnergyRecord(BaseModel):
+    """Energy of a segment so far, over all its nodes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    iteration: int
+    consumed_samples: int
+    consumed_tokens: int
+    segment: int
+    time: str
+    energy_kwh: float
+    co2_kg: float
+    nodes: int
+    """Nodes that were measured."""
+
+
+Record = MetricsRecord | ValidationRecord | EventRecord | EnergyRecord
+
+_KIND_BY_KEY: dict[str, type[Record]] = {
+    "validation": ValidationRecord,
+    "event": EventRecord,
+    "energy_kwh": EnergyRecord,
+}
 
 
 def parse_record(line: str) -> Record:
     """One line of metrics.jsonl. Raises ValueError."""
     value = json.loads(line)
-    return (ValidationRecord if "validation" in value else MetricsRecord).model_validate(value)
+    kind = next((kind for key, kind in _KIND_BY_KEY.items() if key in value), MetricsRecord)
+    return kind.model_validate(value)
+
+
+def dump_record(record: Record) -> str:
+    """The line of metrics.jsonl, without its newline: columns that nobody measured are left out.
+
+    A loss or norm that is not finite is null: it was measured.
+    """
+    fields = type(record).model_fields.items()
+    absent = {name for name, field in fields if not field.is_required() and getattr(record, name) is None}
+    return record.model_dump_json(exclude=absent)
+
+
+def perplexity(loss: float | None) -> float | None:
+    """exp of a loss; beyond e^20, where it says nothing more, no greater. None of a loss that is not finite."""
+    return None if loss is None else math.exp(min(loss, 20.0))
 
 
 def read_records(path: Path) -> Iterator[Record]:
     """Records of a metrics file in order; an unfinished last line (the writer was killed) is left out.
 
-    Where a training went back to a checkpoint, the later record of an iteration is the one that counts; use
-    `last_of_each` for that.
+    Where a training went back to a checkpoint, what was recorded behind it no longer counts; `last_of_each` leaves it
+    out.
     """
     try:
         data = path.read_bytes()
@@ -108,7 +194,7 @@ def last_records(path: Path) -> tuple[MetricsRecord | None, ValidationRecord | N
         record = _record_or_none(line)
         if isinstance(record, MetricsRecord):
             step = record
-        elif record is not None:
+        elif isinstance(record, ValidationRecord):
             validation = record
         if step is not None and validation is not None:
             break
@@ -155,15 +241,59 @@ def _newest_lines(path: Path, limit: int | None = None) -> Iterator[bytes]:
 
 
 def last_of_each(path: Path) -> list[MetricsRecord]:
-    """Training records by iteration, each iteration once, as it was last run."""
-    found = {record.iteration: record for record in read_records(path) if isinstance(record, MetricsRecord)}
-    return [found[iteration] for iteration in sorted(found)]
+    """Training records by iteration, as they count: of what lies behind a checkpoint that was gone back to, nothing."""
+    return standing_records(path)[0]
 
 
 def validations(path: Path) -> list[ValidationRecord]:
-    """Validation records by iteration, each iteration once, as it was last run."""
-    found = {record.iteration: record for record in read_records(path) if isinstance(record, ValidationRecord)}
-    return [found[iteration] for iteration in sorted(found)]
+    """Validation records by iteration, as they count."""
+    return standing_records(path)[1]
+
+
+def standing_records(path: Path) -> tuple[list[MetricsRecord], list[ValidationRecord]]:
+    """Training and validation records by iteration, as they count.
+
+    A training that goes on from a checkpoint repeats iterations, or, after a roll-back, has fewer of them: with the
+    first that it records all later ones of before are void.
+    """
+    steps: list[MetricsRecord] = []
+    checks: list[ValidationRecord] = []
+    for record in read_records(path):
+        if isinstance(record, MetricsRecord):
+            while steps and steps[-1].iteration >= record.iteration:
+                steps.pop()
+            while checks and checks[-1].iteration >= record.iteration:
+                checks.pop()
+            steps.append(record)
+        elif isinstance(record, ValidationRecord):
+            while checks and checks[-1].iteration >= record.iteration:
+                checks.pop()
+            checks.append(record)
+    return steps, checks
+
+
+def events(path: Path) -> list[EventRecord]:
+    """All that guards saw and did, in order; also what was gone back from."""
+    return [record for record in read_records(path) if isinstance(record, EventRecord)]
+
+
+def total_energy(path: Path) -> EnergyRecord | None:
+    """Energy and CO2 of all segments together, also of work that was done again; None when nobody measured.
+
+    The other fields are those of the newest record. A segment's meter begins at 0: where the numbers fall, or the
+    segment is another, a new one began.
+    """
+    total: EnergyRecord | None = None
+    before: EnergyRecord | None = None
+    for record in read_records(path):
+        if not isinstance(record, EnergyRecord):
+            continue
+        goes_on = before is not None and record.segment == before.segment and record.energy_kwh >= before.energy_kwh
+        since = before if goes_on else None
+        kwh = record.energy_kwh - (since.energy_kwh if since else 0.0) + (total.energy_kwh if total else 0.0)
+        co2 = record.co2_kg - (since.co2_kg if since else 0.0) + (total.co2_kg if total else 0.0)
+        total, before = record.model_copy(update={"energy_kwh": kwh, "co2_kg": co2}), record
+    return total
 
 
 def find_step(path: Path, iteration: int) -> MetricsRecord | None:

@@ -23,6 +23,8 @@ class SegmentStatus(StrEnum):
     """All samples are trained."""
     TIME_LIMIT = "time_limit"
     """Its time is up; the next segment goes on."""
+    ROLLED_BACK = "rolled_back"
+    """A guard went back to an earlier checkpoint; the next segment goes on from there and skips what was behind it."""
     STOPPED = "stopped"
     """A person asked it to stop (signal or stop file)."""
     CRASHED = "crashed"

@@ -65,24 +65,17 @@ def leading(alike: Callable[[int], bool], most: int) -> int:
     return low
 
 
-def _walk(batch: BatchConfig, train_samples: int) -> tuple[int, int]:
-    """(iterations, samples that they consume), in O(batch sizes) and not O(run)."""
-    iteration, consumed = 0, 0
+def samples_to_read(batch: BatchConfig, train_samples: int) -> int:
+    """Positions that the index holds for the run: `train_samples` without what is left for a last, unfilled batch.
+
+    Skip ranges and `train_tokens` end a run earlier and leave this alone: the index is not built again for them.
+    In O(batch sizes) and not O(run).
+    """
+    consumed = 0
     while (size := global_batch_size(batch, consumed)) <= train_samples - consumed:
 
         def alike(step: int, start: int = consumed, size: int = size) -> bool:
             return global_batch_size(batch, start + step * size) == size
 
-        count = leading(alike, (train_samples - consumed) // size)
-        iteration, consumed = iteration + count, consumed + count * size
-    return iteration, consumed
-
-
-def total_iterations(batch: BatchConfig, train_samples: int) -> int:
-    """Number of optimizer steps of a run of `train_samples` (BLOOM: 115,311)."""
-    return _walk(batch, train_samples)[0]
-
-
-def samples_to_read(batch: BatchConfig, train_samples: int) -> int:
-    """Samples that the run really reads: `train_samples` without what is left for a last, unfilled batch."""
-    return _walk(batch, train_samples)[1]
+        consumed += size * leading(alike, (train_samples - consumed) // size)
+    return consumed

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomery.contracts.placement import Parameter
-from bloomery.plan.blocks import Block, embedding, head_bias, norm, replicated_linear, transformer_count
+from bloomery.plan.blocks import Block, embedding, head_bias, norm, replicated_linear, transformer_count, vocabulary
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
@@ -28,7 +28,7 @@ def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
     """Every parameter, in pipeline order."""
     hidden, last = model.hidden_size, model.layers + 1
     return [
-        embedding("word_embeddings", vocabulary_rows, hidden, 0, (last,)),
+        vocabulary("word_embeddings", vocabulary_rows, hidden, 0, (last,)),
         embedding("position_embeddings", model.sequence_length, hidden, 0),
         embedding("token_type_embeddings", SEGMENTS, hidden, 0),
         *(

@@ -17,6 +17,8 @@ class Block:
     """Pipeline layer."""
     hidden: int
     ffn: int
+    gated: bool = False
+    """SwiGLU: the feed-forward layer has two outputs a feature."""
 
     def norm(self, module: str) -> list[Parameter]:
         """A LayerNorm."""
@@ -44,13 +46,17 @@ class Block:
         ]
 
     def transformer(self) -> list[Parameter]:
-        """Self-attention and feed-forward layer. query_key_value rows are ordered [head, (q, k, v), head_dim]."""
+        """Self-attention and feed-forward layer.
+
+        Rows of query_key_value are ordered [head, (q, k, v), head_dim], those of a gated dense_h_to_4h [feature, (gate,
+        up)]: a slice for a tensor-parallel rank holds whole heads and whole pairs.
+        """
         return [
             *self.norm("input_layernorm"),
             *self.column("self_attention.query_key_value", 3 * self.hidden),
             *self.row("self_attention.dense", self.hidden),
             *self.norm("post_attention_layernorm"),
-            *self.column("mlp.dense_h_to_4h", self.ffn),
+            *self.column("mlp.dense_h_to_4h", 2 * self.ffn if self.gated else self.ffn),
             *self.row("mlp.dense_4h_to_h", self.ffn),
         ]
 
@@ -64,9 +70,12 @@ class Block:
         ]
 
 
-def transformer_count(hidden: int, ffn: int) -> int:
-    """Parameters of `Block.transformer` by formula: 4 h^2 + 2 h f + 9 h + f (f = 4 h: 12 h^2 + 13 h)."""
-    return 4 * hidden**2 + 2 * hidden * ffn + 9 * hidden + ffn
+def transformer_count(hidden: int, ffn: int, *, gated: bool = False) -> int:
+    """Parameters of `Block.transformer` by formula: 4 h^2 + 2 h f + 9 h + f (f = 4 h: 12 h^2 + 13 h).
+
+    Gated (SwiGLU): h f + f more.
+    """
+    return 4 * hidden**2 + (3 if gated else 2) * hidden * ffn + 9 * hidden + (2 if gated else 1) * ffn
 
 
 def cross_attention_count(hidden: int) -> int:
@@ -82,11 +91,16 @@ def norm(name: str, layer: int, local: str, hidden: int) -> list[Parameter]:
     ]
 
 
-def embedding(name: str, rows: int, hidden: int, layer: int, tied_layers: tuple[int, ...] = ()) -> Parameter:
-    """A table of `rows` embeddings; split over the ranks when it is tied with a head."""
-    placement = Placement.VOCABULARY if tied_layers else Placement.REPLICATED
+def embedding(name: str, rows: int, hidden: int, layer: int) -> Parameter:
+    """A small table of `rows` embeddings that every rank holds whole."""
     weight = f"{name}.weight"
-    return Parameter(weight, (rows, hidden), placement, layer, weight, Initializer.NORMAL, True, tied_layers)
+    return Parameter(weight, (rows, hidden), Placement.REPLICATED, layer, weight, Initializer.NORMAL, True)
+
+
+def vocabulary(name: str, rows: int, hidden: int, layer: int, tied_layers: tuple[int, ...] = ()) -> Parameter:
+    """A table of the vocabulary's `rows`, split over the ranks: the embedding, or a head of its own."""
+    weight = f"{name}.weight"
+    return Parameter(weight, (rows, hidden), Placement.VOCABULARY, layer, weight, Initializer.NORMAL, True, tied_layers)
 
 
 def replicated_linear(name: str, outputs: int, hidden: int, layer: int) -> list[Parameter]:

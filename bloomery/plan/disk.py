@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bloomery.config.tokens import UINT16_BELOW
 from bloomery.plan.memory import checkpoint_bytes_per_parameter
 from bloomery.plan.parameters import parameter_count, planned_rows
+from bloomery.plan.save_points import saves_until
 from bloomery.plan.trajectory import trajectory
 from bloomery.plan.weights import DTYPE_BYTES
 
@@ -47,8 +48,8 @@ def checkpoint_bytes(config: RunConfig) -> int:
 def kept_checkpoints(config: RunConfig, iterations: int) -> int:
     """Most checkpoints that are there at once in `iterations` iterations, the one being written included."""
     policy = config.training.checkpoint
-    saves = iterations // policy.every_iterations + 1
-    kept = min(saves, policy.keep_last)
+    saves = saves_until(policy, iterations) + 1
+    kept = min(saves, policy.keep_last) + len({each for each in policy.at_iterations if each <= iterations})
     if policy.keep_every_iterations is not None:
         kept += iterations // policy.keep_every_iterations
     return min(saves, kept) + 1

@@ -16,6 +16,7 @@ from bloomery.plan.flops import iteration_flops
 from bloomery.plan.hardware import Gpu, gpus
 from bloomery.plan.parameters import planned_rows
 from bloomery.plan.partition import stages
+from bloomery.plan.save_points import is_due, saves_until
 from bloomery.plan.trajectory import trajectory
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _hardware_flops(config: RunConfig, batch_samples: int, sequence_length: int 
         config.model,
         planned_rows(config),
         batch_samples,
-        recomputed=config.training.activation_checkpointing,
+        recomputed=config.training.activation_checkpointing == "full",
         sequence_length=sequence_length,
     )
 
@@ -144,6 +145,6 @@ def work_seconds(config: RunConfig) -> float:
 
 def training_seconds(config: RunConfig) -> float:
     """The run's work and its saves. Raises ConfigError as `iteration_seconds`."""
-    iterations = trajectory(config.model, config.training).iterations
-    saves = -(-iterations // config.training.checkpoint.every_iterations)  # and one at the end
+    iterations, policy = trajectory(config.model, config.training).iterations, config.training.checkpoint
+    saves = saves_until(policy, iterations) + (not is_due(policy, iterations))  # and one at the end
     return work_seconds(config) + saves * save_seconds(config)

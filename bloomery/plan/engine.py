@@ -1,4 +1,4 @@
-"""What can be planned but not trained yet, said before anything is started."""
+"""What can be planned but not trained, or trained but not exported yet, said before anything is started."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ def untrainable(model: ModelConfig, training: TrainingConfig) -> list[str]:
     """Keys and values of a training that this version's engine has no code for."""
     found = {
         f"model.family {model.family}": model.family != "gpt",
+        f"training.optimizer.kind {training.optimizer.kind}": training.optimizer.kind == "lamb",
+    }
+    return [what for what, lacking in found.items() if lacking]
+
+
+def unexportable(model: ModelConfig) -> list[str]:
+    """Keys and values of a network that transformers' BloomForCausalLM cannot hold."""
+    found = {
         f"model.positions {model.positions}": model.positions != "alibi",
+        f"model.activation {model.activation}": model.activation != "gelu",
+        "model.tied_embeddings false": not model.tied_embeddings,
         "model.embedding_layernorm false": not model.embedding_layernorm,
-        f"training.precision {training.precision}": training.precision == "fp16",
-        "training.curriculum": training.curriculum is not None,
-        "training.train_tokens": training.train_tokens is not None,
-        "training.optimizer.decay_tokens": training.optimizer.decay_tokens is not None,
-        f"training.optimizer.kind {training.optimizer.kind}": training.optimizer.kind != "adam",
+        f"model.feed_forward_size {model.ffn_size}": model.ffn_size != 4 * model.hidden_size,
     }
     return [what for what, lacking in found.items() if lacking]
 
@@ -32,5 +38,16 @@ def refuse_untrainable(model: ModelConfig, training: TrainingConfig) -> None:
         raise ConfigError(
             f"can be planned, but not trained yet: {', '.join(lacking)}",
             where="the run's configuration",
-            expected="a BLOOM-shaped GPT in bf16 or fp32 with Adam, such as config/models/tr11-176b.yaml",
+            expected="a GPT with Adam or SGD, such as config/models/tr11-176b.yaml",
+        )
+
+
+def refuse_unexportable(model: ModelConfig) -> None:
+    """Raise ConfigError when the trained network could not be exported."""
+    if lacking := unexportable(model):
+        raise ConfigError(
+            f"can be trained, but not exported yet: {', '.join(lacking)}",
+            where="the run's configuration",
+            expected="the workflow's target `train`; or, as BloomForCausalLM has it: ALiBi, tanh GELU, tied "
+            "embeddings with LayerNorm, a feed-forward width of 4 x hidden_size",
         )

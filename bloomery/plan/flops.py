@@ -1,8 +1,9 @@
 """Floating-point operations of an iteration, both ways: labelled, because a bare "TFLOPs" is ambiguous.
 
 Formula (BigScience, Narayanan et al. 2021, arXiv:2104.04473): 24 k B s l h^2 (1 + s / 6h + V / 16 l h), with k = 4 when
-every block is recomputed in the backward pass (what the hardware does) and 3 without (what the model needs). T5 adds
-the decoder's attention to the encoder; BERT's small heads are left out.
+every block is recomputed in the backward pass (what the hardware does) and 3 without (what the model needs, and what
+selective recomputation does: it repeats no matrix product). SwiGLU has a third matrix in the feed-forward layer. T5
+adds the decoder's attention to the encoder; BERT's small heads are left out.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def iteration_flops(
 
 def _dense(model: ModelConfig) -> int:
     """Operations of a block's matrices on one token, forward."""
-    return 2 * (4 * model.hidden_size**2 + 2 * model.hidden_size * model.ffn_size)
+    matrices = 3 if model.activation == "swiglu" else 2
+    return 2 * (4 * model.hidden_size**2 + matrices * model.hidden_size * model.ffn_size)
 
 
 def _t5_sample(model: ModelConfig, rows: int, passes: int) -> float:

@@ -1,8 +1,8 @@
 """GPT: pipeline layers and parameters.
 
-Pipeline layers with L blocks: 0 embedding (tied with the head), 1 embedding LayerNorm and learned positions (outside
-the tied module, because DeepSpeed treats all parameters of a tied module as replicas), 2 .. L+1 blocks, L+2 final
-LayerNorm, L+3 head.
+Pipeline layers with L blocks: 0 embedding, 1 embedding LayerNorm and learned positions, where the model has them
+(outside the embedding's module, because DeepSpeed treats all parameters of a tied module as replicas), 2 .. L+1 blocks,
+L+2 final LayerNorm, L+3 head: the embedding again, or a matrix of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomery.contracts.placement import Parameter
-from bloomery.plan.blocks import Block, embedding, norm, transformer_count
+from bloomery.plan.blocks import Block, embedding, norm, transformer_count, vocabulary
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
@@ -37,13 +37,15 @@ def layer_count(model: ModelConfig) -> int:
 
 def block_parameters(model: ModelConfig, block: int) -> list[Parameter]:
     """Parameters of transformer block `block`."""
-    return Block(f"h.{block}.", FIRST_BLOCK_LAYER + block, model.hidden_size, model.ffn_size).transformer()
+    layer, gated = FIRST_BLOCK_LAYER + block, model.activation == "swiglu"
+    return Block(f"h.{block}.", layer, model.hidden_size, model.ffn_size, gated).transformer()
 
 
 def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
     """Every parameter, in pipeline order."""
-    hidden = model.hidden_size
-    words = embedding("word_embeddings", vocabulary_rows, hidden, EMBEDDING_LAYER, (head_layer(model),))
+    hidden, head = model.hidden_size, head_layer(model)
+    tied = (head,) if model.tied_embeddings else ()
+    words = vocabulary("word_embeddings", vocabulary_rows, hidden, EMBEDDING_LAYER, tied)
     positions = embedding("position_embeddings", model.sequence_length, hidden, EMBEDDING_NORM_LAYER)
     return [
         words,
@@ -51,15 +53,19 @@ def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
         *(norm("word_embeddings_layernorm", EMBEDDING_NORM_LAYER, "", hidden) if model.embedding_layernorm else []),
         *(parameter for block in range(model.layers) for parameter in block_parameters(model, block)),
         *norm("ln_f", final_norm_layer(model), "", hidden),
+        *([] if model.tied_embeddings else [vocabulary("lm_head", vocabulary_rows, hidden, head)]),
     ]
 
 
 def parameter_count(model: ModelConfig, vocabulary_rows: int) -> int:
-    """By formula: l (12 h^2 + 13 h) + V h + 2 h, + 2 h for the embedding LayerNorm, + s h for learned positions.
+    """By formula: l (12 h^2 + 13 h) + V h + 2 h, + 2 h for the embedding LayerNorm, + s h for learned positions,
+    + V h for a head of its own, + l (h f + f) for SwiGLU.
 
     BLOOM-176B: 176,247,271,424.
     """
     hidden = model.hidden_size
-    rows = vocabulary_rows + (model.sequence_length if model.positions == "learned" else 0)
+    rows = vocabulary_rows * (1 if model.tied_embeddings else 2)
+    rows += model.sequence_length if model.positions == "learned" else 0
     norms = 4 if model.embedding_layernorm else 2
-    return model.layers * transformer_count(hidden, model.ffn_size) + (rows + norms) * hidden
+    block = transformer_count(hidden, model.ffn_size, gated=model.activation == "swiglu")
+    return model.layers * block + (rows + norms) * hidden

@@ -30,8 +30,6 @@ RUNTIME_BYTES = 2 * 2**30
 """CUDA context, NCCL's channels, the allocator's rounding: an assumption, not arithmetic."""
 USABLE_SHARE = 0.95
 """Of a GPU's memory; the rest is lost between the allocator's blocks: an assumption."""
-LOGIT_BYTES = 2 + 4 + 4 + 4
-"""Last stage, per logit on a rank: as computed, in fp32, probabilities, their gradient."""
 
 
 def bytes_per_parameter(precision: str) -> int:
@@ -61,6 +59,8 @@ class StageMemory:
     activations_recomputed: int
     activations_kept: int
     """Without recomputation."""
+    activations_selective: int
+    """With all but matrix products and attention recomputed."""
     buffers: int
     """Logits on the last stage, micro-batches on their way, the runtime."""
 
@@ -94,28 +94,34 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
     micro_batches = training.batch.global_batch_size // (training.batch.micro_batch_size * parallel.data)
     # One forward, one backward (1F1B): a stage holds as many micro-batches as there are stages from it to the end.
     in_flight = max(1, min(count - number, micro_batches))
-    recomputed = in_flight * stage.blocks * block_input_bytes(config) + activation_bytes(config.model, training)
-    kept = in_flight * stage.blocks * activation_bytes(config.model, training)
+    blocks, whole = in_flight * stage.blocks, activation_bytes(config.model, training)
+    activations = {
+        "full": blocks * block_input_bytes(config) + whole,
+        "selective": blocks * selective_bytes(config.model, training) + whole,
+        "none": blocks * whole,
+    }
     buffers = RUNTIME_BYTES + 2 * block_input_bytes(config) * (2 if count > 1 else 0)
-    if config.model.positions == "alibi":
+    if config.model.positions == "alibi" and training.kernels.attention not in ("flex", "flash"):
         # Mask and ALiBi in one additive bias, shared by the blocks of a rank.
         squares = config.model.sequence_length**2 * config.model.heads // parallel.tensor
         buffers += squares * WEIGHT_BYTES[precision]
     if stage.last:
         tokens = training.batch.micro_batch_size * output_length(config)
-        buffers += tokens * rows // parallel.tensor * LOGIT_BYTES
+        # The logits and their gradient; fp32 and the softmax exist for a few rows at a time.
+        buffers += tokens * rows // parallel.tensor * 2 * WEIGHT_BYTES[precision]
     if stage.first:
         ends = in_flight * block_input_bytes(config) * (2 if config.model.embedding_layernorm else 1)
-        recomputed, kept = recomputed + ends, kept + ends
+        activations = {name: size + ends for name, size in activations.items()}
     return StageMemory(
         stage=number,
         parameters=held,
         weights=held * WEIGHT_BYTES[precision],
         gradients=held * GRADIENT_BYTES,
         optimizer=split * (MASTER_BYTES + MOMENTS_BYTES),
-        activations=recomputed if training.activation_checkpointing else kept,
-        activations_recomputed=recomputed,
-        activations_kept=kept,
+        activations=activations[training.activation_checkpointing],
+        activations_recomputed=activations["full"],
+        activations_kept=activations["none"],
+        activations_selective=activations["selective"],
         buffers=buffers,
     )
 
@@ -126,7 +132,13 @@ def output_length(config: RunConfig) -> int:
 
 
 def block_input_bytes(config: RunConfig) -> int:
-    """The residual stream of one micro-batch, [batch, length, hidden], on one rank."""
+    """The residual stream of one micro-batch, [batch, length, hidden], on one rank: all, or its part of the length."""
+    parallel = config.training.parallel
+    return stream_bytes(config) // (parallel.tensor if parallel.sequence_parallel else 1)
+
+
+def stream_bytes(config: RunConfig) -> int:
+    """The whole residual stream of one micro-batch."""
     model, training = config.model, config.training
     tokens = training.batch.micro_batch_size * model.sequence_length
     return tokens * model.hidden_size * WEIGHT_BYTES[training.precision]
@@ -135,12 +147,29 @@ def block_input_bytes(config: RunConfig) -> int:
 def activation_bytes(model: ModelConfig, training: TrainingConfig) -> int:
     """What one block saves of one micro-batch for its backward pass, on one rank.
 
-    Per token, in elements of the precision: 4 h whole (the inputs of both LayerNorms and what they put out) and, split
-    over tensor parallelism, 3 h (q, k, v), h (attention's output) and 2 f (before and after GELU); and fp32 numbers,
-    two for each LayerNorm and one for each head (the logarithm of attention's sum).
+    Per token, in elements of the precision: 4 h (the inputs of both LayerNorms and what they put out), whole or split
+    by sequence parallelism, and, split over tensor parallelism, 3 h (q, k, v), h (attention's output) and 2 f (before
+    and after GELU) or 3 f (gate and up, their product); and fp32 numbers, two for each LayerNorm and one for each head
+    (the logarithm of attention's sum).
     """
     hidden, ffn, tensor = model.hidden_size, model.ffn_size, training.parallel.tensor
+    sequence = tensor if training.parallel.sequence_parallel else 1
     tokens = training.batch.micro_batch_size * model.sequence_length
-    elements = 4 * hidden + (4 * hidden + 2 * ffn) / tensor
-    statistics = 4 * (2 * 2 + model.heads / tensor)
+    inner = 4 * hidden + (3 if model.activation == "swiglu" else 2) * ffn
+    elements = 4 * hidden / sequence + inner / tensor
+    statistics = 4 * (2 * 2 / sequence + model.heads / tensor)
     return int(tokens * (elements * WEIGHT_BYTES[training.precision] + statistics))
+
+
+def selective_bytes(model: ModelConfig, training: TrainingConfig) -> int:
+    """What one block keeps of one micro-batch when all but matrix products and attention is computed again.
+
+    Per token: its input h (split by sequence parallelism), what the four matrices put out (3 h and f or 2 f split over
+    tensor parallelism; 2 h before they are summed over it) and attention's output h with a number for each head.
+    """
+    hidden, ffn, tensor = model.hidden_size, model.ffn_size, training.parallel.tensor
+    sequence = tensor if training.parallel.sequence_parallel else 1
+    tokens = training.batch.micro_batch_size * model.sequence_length
+    inner = 4 * hidden + (2 if model.activation == "swiglu" else 1) * ffn
+    elements = hidden / sequence + 2 * hidden + inner / tensor
+    return int(tokens * (elements * WEIGHT_BYTES[training.precision] + 4 * model.heads / tensor))

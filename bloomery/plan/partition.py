@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,7 +71,11 @@ def stage_bounds(model: ModelConfig, vocabulary_rows: int, stages: int, method: 
 
     `parameters` balances real cost: the head costs a matrix product of the embedding's size. `uniform` deals the blocks
     evenly. Every stage gets at least one block; the least greatest stage wins, earlier cuts later on ties.
+    `type:REGEX` deals the layers whose kind matches evenly (`kinds`); the others stay with the one before them.
+    Raises ValueError for what `partition_problem` says.
     """
+    if model.family == "gpt" and method.startswith("type:"):
+        return _of_kinds(model, stages, method.removeprefix("type:"))
     block_cost = sum(parameter.count for parameter in block_parameters(model, 0))
     embedding_cost = vocabulary_rows * model.hidden_size if method == "parameters" else 0
     if model.family != "gpt":
@@ -78,6 +83,38 @@ def stage_bounds(model: ModelConfig, vocabulary_rows: int, stages: int, method: 
     # Stage s takes blocks [cut[s], cut[s + 1]); the first also holds both embedding layers, the last norm and head.
     best = _best_cuts(model.layers, stages, block_cost, embedding_cost)
     return [0, *(FIRST_BLOCK_LAYER + cut for cut in best[1:-1]), layer_count(model)]
+
+
+def kinds(model: ModelConfig) -> list[tuple[str, ...]]:
+    """What each pipeline layer of a GPT is; a tied head is both a head and an embedding."""
+    head = ("head", "embedding") if model.tied_embeddings else ("head",)
+    return [("embedding",), ("norm",), *([("transformer",)] * model.layers), ("norm",), head]
+
+
+def partition_problem(model: ModelConfig, stages: int, method: str) -> str | None:
+    """Why `type:REGEX` cannot deal the layers of a GPT to so many stages; None: it can, or it is another method."""
+    if model.family != "gpt" or not method.startswith("type:"):
+        return None
+    try:
+        bounds = _of_kinds(model, stages, method.removeprefix("type:"))
+    except (re.error, ValueError) as error:
+        return str(error)
+    blocks = range(FIRST_BLOCK_LAYER, final_norm_layer(model))
+    empty = [s for s, (first, end) in enumerate(pairwise(bounds)) if max(first, blocks.start) >= min(end, blocks.stop)]
+    return f"stage {empty[0]} would have no transformer block" if empty else None
+
+
+def _of_kinds(model: ModelConfig, stages: int, pattern: str) -> list[int]:
+    # DeepSpeed's `type:` matches names of classes, in whatever case.
+    matching = [
+        layer
+        for layer, names in enumerate(kinds(model))
+        if any(re.search(pattern, name, re.IGNORECASE) for name in names)
+    ]
+    if len(matching) < stages:
+        raise ValueError(f"{len(matching)} layers match, fewer than {stages} stages")
+    cuts = _best_cuts(len(matching), stages, 1, 0)
+    return [0, *(matching[cut] for cut in cuts[1:-1]), layer_count(model)]
 
 
 def _best_cuts(blocks: int, stages: int, block_cost: int, embedding_cost: int) -> list[int]:

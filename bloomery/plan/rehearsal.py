@@ -26,6 +26,8 @@ _VOCABULARY = 1024
 _RESERVED = 16
 _HEAD_SIZE = 16
 _SEQUENCE = 128
+_SHORTEST = 8
+"""First length of a curriculum, tokens, and its step."""
 _ONE_NODE = 8
 """Most processes on a node whose number of processes nobody has stated."""
 
@@ -154,18 +156,23 @@ def _training(training: TrainingConfig, tensor: int, pipeline: int, data: int) -
     half = micro * data * max(1, -(-pipeline // 2))
     full = 2 * half
     samples = ITERATIONS * full
+    changed: dict[str, Any] = {}
     batch: dict[str, Any] = {"micro_batch_size": micro, "global_batch_size": full}
     if training.batch.rampup is not None:
         batch["rampup"] = {"start": half, "increment": half, "samples": 4 * full}
-    optimizer = training.optimizer.model_dump(mode="json", exclude_unset=True)
-    if training.optimizer.warmup_samples:
-        optimizer["warmup_samples"] = 4 * full
-    if training.optimizer.decay_samples is not None:
-        optimizer["decay_samples"] = samples
+    optimizer = _optimizer(training, 4 * full, samples)
+    if training.curriculum is not None:
+        lengths = {"start_length": _SHORTEST, "length_step": _SHORTEST}
+        changed["curriculum"] = lengths | {"samples": samples // 2}
+    parallel: dict[str, Any] = {"tensor": tensor, "pipeline": pipeline, "data": data}
+    if training.parallel.sequence_parallel:
+        parallel["sequence_parallel"] = tensor > 1 and _SHORTEST % tensor == 0
     checkpoint = {"every_iterations": ITERATIONS // 4, "keep_last": min(training.checkpoint.keep_last, 3)}
-    return {
+    return changed | {
         "train_samples": samples,
-        "parallel": {"tensor": tensor, "pipeline": pipeline, "data": data},
+        "train_tokens": None,
+        "skip": [],
+        "parallel": parallel,
         "batch": batch,
         "optimizer": optimizer,
         "checkpoint": checkpoint,
@@ -174,3 +181,19 @@ def _training(training: TrainingConfig, tensor: int, pipeline: int, data: int) -
         | {"minutes": None, "iterations": ITERATIONS // 2 + 5},
         "on_change": "restart",
     }
+
+
+def _optimizer(training: TrainingConfig, warmup: int, samples: int) -> dict[str, Any]:
+    """The run's own optimizer, with a schedule of the same shape over `samples`, in samples."""
+    own = training.optimizer
+    optimizer = own.model_dump(mode="json", exclude_unset=True)
+    for unit in ("samples", "tokens"):
+        for part in ("warmup", "decay", "cooldown"):
+            optimizer.pop(f"{part}_{unit}", None)
+    if own.warmup_samples or own.warmup_tokens:
+        optimizer["warmup_samples"] = warmup
+    if own.decay_samples or own.decay_tokens:
+        optimizer["decay_samples"] = samples
+    if own.cooldown_samples or own.cooldown_tokens:
+        optimizer["cooldown_samples"] = samples // 4
+    return optimizer

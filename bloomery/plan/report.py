@@ -91,7 +91,8 @@ def _memory(plan: Answers) -> Rows:
     rows = [(part, *(format_bytes(getattr(stage, part)) for stage in stages)) for part in parts]
     kept = [format_bytes(stage.total - stage.activations + stage.activations_kept) for stage in stages]
     again = [format_bytes(stage.total - stage.activations + stage.activations_recomputed) for stage in stages]
-    rows += [("total, with recomputation", *again), ("total, without it", *kept)]
+    some = [format_bytes(stage.total - stage.activations + stage.activations_selective) for stage in stages]
+    rows += [("total, all recomputed", *again), ("total, selective", *some), ("total, nothing recomputed", *kept)]
     if plan.gpu_memory_bytes is not None:
         verdict = "fits" if plan.fits else "DOES NOT FIT"
         rows.append((f"{verdict} in {format_bytes(plan.gpu_memory_bytes)} less 5 %", *("" for _ in stages)))

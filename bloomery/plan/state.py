@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bloomery.plan.flops import iteration_flops, tflops_per_device
 from bloomery.plan.hardware import gpus
 from bloomery.plan.parameters import planned_rows
-from bloomery.plan.schedule import learning_rate
+from bloomery.plan.schedule import learning_rate_at
 from bloomery.plan.trajectory import Point, trajectory
 
 if TYPE_CHECKING:
@@ -82,13 +82,7 @@ def state_of(config: RunConfig, point: Point) -> State:
         consumed_tokens=point.consumed_tokens,
         global_batch_size=point.global_batch_size,
         sequence_length=point.sequence_length,
-        learning_rate=learning_rate(
-            training.optimizer,
-            point.consumed_samples,
-            training.train_samples,
-            consumed_tokens=point.consumed_tokens,
-            warmup_tokens=run.tokens_at(training.optimizer.warmup_samples),
-        ),
+        learning_rate=learning_rate_at(config.model, training, point.consumed_samples, point.consumed_tokens),
         remaining_iterations=run.iterations - point.iteration,
     )
 
@@ -108,7 +102,7 @@ def speed_at(config: RunConfig, state: State, seconds: float, gpu_count: int | N
         )
         return tflops_per_device(flops, seconds, count)
 
-    hardware, needed = tflops(training.activation_checkpointing), tflops(False)
+    hardware, needed = tflops(training.activation_checkpointing == "full"), tflops(False)
     peak = gpus()[config.plan.gpu].peak_tflops if config.plan.gpu is not None else training.peak_tflops
     return Speed(
         seconds_per_iteration=seconds,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bloomery.base.units import format_bytes
 from bloomery.plan.duration import bubble_fraction, iteration_seconds, micro_batches
 from bloomery.plan.memory import memory, usable_bytes
-from bloomery.plan.partition import divisors
+from bloomery.plan.partition import divisors, partition_problem
 from bloomery.plan.state import speed_at, state_at
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Layout:
     pipeline: int
     data: int
     micro_batch_size: int
-    recomputation: bool
+    activation_checkpointing: str
     reason: str | None = None
     seconds_per_iteration: float = 0.0
     tflops_hardware: float = 0.0
@@ -52,8 +52,8 @@ def _layouts(config: RunConfig, gpu_count: int) -> Iterator[Layout]:
         rest = gpu_count // tensor
         for pipeline in divisors(rest):
             for micro in _MICRO_BATCHES:
-                for recomputation in (False, True):
-                    yield Layout(tensor, pipeline, rest // pipeline, micro, recomputation)
+                for recomputed in ("none", "selective", "full"):
+                    yield Layout(tensor, pipeline, rest // pipeline, micro, recomputed)
 
 
 def _judge(config: RunConfig, layout: Layout, memory_bytes: int, batch_samples: int) -> Layout:
@@ -89,14 +89,20 @@ def _impossible(config: RunConfig, layout: Layout, batch_samples: int) -> str | 
         f"the layers of {model.family} do not partition": model.family != "gpt" and pipeline > 1,
         f"batch {batch_samples} is not divisible by micro-batch x data = {unit}": batch_samples % unit != 0,
     }
-    return next((reason for reason, fails in checks.items() if fails), None)
+    reason = next((reason for reason, fails in checks.items() if fails), None)
+    return reason or partition_problem(model, pipeline, config.training.partition)
 
 
 def _with_layout(config: RunConfig, layout: Layout, batch_samples: int) -> RunConfig:
     """`config` with a layout, at a constant batch; the speed is estimated, not stated."""
     training = config.training
     parallel = training.parallel.model_copy(
-        update={"tensor": layout.tensor, "pipeline": layout.pipeline, "data": layout.data}
+        update={
+            "tensor": layout.tensor,
+            "pipeline": layout.pipeline,
+            "data": layout.data,
+            "sequence_parallel": training.parallel.sequence_parallel and layout.tensor > 1,
+        }
     )
     batch = training.batch.model_copy(
         update={
@@ -109,7 +115,7 @@ def _with_layout(config: RunConfig, layout: Layout, batch_samples: int) -> RunCo
         update={
             "parallel": parallel,
             "batch": batch,
-            "activation_checkpointing": layout.recomputation,
+            "activation_checkpointing": layout.activation_checkpointing,
             "train_samples": max(training.train_samples, batch_samples),
             "curriculum": None,
         }

@@ -16,6 +16,7 @@ from bloomery.plan.blocks import (
     head_bias,
     norm,
     transformer_count,
+    vocabulary,
 )
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
     hidden, ffn, encoder = model.hidden_size, model.ffn_size, model.layers
     last = layer_count(model) - 1
     found = [
-        embedding("word_embeddings", vocabulary_rows, hidden, 0, (last,)),
+        vocabulary("word_embeddings", vocabulary_rows, hidden, 0, (last,)),
         embedding("position_embeddings", model.sequence_length, hidden, 0),
     ]
     for block in range(encoder):

@@ -16,9 +16,12 @@ from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint, s
 from bloomery.contracts.index import IndexManifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import prefix_differences, sample_prefix
-from bloomery.contracts.record import find_step, last_records
+from bloomery.contracts.record import MetricsRecord, find_step, last_records
+from bloomery.contracts.skips import effective
 from bloomery.plan.layout import Place, micro_batch_starts, place_of, replica_of
-from bloomery.plan.trajectory import Trajectory, trajectory
+from bloomery.plan.skips import Batch as PlannedBatch
+from bloomery.plan.skips import batch_before, next_batch
+from bloomery.plan.trajectory import Point, Trajectory, trajectory, trajectory_through
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,13 @@ class Batch:
     iteration: int
     first_sample: int
     samples: int
+    """How many: what lies between and is skipped not counted."""
+    spans: tuple[tuple[int, int], ...]
+    """First samples, and those behind the last ones, of what lies in a row: one, where nothing is skipped."""
     planned_first_sample: int | None
     """By the configuration; None: the configured training has no such iteration."""
     planned_samples: int | None
+    planned_spans: tuple[tuple[int, int], ...] | None
     recorded: bool
     """Whether metrics.jsonl holds the iteration: first sample and samples are then the record's."""
     loss: float | None
@@ -40,7 +47,12 @@ class Batch:
         """Whether metrics.jsonl and the configuration say the same; None when the iteration was not trained yet."""
         if not self.recorded:
             return None
-        return (self.first_sample, self.samples) == (self.planned_first_sample, self.planned_samples)
+        return self.spans == self.planned_spans
+
+    @property
+    def numbers(self) -> list[int]:
+        """Its samples, in the order in which the replicas share them."""
+        return [sample for first, end in self.spans for sample in range(first, end)]
 
 
 @dataclass(frozen=True)
@@ -78,10 +90,15 @@ class Training:
     @classmethod
     def of(cls, paths: RunPaths) -> Training:
         """The training of a run. Raises InputError."""
-        stage = read_stage(paths.config / "train.json", TrainStage)
+        stage = effective(read_stage(paths.config / "train.json", TrainStage), paths)
         newest = step_folders(paths.checkpoints)[:1]
         checkpoint = read_checkpoint(newest[0]) if newest else None
-        return cls(stage, trajectory(stage.model, stage.training), paths.logs / "metrics.jsonl", checkpoint)
+        run = trajectory(stage.model, stage.training)
+        if checkpoint is not None:
+            counts = (checkpoint.iteration, checkpoint.consumed_samples, checkpoint.consumed_tokens)
+            point = Point(*counts, 0, 0, checkpoint.skipped_samples)
+            run = trajectory_through(stage.model, stage.training, point)
+        return cls(stage, run, paths.logs / "metrics.jsonl", checkpoint)
 
     def changes(self, index: IndexManifest) -> Iterator[str]:
         """What index and layout of today are not of those that the newest checkpoint was trained with."""
@@ -106,24 +123,48 @@ class Training:
 
     def batch(self, iteration: int) -> Batch:
         """The samples of an iteration, counted from 1. Raises InputError beyond the training."""
-        planned = 1 <= iteration <= self.trajectory.iterations
+        plan = self._planned(iteration)
         record = find_step(self.metrics, iteration) if iteration > 0 else None
-        if record is None and not planned:
+        if record is None and plan is None:
             raise InputError(
                 f"iteration {iteration} does not exist",
                 where=str(self.metrics.parent),
                 expected=f"1 to {self.trajectory.iterations}, the iterations of this training",
             )
-        size = first = None
-        if planned:
-            point = self.trajectory.after_iteration(iteration)
-            size, first = point.global_batch_size, point.consumed_samples - point.global_batch_size
-        if record is not None:
-            samples, before = record.global_batch_size, record.consumed_samples - record.global_batch_size
-            return Batch(iteration, before, samples, first, size, True, record.loss)
-        assert first is not None
-        assert size is not None
-        return Batch(iteration, first, size, first, size, False, None)
+        batch = plan if record is None else self._trained(record)
+        assert batch is not None
+        return Batch(
+            iteration=iteration,
+            first_sample=batch.spans[0].start,
+            samples=len(batch.samples),
+            spans=_ends(batch),
+            planned_first_sample=plan.spans[0].start if plan else None,
+            planned_samples=len(plan.samples) if plan else None,
+            planned_spans=_ends(plan) if plan else None,
+            recorded=record is not None,
+            loss=record.loss if record else None,
+        )
+
+    def _planned(self, iteration: int) -> PlannedBatch | None:
+        """What the configuration gives an iteration; None: it has no such iteration."""
+        run = self.trajectory
+        if not run.start.iteration < iteration <= run.iterations:
+            return None
+        before, size = (
+            run.after_iteration(iteration - 1).consumed_samples,
+            run.after_iteration(iteration).global_batch_size,
+        )
+        return next_batch(self.stage.training.skip, before, size)
+
+    def _trained(self, record: MetricsRecord) -> PlannedBatch:
+        """What an iteration was trained on: where nothing was skipped the samples lie in a row, whatever is skipped
+        today."""
+        behind, size = record.consumed_samples, record.global_batch_size
+        earlier = find_step(self.metrics, record.iteration - 1) if record.iteration > 1 else None
+        batch = batch_before(self.stage.training.skip, behind, size)
+        if earlier is not None and batch.skipped_samples > record.skipped_samples - earlier.skipped_samples:
+            return PlannedBatch((range(behind - size, behind),), behind)
+        return batch
 
     def select(self, iteration: int, rank: int | None) -> Selection:
         """The samples of an iteration in order: all, or those that a rank's replica reads.
@@ -133,25 +174,34 @@ class Training:
         batch = self.batch(iteration)
         notes = tuple(self._notes(batch))
         if rank is None:
-            return Selection(range(batch.first_sample, batch.first_sample + batch.samples), batch=batch, notes=notes)
+            return Selection(batch.numbers, batch=batch, notes=notes)
         parallel = self.stage.training.parallel
         place, size = place_of(parallel, rank), self.stage.training.batch.micro_batch_size
-        starts = micro_batch_starts(batch.first_sample, batch.samples, size, place.data, parallel.data)
-        samples = [start + offset for start in starts for offset in range(size)]
+        starts = micro_batch_starts(0, batch.samples, size, place.data, parallel.data)
+        numbers = batch.numbers
+        samples = [sample for start in starts for sample in numbers[start : start + size]]
         reader = Reader(rank, place, place.pipeline in (0, parallel.pipeline - 1))
         return Selection(samples, batch=batch, reader=reader, notes=notes)
 
     def read_by(self, sample: int, batch: Batch | None = None) -> tuple[int, int] | None:
-        """(iteration, replica) that a global sample belongs to; None: the training ends before it."""
+        """(iteration, replica) that a global sample belongs to; None: it is skipped, or the training ends before it."""
         training = self.stage.training
         if batch is None:
-            if sample >= self.trajectory.end.consumed_samples:
+            if not self.trajectory.start.consumed_samples <= sample < self.trajectory.end.consumed_samples:
                 return None
-            point = self.trajectory.after_samples(sample)
-            iteration, first = point.iteration + 1, point.consumed_samples
+            iteration = self.trajectory.after_samples(sample).iteration + 1
+            plan = self._planned(iteration)
+            assert plan is not None
+            spans = _ends(plan)
         else:
-            iteration, first = batch.iteration, batch.first_sample
-        return iteration, replica_of(sample, first, training.batch.micro_batch_size, training.parallel.data)
+            iteration, spans = batch.iteration, batch.spans
+        before = 0
+        for first, end in spans:
+            if first <= sample < end:
+                place = before + sample - first
+                return iteration, replica_of(place, 0, training.batch.micro_batch_size, training.parallel.data)
+            before += end - first
+        return None
 
     def _notes(self, batch: Batch) -> list[str]:
         """What a person must know about a batch."""
@@ -170,3 +220,7 @@ class Training:
             f"the configuration was changed since: it {planned}, but metrics.jsonl says that {batch.samples} samples "
             f"from {batch.first_sample} were trained; these are shown, and replicas are by the layout of today"
         ]
+
+
+def _ends(batch: PlannedBatch) -> tuple[tuple[int, int], ...]:
+    return tuple((span.start, span.stop) for span in batch.spans)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from data_prep.index.trace import TracedDocument, TracedSample
@@ -31,6 +32,7 @@ def said_of(selection: Selection) -> Iterator[str]:
     if batch := selection.batch:
         loss = f", loss {batch.loss:.4f}" if batch.loss is not None else ""
         yield f"iteration {batch.iteration:,}: {batch.samples:,} samples from {batch.first_sample:,}{loss}"
+        yield from (f"skipped: samples {first:,} to {end - 1:,}" for first, end in _between(batch.spans))
     if reader := selection.reader:
         place, count = reader.place, len(selection.samples)
         where = f"rank {reader.rank}: pipeline stage {place.pipeline}, replica {place.data}, tensor rank {place.tensor}"
@@ -39,6 +41,12 @@ def said_of(selection: Selection) -> Iterator[str]:
         else:
             yield f"{where}; is fed activations, no tokens: its replica reads these {count:,} samples"
     yield from (f"note: {note}" for note in selection.notes)
+
+
+def _between(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """What lies between spans, as they: the first, and the first behind."""
+    for (_, first), (end, _) in pairwise(spans):
+        yield first, end
 
 
 def said_of_datasets(datasets: dict[str, int]) -> str:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from bloomery.base.errors import CheckFailedError
+from bloomery.plan.engine import refuse_unexportable
 from bloomery.plan.parameters import declare
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def check_exportable(model: ModelConfig, vocabulary_rows: int, config: Any) -> N
     import torch
     from transformers import BloomForCausalLM
 
+    refuse_unexportable(model)  # rotary positions, for one, have no parameters
     reasons = []
     with torch.device("meta"):
         theirs = {

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from bloomery.base.atomic import write_json
-from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.base.errors import CheckFailedError, ConfigError, InputError
 from bloomery.config.model import ModelConfig
 from bloomery.plan.parameters import declare, parameter_count
 from export.card import CardFacts, hub_licence, render_card
@@ -38,6 +38,10 @@ def test_a_network_that_transformers_would_build_differently_is_refused():
     check_exportable(model, 64, BloomConfig(vocab_size=64, hidden_size=32, n_layer=2, n_head=4))
     with pytest.raises(CheckFailedError, match=r"transformer\.h\.2\..* trained absent"):
         check_exportable(model, 64, BloomConfig(vocab_size=64, hidden_size=32, n_layer=3, n_head=4))
+    # The same names and shapes, and another network.
+    rotary = model.model_copy(update={"positions": "rotary"})
+    with pytest.raises(ConfigError, match=r"not exported yet: model\.positions rotary"):
+        check_exportable(rotary, 64, BloomConfig(vocab_size=64, hidden_size=32, n_layer=2, n_head=4))
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from safetensors.torch import load_file, save_file
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import CheckFailedError, InputError, ResourceError
+from bloomery.checkpoint.weights import Checkpoint
 from bloomery.contracts.checkpoint import layer_file
 from bloomery.contracts.segment import SegmentStatus, read_segment, write_segment
 from bloomery.plan.gpt import head_layer
 from export.model import export_model
-from export.read import Checkpoint
 
 FIRST_BLOCK = 2
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.record import MetricsRecord, ValidationRecord
+from bloomery.contracts.record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord
 from monitoring.page import training_page
 from monitoring.series import reduce
 
@@ -56,7 +56,7 @@ def validations(count: int) -> list[ValidationRecord]:
 
 def test_the_page_is_whole_and_loads_nothing() -> None:
     page = training_page("my <run>", records(40), validations(4))
-    assert page.count("<svg") == 6
+    assert page.count("<svg") == 7
     assert "my &lt;run&gt;" in page
     assert "zh&lt;s&gt;" in page
     assert "<script" not in page
@@ -70,11 +70,42 @@ def test_equal_records_give_equal_bytes() -> None:
 
 
 def test_a_run_without_validation_or_with_one_iteration_is_drawn() -> None:
-    assert training_page("a", records(1), []).count("<svg") == 5
+    assert training_page("a", records(1), []).count("<svg") == 6
 
 
 def test_a_diverged_loss_is_drawn() -> None:
     assert "<svg" in training_page("a", records(3, loss=math.nan), [])
+
+
+def test_losses_that_are_not_finite_are_gaps_and_said() -> None:
+    hurt = [record.model_copy(update={"loss": None, "grad_norm": None}) for record in records(3)]
+    page = training_page("a", [*records(40), *hurt], [validations(1)[0].model_copy(update={"validation_mean": None})])
+    assert "→ not finite" in page
+    assert "not finite (perplexity not finite)" in page
+
+
+def test_events_energy_ranks_and_what_was_left_out_are_shown_where_they_were_measured() -> None:
+    plain = training_page("a", records(40), validations(2))
+    for absent in ("Events", "energy", "left out", "Slowest", "Loss scale", "Sequence length"):
+        assert absent not in plain
+    changes = {"skipped_updates": 3, "non_finite": 1, "skipped_samples": 1024, "loss_scale": 4.0, "sequence_length": 8}
+    ranks = {"fastest_rank": 0, "fastest_seconds": 0.08, "slowest_rank": 1, "slowest_seconds": 0.09}
+    shared = {
+        "iteration": 12,
+        "consumed_samples": 1,
+        "consumed_tokens": 1,
+        "segment": 1,
+        "time": "2026-01-01T00:00:00Z",
+    }
+    event = EventRecord(**shared, event="non_finite", action="roll_back", message="grew <b>")
+    energy = EnergyRecord(**shared, energy_kwh=12.5, co2_kg=0.7, nodes=2)
+    steps = [record.model_copy(update=changes | ranks) for record in records(40)]
+    page = training_page("a", steps, validations(2), [event] * 60, energy)
+    assert page.count("<svg") == plain.count("<svg") + 3
+    assert '<td class="number">12</td><td>non finite</td><td>roll back</td><td>grew &lt;b&gt;</td>' in page
+    assert "The last 50 of 60." in page
+    assert "12.5 kWh, 0.7 kg CO2 (2 nodes, codecarbon)" in page
+    assert "1,024 samples, 3 updates (1 not finite)" in page
 
 
 def test_a_run_without_records_is_refused() -> None:

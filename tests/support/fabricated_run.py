@@ -15,7 +15,8 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import SamplePrefix
 from bloomery.contracts.record import MetricsRecord, ValidationRecord
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
-from bloomery.plan.batch import steps, total_iterations
+from bloomery.plan.batch import steps
+from bloomery.plan.trajectory import trajectory
 from bloomery.workflow.prepare import Part, write_sections
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC).timestamp()
@@ -54,7 +55,7 @@ def write_metrics(paths: RunPaths, config: RunConfig, iterations: int, *, slot_s
     """Records of the first iterations, a second apart, the last at NOW - 60; all slots of the pipeline take as long."""
     training = config.training
     unit, bubble = training.batch.micro_batch_size * training.parallel.data, training.parallel.pipeline - 1
-    total = total_iterations(training.batch, training.train_samples)
+    total = trajectory(config.model, training).iterations
     lines = []
     for step in steps(training.batch, training.train_samples):
         if step.iteration > iterations:

@@ -1,4 +1,4 @@
-"""The plan's count of activation bytes is what the real block saves for its backward pass."""
+"""The plan's count of activation bytes is what the real block keeps for its backward pass."""
 
 from __future__ import annotations
 
@@ -7,37 +7,53 @@ from typing import Any
 import pytest
 import torch
 from fabricated_training import stage
+from torch.profiler import ProfilerActivity, profile
 
 from bloomery.config.stages import TrainStage
-from bloomery.plan.memory import activation_bytes
+from bloomery.plan.memory import activation_bytes, selective_bytes
+
+BLOOM: dict[str, Any] = {}
+LLAMA_LIKE: dict[str, Any] = {"positions": "rotary", "activation": "swiglu"}
+UNSTABLE: dict[str, Any] = {"stable_attention": False}
 
 
-@pytest.mark.parametrize(("precision", "length", "micro"), [("bf16", 128, 2), ("fp32", 64, 3)])
-def test_what_a_block_saves(mesh: Any, precision: str, length: int, micro: int) -> None:
-    from training.model.alibi import attention_bias
+def _kept(mesh: Any, run: TrainStage) -> tuple[int, int]:
+    """Bytes that a block's forward pass leaves allocated beside its output, its input counted; and of its input."""
     from training.model.block import TransformerBlock
+    from training.model.kernels import kernels_here
 
-    raw = stage(precision="fp32").model_dump(mode="json")
-    raw["model"] |= {"heads": 4, "hidden_size": 128, "sequence_length": length}
-    raw["training"] |= {"precision": precision, "parallel": {}}
-    raw["training"]["batch"] = {"micro_batch_size": micro, "global_batch_size": 4 * micro}
-    run = TrainStage.model_validate(raw)
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    block = TransformerBlock(mesh, run.model).to(dtype)
-    x = torch.randn(micro, length, run.model.hidden_size, dtype=dtype, requires_grad=True)
-    bias = attention_bias(4, 0, 4, length, dtype, x.device)
-    known = {parameter.untyped_storage().data_ptr() for parameter in block.parameters()}
-    known.add(bias.untyped_storage().data_ptr())
-    saved: dict[int, int] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in known:
-            saved[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    dtype = torch.bfloat16 if run.training.precision == "bf16" else torch.float32
+    kernels = kernels_here(run.model, run.training, mesh.device)
+    block = TransformerBlock(mesh, run.model, run.training, kernels).to(dtype)
+    shape = run.training.batch.micro_batch_size, run.model.sequence_length, run.model.hidden_size
+    x = torch.randn(shape, dtype=dtype, requires_grad=True)
+    # Makes what all blocks share: ALiBi's bias or the rotation.
+    block(x)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         y = block(x)
-        y.sum().backward()
-    planned = activation_bytes(run.model, run.training)
-    assert sum(saved.values()) == pytest.approx(planned, rel=0.02)
+    assert y.requires_grad
+    left = sum(event.self_cpu_memory_usage for event in seen.key_averages())
+    return left - y.nbytes + x.nbytes, x.nbytes
+
+
+@pytest.mark.parametrize(
+    ("precision", "length", "micro", "changes"),
+    [("bf16", 128, 2, BLOOM), ("fp32", 64, 3, BLOOM), ("bf16", 128, 2, LLAMA_LIKE), ("bf16", 128, 2, UNSTABLE)],
+)
+def test_what_a_block_keeps(mesh: Any, precision: str, length: int, micro: int, changes: dict[str, Any]) -> None:
+    found: dict[str, tuple[int, int]] = {}
+    for what in ("none", "selective", "full"):
+        raw = stage(precision="fp32").model_dump(mode="json")
+        raw["model"] |= {"heads": 4, "hidden_size": 128, "sequence_length": length, **changes}
+        raw["training"] |= {
+            "precision": precision,
+            "parallel": {},
+            "activation_checkpointing": what,
+            "kernels": {"attention": "sdpa"},
+        }
+        raw["training"]["batch"] = {"micro_batch_size": micro, "global_batch_size": 4 * micro}
+        run = TrainStage.model_validate(raw)
+        found[what] = _kept(mesh, run)
+    assert found["none"][0] == pytest.approx(activation_bytes(run.model, run.training), rel=0.02)
+    assert found["selective"][0] == pytest.approx(selective_bytes(run.model, run.training), rel=0.02)
+    assert found["full"][0] == found["full"][1]

@@ -54,6 +54,7 @@ def test_the_earlier_of_the_two_ends_counts(now):
 def test_a_segment_of_iterations_ends_after_them() -> None:
     clock = SegmentClock(None, iterations=2)
     clock.note_iteration(1.0)
-    assert not clock.is_over()
+    assert not clock.iterations_are_over
     clock.note_iteration(1.0)
-    assert clock.is_over()
+    assert clock.iterations_are_over
+    assert not clock.is_over(), "what belongs to the last iteration has its time"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,8 @@ import time
 import pytest
 from fabricated_training import change_blend, make_run, stage
 from training_launcher import Launcher
+
+from bloomery.contracts.checkpoint import read_checkpoint
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -38,22 +41,63 @@ def _ranks_of(run) -> list[int]:
     return found
 
 
-def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed):
-    run = launcher("killed", **SHAPE)
+def _kill(run, process) -> None:
+    """Kill the launcher and every rank; nobody can clean up."""
+    for each in (*_ranks_of(run), process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+    process.communicate()
+
+
+def _kill_in_a_save(run, process) -> None:
+    """Kill all ranks while files of a checkpoint are there that is not whole."""
+
+    def is_saving() -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            return any((run.run / "train" / "checkpoints" / ".saving").glob("step*/*"))
+        return False
+
+    while len(ranks := _ranks_of(run)) < SHAPE["pipeline"]:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.1)
+    while True:
+        assert process.poll() is None, "no save was met"
+        time.sleep(0.002)
+        if is_saving():
+            for rank in ranks:
+                os.kill(rank, signal.SIGSTOP)
+            if is_saving():
+                return _kill(run, process)
+            for rank in ranks:
+                os.kill(rank, signal.SIGCONT)
+
+
+def test_launcher_takes_its_ranks_with_it(launcher):
+    run = launcher("orphans", **SHAPE)
     process = run.start()
-    run.wait_for_iteration(7, process)
+    run.wait_for_iteration(1, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     deadline = time.monotonic() + 20
     while _ranks_of(run) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not _ranks_of(run), "ranks outlived their launcher"
-    # A save that was cut off must not count as a checkpoint.
-    (run.run / "train" / "checkpoints" / ".saving" / "step00000099").mkdir(parents=True, exist_ok=True)
+
+
+@pytest.mark.parametrize(("asynchronous", "iteration"), [(False, 9), (True, 6)])
+def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, asynchronous, iteration):
+    # A save begins when the one before it is sealed: by iteration 5 there is a checkpoint, however slow the disk is.
+    run = launcher("killed", checkpoint={"every_iterations": 2, "asynchronous": asynchronous}, **SHAPE)
+    process = run.start()
+    run.wait_for_iteration(iteration, process)
+    _kill(run, process)
+    process = run.start()
+    _kill_in_a_save(run, process)
     segment = run.segment()
     assert segment["status"] == "finished"
     assert segment["first_iteration"] > 1
     assert run.losses() == undisturbed
+    assert not list((run.run / "train" / "checkpoints").glob(".*"))
 
 
 def test_term_saves_and_ends_and_the_same_command_goes_on(launcher, undisturbed):
@@ -112,7 +156,7 @@ def test_damaged_checkpoint_is_passed_over(launcher, undisturbed):
     assert "every checkpoint is damaged" in talk.splitlines()[-1]
 
 
-def test_another_training_begins_anew_and_the_old_one_is_kept(launcher):
+def test_another_training_is_refused_or_continued_or_begins_anew_and_the_old_one_is_kept(launcher):
     run = launcher("changed", **SHAPE | {"samples": 64})
     old = run.segment()
     changed = stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.02}, on_change="refuse")
@@ -121,11 +165,25 @@ def test_another_training_begins_anew_and_the_old_one_is_kept(launcher):
     talk, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "training.optimizer.learning_rate: 0.01 -> 0.02" in talk
-    make_run(run.run, stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.02}))
+    # On another layout, for more samples.
+    further = {"pipeline": 1, "data": 2, "samples": 96, "optimizer": {"learning_rate": 0.02}}
+    make_run(run.run, stage(**SHAPE | further, on_change="continue"))
+    process = run.start()
+    talk, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, talk
+    assert f"since {old['checkpoint']} this changed, and training goes on from there:" in talk
+    assert "  training.parallel.pipeline: 2 -> 1 (at a boundary)" in talk
+    assert f"resuming after iteration {old['iteration']} " in talk
+    longer = json.loads((run.run / "train" / "segments" / "1.json").read_text())
+    assert (longer["status"], longer["consumed_samples"]) == ("finished", 88), "whole batches: 3 of 8, 4 of 16"
+    manifest = read_checkpoint(run.run / "train" / "checkpoints" / longer["checkpoint"])
+    recorded = {change.key: (change.iteration, change.before, change.after) for change in manifest.changes}
+    assert recorded["training.optimizer.learning_rate"] == (old["iteration"], 0.01, 0.02)
+    assert recorded["training.parallel.data"] == (old["iteration"], 1, 2)
+    make_run(run.run, stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.03}))
     new = run.segment()
     assert new["first_iteration"] == 1
-    assert new["identity"] != old["identity"]
-    assert list((run.run / "train" / "archive").glob(f"*/checkpoints/{old['checkpoint']}/manifest.json"))
+    assert list((run.run / "train" / "archive").glob(f"*/checkpoints/{longer['checkpoint']}/manifest.json"))
 
 
 def test_weights_that_change_behind_what_was_read_go_on_from_the_checkpoint(launcher, undisturbed):
@@ -152,7 +210,7 @@ def test_finished_training_has_nothing_left_to_do(launcher):
 
 
 def test_wrong_index_is_named_and_not_retried(launcher):
-    run = launcher("broken", **SHAPE | {"samples": 64})
+    run = launcher("broken", **SHAPE | {"samples": 64}, segment={"max_restarts_without_progress": 2})
     array = run.run / "index" / "arrays" / "blend-sample.npy"
     good = array.read_bytes()
     for damaged, reason in ((b"nonsense", "not a readable array"), (good[:-1] + b"\x01", "its content changed")):
@@ -162,6 +220,12 @@ def test_wrong_index_is_named_and_not_retried(launcher):
         assert process.returncode == 1
         assert "blend-sample.npy" in talk.splitlines()[-1]
         assert reason in talk.splitlines()[-1]
+    array.write_bytes(good)
+    process = run.start()
+    talk, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "2 starts in a row saved no new checkpoint; the last attempt: failed" in talk.splitlines()[-1]
+    assert reason in talk.splitlines()[-1]
 
 
 def test_a_stop_that_comes_before_the_segment_is_heeded_once(launcher):

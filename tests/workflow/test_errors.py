@@ -81,19 +81,26 @@ def test_every_shipped_configuration_dry_runs_without_network(path: Path, tmp_pa
     assert (tmp_path / "runs" / name / "config/parts.json").exists()
 
 
-def test_what_cannot_be_trained_ends_before_the_first_job(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("preset", "said"),
+    [
+        ("bert-4l", "can be planned, but not trained yet: model.family bert"),
+        ("tr1-13b", "can be trained, but not exported yet: model.positions learned, model.embedding_layernorm false"),
+    ],
+)
+def test_what_cannot_be_made_ends_before_the_first_job(tmp_path: Path, preset: str, said: str) -> None:
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus/fr.jsonl").write_text('{"text": "une phrase", "lang": "fr"}\n')
     (tmp_path / "config").symlink_to(ROOT / "config")
-    raw = yaml.safe_load((ROOT / "config/models/bert-4l.yaml").read_text())
+    raw = yaml.safe_load((ROOT / f"config/models/{preset}.yaml").read_text())
     raw["sources"][0]["paths"] = ["corpus/*.jsonl"]
-    path = tmp_path / "bert.yaml"
+    path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump(raw))
     command = [*SNAKEMAKE, *LOCAL, "--directory", str(tmp_path), "--configfile", str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0
-    assert "can be planned, but not trained yet: model.family bert" in done.stderr
-    assert not (tmp_path / "runs/bert-4l/corpus").exists()
+    assert said in done.stderr
+    assert not (tmp_path / f"runs/{preset}/corpus").exists()
 
 
 def test_the_sample_is_the_default_and_is_never_merged(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,21 +11,29 @@ import torch
 from bloomery.plan.layout import micro_batch_starts
 
 MicroBatch = tuple[torch.Tensor, torch.Tensor]
-"""Inputs and labels, int64 [micro_batch, sequence_length] each."""
+"""Inputs and labels, int64 [micro_batch, length] each."""
 
 
 def micro_batches(
     read: Callable[[int], npt.NDArray[np.int64]],
-    first_sample: int,
-    samples: int,
+    samples: Sequence[int],
     micro_batch_size: int,
     data_rank: int,
     data_size: int,
+    length: int | None = None,
 ) -> Iterator[MicroBatch]:
-    """This replica's micro-batches of the global batch [first_sample, first_sample + samples).
+    """This replica's micro-batches of the global batch `samples`, which micro_batch_size x data_size divides.
 
-    `read` gives the sequence_length + 1 tokens of a sample.
+    Args:
+        read: gives the tokens of a sample, one more than its length.
+        samples: numbers of the samples, in order.
+        micro_batch_size: samples of a micro-batch.
+        data_rank: number of the replica.
+        data_size: replicas.
+        length: tokens that a sample is cut to (curriculum); None: whole samples.
     """
-    for start in micro_batch_starts(first_sample, samples, micro_batch_size, data_rank, data_size):
-        tokens = torch.from_numpy(np.stack([read(start + offset) for offset in range(micro_batch_size)]))
+    end = None if length is None else length + 1
+    for start in micro_batch_starts(0, len(samples), micro_batch_size, data_rank, data_size):
+        rows = [read(sample)[:end] for sample in samples[start : start + micro_batch_size]]
+        tokens = torch.from_numpy(np.stack(rows))
         yield tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()

@@ -40,10 +40,13 @@ class SegmentClock:
         """A save took so long."""
         self._save_seconds = max(self._save_seconds, seconds)
 
+    @property
+    def iterations_are_over(self) -> bool:
+        """Whether the segment has run as many as it may."""
+        return self._iterations_left <= 0
+
     def is_over(self) -> bool:
         """Whether it is time to save and end."""
-        if self._iterations_left <= 0:
-            return True
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return True
         if self._end is None:

@@ -1,4 +1,5 @@
-"""One control poll an iteration: signals, the stop and save files, and the segment's time, agreed in ONE all-reduce.
+"""One control poll an iteration: signals, the stop and save files, the segment's time, what the guards of each rank ask
+for, the ranks' work and what else they must agree on, in ONE all-reduce.
 
 Ranks that looked at a file on their own could disagree, and one in a save with the other in a step is a hang.
 """
@@ -6,6 +7,7 @@ Ranks that looked at a file on their own could disagree, and one in a save with 
 from __future__ import annotations
 
 import signal
+from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 from types import FrameType
@@ -15,6 +17,9 @@ import torch.distributed as dist
 
 from bloomery.contracts.segment import SAVE_FILE, STOP_FILE
 from training.loop.clock import SegmentClock
+from training.loop.energy import Energy
+
+NO_ENERGY = Energy()
 
 
 class Order(IntEnum):
@@ -24,6 +29,42 @@ class Order(IntEnum):
     SAVE = 1
     TIME_LIMIT = 2
     STOP = 3
+    ROLL_BACK = 4
+    """A guard wants to go back to an earlier checkpoint."""
+    FAIL = 5
+    """A guard ends the training."""
+
+    @property
+    def ends(self) -> bool:
+        """Whether the segment ends."""
+        return self > Order.SAVE
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a rank says in a poll."""
+
+    verdict: Order = Order.GO
+    """Of its guards."""
+    work_seconds: float = 0.0
+    """Time that it computed in the last step's forward and backward passes."""
+    written: bool = True
+    """Its part of the checkpoint that is being saved is on disk."""
+    energy: Energy = NO_ENERGY
+    """That it measured in this segment."""
+
+
+@dataclass(frozen=True)
+class Poll:
+    """What all ranks know after a poll."""
+
+    order: Order
+    work_seconds: tuple[float, ...]
+    """Of each rank."""
+    written: bool
+    """On every rank."""
+    energy: Energy
+    """Of all nodes."""
 
 
 class ControlPlane:
@@ -56,8 +97,21 @@ class ControlPlane:
         if dist.get_rank() == 0:
             (self._folder / SAVE_FILE).unlink(missing_ok=True)
 
-    def poll(self) -> Order:
-        """The same order on every rank."""
-        order = torch.tensor(int(self._own_order()), device=self._device)
-        dist.all_reduce(order, op=dist.ReduceOp.MAX)
-        return Order(int(order.item()))
+    def poll(self, report: Report | None = None) -> Poll:
+        """The same answer on every rank. Collective."""
+        own = report or Report()
+        rank, world = dist.get_rank(), dist.get_world_size()
+        # A slot for each rank and sums, so that one reduction carries all: 3 kB for 384 ranks, exact in float64.
+        orders, seconds = [0.0] * world, [0.0] * world
+        orders[rank], seconds[rank] = float(max(self._own_order(), own.verdict)), own.work_seconds
+        sums = [float(own.written), own.energy.kwh, own.energy.co2_kg, float(own.energy.nodes)]
+        values = torch.tensor([*orders, *seconds, *sums], dtype=torch.float64, device=self._device)
+        dist.all_reduce(values)
+        said = values.tolist()
+        written, kwh, co2, nodes = said[2 * world :]
+        return Poll(
+            order=Order(int(max(said[:world]))),
+            work_seconds=tuple(said[world : 2 * world]),
+            written=round(written) == world,
+            energy=Energy(kwh, co2, round(nodes)),
+        )

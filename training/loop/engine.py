@@ -9,12 +9,15 @@ from typing import Any
 
 import torch
 
-from bloomery.base.errors import CheckFailedError
 from bloomery.config.stages import TrainStage
-from bloomery.plan.deepspeed_json import EXPECTED_WRAPPER, deepspeed_json
+from bloomery.plan.deepspeed_json import deepspeed_json
 from training.model.initialize import initialize
+from training.model.kernels import kernels_here
 from training.model.pipeline import BloomPipeline
-from training.optim.builder import build_optimizer
+from training.optim.builder import build_optimizer, parameter_groups
+from training.optim.gate import UpdateGate
+from training.optim.promises import TYPES, check_promises
+from training.optim.tied import keep_tied_weights_equal
 from training.parallel.mesh import Mesh
 
 
@@ -27,43 +30,47 @@ class Trainer:
     mesh: Mesh
     stage: TrainStage
     vocabulary_rows: int
+    gate: UpdateGate
+    """Decides on each update; see there."""
 
     @property
     def dtype(self) -> torch.dtype:
         """Type of the weights in use."""
-        return torch.bfloat16 if self.stage.training.precision == "bf16" else torch.float32
+        return TYPES[self.stage.training.precision]
 
 
 def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Trainer:
-    """Network, initial weights, optimizer and engine.
+    """Network, initial weights, optimizer and engine. Collective.
 
     Raises:
-        CheckFailedError: DeepSpeed built another optimizer than the one with fp32 gradient accumulation.
+        ConfigError: the optimizer is planned only.
+        CheckFailedError: DeepSpeed built something else than the configuration promises.
     """
     import deepspeed
 
     training = stage.training
+    assert mesh.parallel == training.parallel
     network = BloomPipeline(mesh, stage.model, training, vocabulary_rows)
     initialize(network, mesh, stage.model, vocabulary_rows, stage.seed)
-    if training.precision == "bf16":
-        # Before the optimizer is built over them: its groups must hold the parameters that train.
-        network.to(torch.bfloat16)
-    optimizer = build_optimizer(network, training.optimizer, stage.model, vocabulary_rows)
+    # Before the optimizer is built over them: its groups must hold the parameters that train.
+    network.to(TYPES[training.precision])
+    groups = parameter_groups(network, training.optimizer, stage.model, vocabulary_rows)
+    kernel = kernels_here(stage.model, training, mesh.device).optimizer
+    optimizer = build_optimizer([dict(group) for group in groups], training.optimizer, kernel)
+    if training.precision == "fp16" and mesh.device.type == "cpu":
+        _allow_fp16_on_cpu()
     with contextlib.redirect_stdout(io.StringIO()):
         engine, *_ = deepspeed.initialize(model=network, optimizer=optimizer, config=deepspeed_json(training))
-    _assert_promised(engine, training.precision)
-    return Trainer(engine, network, mesh, stage, vocabulary_rows)
+    check_promises(engine, training, groups, type(optimizer))
+    keep_tied_weights_equal(engine)
+    if training.precision == "fp16":
+        # At the least scale an overflow is a gradient that is not finite: the gate's business, as in other precisions.
+        engine.optimizer.loss_scaler.raise_error_at_min_scale = False
+    return Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine))
 
 
-def _assert_promised(engine: Any, precision: str) -> None:
-    built, promised = type(engine.optimizer).__name__, EXPECTED_WRAPPER[precision]
-    if built != promised:
-        raise CheckFailedError(
-            f"DeepSpeed built {built} for precision {precision}", where="deepspeed.initialize", expected=promised
-        )
-    if precision == "bf16" and engine.optimizer.grad_acc_dtype is not torch.float32:
-        raise CheckFailedError(
-            f"gradients accumulate in {engine.optimizer.grad_acc_dtype}",
-            where="deepspeed.initialize",
-            expected="torch.float32",
-        )
+def _allow_fp16_on_cpu() -> None:
+    """DeepSpeed asks for a CPU with fp16 arithmetic; torch computes fp16 on any, slowly, which is right for tests."""
+    from deepspeed.accelerator import get_accelerator
+
+    get_accelerator().is_fp16_supported = lambda: True

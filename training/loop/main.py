@@ -9,7 +9,9 @@ from pathlib import Path
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import BloomeryError
+from bloomery.contracts.paths import RunPaths
 from training.loop.death import die_with_parent
+from training.loop.rank_log import open_rank_log
 
 
 def main() -> None:
@@ -22,22 +24,26 @@ def main() -> None:
     parser.add_argument("--result", type=Path, required=True)
     parser.add_argument("--end", type=float, help="when the scheduler ends the job, seconds of the Unix epoch")
     arguments = parser.parse_args()
-
-    from training.loop.quiet import quieten
-
-    quieten()
-    from bloomery.config.stages import TrainStage, read_stage
-    from bloomery.contracts.paths import RunPaths
-    from training.loop.segment import run_segment
-    from training.parallel.mesh import build_mesh
-
+    paths = RunPaths(arguments.folder)
     try:
-        stage = read_stage(arguments.config, TrainStage)
+        # First of all: what the libraries say from their import on is in it.
+        log = open_rank_log(paths.logs, int(os.environ.get("RANK", "0")), arguments.number)
+        from training.loop.quiet import quieten
+
+        quieten()
+        from bloomery.config.stages import TrainStage, read_stage
+        from bloomery.contracts.skips import effective
+        from training.loop.segment import run_segment
+        from training.parallel.mesh import build_mesh
+
+        stage = effective(read_stage(arguments.config, TrainStage), paths)
         import torch
 
         torch.set_num_threads(stage.training.threads_per_rank)
         mesh = build_mesh(stage.training.parallel)
-        segment = run_segment(stage, mesh, RunPaths(arguments.folder), arguments.number, arguments.end)
+        log.note_place(mesh)
+        segment = run_segment(stage, mesh, paths, arguments.number, arguments.end)
+        log.note_memory()
         if mesh.rank == 0:
             write_json(arguments.result, {"segment": segment.model_dump(mode="json")})
         torch.distributed.barrier()

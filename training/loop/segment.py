@@ -2,221 +2,128 @@
 
 from __future__ import annotations
 
-import math
-import time
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
-
-import torch.distributed as dist
-
-from bloomery.base.errors import CheckFailedError
 from bloomery.base.times import utc_now
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.index import IndexManifest, array_entries, read_index_manifest, verify_array
+from bloomery.contracts.checkpoint import step_name
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import MetricsRecord, ValidationRecord
-from bloomery.contracts.samples import SampleReader
+from bloomery.contracts.record import ValidationRecord
 from bloomery.contracts.segment import Segment, SegmentStatus
-from bloomery.plan.batch import global_batch_size, total_iterations
-from bloomery.plan.flops import iteration_flops, tflops_per_device
-from bloomery.plan.parameters import padded_vocabulary
-from bloomery.plan.schedule import learning_rate
-from training.data.batches import micro_batches
-from training.loop.checkpoint import Position, load, prune, save
-from training.loop.clock import SegmentClock
-from training.loop.control import ControlPlane, Order
-from training.loop.engine import Trainer, build_trainer
-from training.loop.identity import identity
-from training.loop.metrics import MetricsWriter
-from training.loop.reference import reference_tokens
+from bloomery.plan.save_points import is_due
+from bloomery.plan.step import PlannedStep, next_step
+from training.checkpoint.agree import from_rank_0
+from training.loop.control import Order
+from training.loop.events import guard_replicas, record_changes, record_energy, settle_step
+from training.loop.state import TrainingState, open_training
+from training.loop.step import train_step
 from training.loop.validate import validate
 from training.parallel.mesh import Mesh
+from training.resume.settle import newest_checkpoint
 
-
-@dataclass
-class TrainingState:
-    """A training in progress: what the loop holds on each rank."""
-
-    trainer: Trainer
-    reader: SampleReader
-    index: IndexManifest
-    paths: RunPaths
-    identity: str
-    number: int
-    total_iterations: int
-    position: Position
-    metrics: MetricsWriter | None
-    clock: SegmentClock
-
-    def save(self) -> str:
-        """Save a checkpoint here and prune old ones; returns its folder name. Collective."""
-        started = time.perf_counter()
-        tokens = reference_tokens(self.reader, self.index.sequence_length)
-        name = save(self.trainer, self.paths.checkpoints, self.position, self.identity, self.index, tokens)
-        self.clock.note_save(time.perf_counter() - started)
-        if self.metrics is not None:
-            self.metrics.note(f"saved checkpoint {name}")
-            prune(self.paths.checkpoints, self.trainer.stage.training.checkpoint)
-        return name
+_STATUS = {
+    Order.TIME_LIMIT: SegmentStatus.TIME_LIMIT,
+    Order.STOP: SegmentStatus.STOPPED,
+    Order.ROLL_BACK: SegmentStatus.ROLLED_BACK,
+}
 
 
 def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end: float | None = None) -> Segment:
-    """Train until this segment ends; returns the same Segment on every rank.
+    """Train until this segment ends; the same answer on every rank. Collective.
 
     `end` is when the scheduler ends the job (Unix epoch): the segment saves and ends before.
 
     Raises:
-        CheckFailedError: the loss is not finite, or DeepSpeed built something else than promised.
+        CheckFailedError: a guard ended the training, or DeepSpeed built something else than promised.
         InputError: the index is missing or damaged.
     """
-    training = stage.training
-    index = read_index_manifest(paths.index_manifest)
-    if mesh.rank == 0:
-        # Arrays only (6 GB for BLOOM's 166.8 M samples): the token files are hashed by `bloomery index verify`.
-        for entry in array_entries(index):
-            verify_array(paths.index, entry)
-    reader = SampleReader(paths.index)
-    vocabulary_rows = padded_vocabulary(index.vocabulary_size, stage.model, training.parallel.tensor)
-    limits = training.segment
-    clock = SegmentClock(limits.minutes, end, 60.0 * limits.margin_minutes, limits.iterations)
-    control = ControlPlane(paths.control, mesh.device, clock)
-    trainer = build_trainer(stage, mesh, vocabulary_rows)
-    own = identity(stage, index)
-    position = load(trainer, paths.checkpoints, own, index)
-    metrics = MetricsWriter(paths.logs, position.iteration + 1) if mesh.rank == 0 else None
-    run = TrainingState(
-        trainer=trainer,
-        reader=reader,
-        index=index,
-        paths=paths,
-        identity=own,
-        number=number,
-        total_iterations=total_iterations(training.batch, training.train_samples),
-        position=position,
-        metrics=metrics,
-        clock=clock,
-    )
-    if metrics is not None:
-        start = f"resuming after iteration {position.iteration}" if position.iteration else "starting"
-        metrics.note(
-            f"segment {number}: {start} of {run.total_iterations}; {mesh.parallel.world_size} processes "
-            f"(tensor {mesh.parallel.tensor} x pipeline {mesh.parallel.pipeline} x data {mesh.parallel.data}) "
-            f"on {mesh.device.type}, {training.precision}"
-        )
+    run = open_training(stage, mesh, paths, number, end)
     try:
-        return _train(run, control, first_iteration=position.iteration + 1)
+        return train(run)
     finally:
-        if metrics is not None:
-            metrics.close()
+        run.close()
 
 
-def _train(run: TrainingState, control: ControlPlane, first_iteration: int) -> Segment:
+def train(run: TrainingState) -> Segment:
+    """Train until the segment ends, and save. Collective."""
+    parallel, iteration = run.trainer.mesh.parallel, run.position.iteration
+    run.note(
+        f"segment {run.number}: {f'resuming after iteration {iteration}' if iteration else 'starting'} of "
+        f"{run.total_iterations}; {parallel.world_size} processes (tensor {parallel.tensor} x pipeline "
+        f"{parallel.pipeline} x data {parallel.data}) on {run.trainer.mesh.device.type}, "
+        f"{run.trainer.stage.training.precision}"
+    )
+    record_changes(run)
+    order = _iterate(run)
+    if order is Order.ROLL_BACK:
+        return _ended(run, SegmentStatus.ROLLED_BACK, None)
+    run.finish_save()
+    finished = _next(run) is None and not _validation_is_due(run)
+    status = SegmentStatus.FINISHED if finished else _STATUS[order]
+    return _ended(run, status, run.save() if run.position.iteration else None)
+
+
+def _iterate(run: TrainingState) -> Order:
+    """Train until an order ends the segment or the training is done; the order. Collective."""
     training = run.trainer.stage.training
-    order, checkpoint = Order.GO, None
-    while run.position.iteration < run.total_iterations:
-        order = control.poll()
+    order = run.poll().order
+    every = training.guards.replicas_every_iterations
+    if every is not None:
+        # What was loaded, too.
+        guard_replicas(run)
+    # Left from the segment before, where an order came between two sets.
+    if order is not Order.STOP and _validation_is_due(run):
+        order = _validate(run)
+    while True:
         # A segment does at least one iteration before its time is up: a chain of them always comes forward.
-        progressed = run.position.iteration >= first_iteration
-        if order is Order.STOP or (order is Order.TIME_LIMIT and progressed):
-            break
+        if order.ends and (order is not Order.TIME_LIMIT or run.progressed):
+            return order
+        planned = _next(run)
+        if planned is None:
+            return order
+        if run.clock.iterations_are_over:
+            return Order.TIME_LIMIT
         if order is Order.SAVE:
             run.save()
-            control.clear_save()
-        train_step(run)
+            run.control.clear_save()
+        order = settle_step(run, train_step(run, planned)).order
+        if order is Order.ROLL_BACK:
+            return order
         iteration = run.position.iteration
-        last = iteration == run.total_iterations
-        if iteration % training.validation.every_iterations == 0 or last:
-            _validate(run, control)
-        if iteration % training.checkpoint.every_iterations == 0 and not last:
-            run.save()
-    if run.position.iteration:
-        checkpoint = run.save()
-    finished = run.position.iteration >= run.total_iterations
-    status = SegmentStatus.FINISHED
-    if not finished:
-        status = SegmentStatus.TIME_LIMIT if order is Order.TIME_LIMIT else SegmentStatus.STOPPED
-    if run.metrics is not None:
-        run.metrics.note(f"segment {run.number}: {status.value} after iteration {run.position.iteration}")
-    return Segment(
-        number=run.number,
-        status=status,
-        first_iteration=first_iteration if run.position.iteration >= first_iteration else 0,
-        iteration=run.position.iteration,
-        total_iterations=run.total_iterations,
-        consumed_samples=run.position.consumed_samples,
-        consumed_tokens=run.position.consumed_tokens,
-        checkpoint=checkpoint,
-        identity=run.identity,
-    )
+        if every is not None and iteration % every == 0:
+            guard_replicas(run)
+        if _validation_is_due(run) and not order.ends:
+            order = _validate(run)
+        if is_due(training.checkpoint, iteration) and not order.ends and _next(run) is not None:
+            run.save(wait=not training.checkpoint.asynchronous)
 
 
-def train_step(run: TrainingState) -> None:
-    """One optimizer step; batch size and learning rate follow from the consumed samples alone."""
-    trainer, training, before = run.trainer, run.trainer.stage.training, run.position
-    engine, mesh = trainer.engine, trainer.mesh
-    size = global_batch_size(training.batch, before.consumed_samples)
-    # The rate belongs to the samples that the step ends with: (consumed samples, learning rate) is then the pair of
-    # BLOOM's log, and no first step is lost at rate 0.
-    rate = learning_rate(training.optimizer, before.consumed_samples + size, training.train_samples)
-    engine.set_train_batch_size(size)
-    for group in engine.optimizer.param_groups:
-        group["lr"] = rate
-    started = time.perf_counter()
-    batches = micro_batches(
-        run.reader.train,
-        before.consumed_samples,
-        size,
-        training.batch.micro_batch_size,
-        mesh.data_rank,
-        mesh.parallel.data,
-    )
-    loss = float(engine.train_batch(batches))
-    seconds = time.perf_counter() - started
-    run.clock.note_iteration(seconds)
-    if not math.isfinite(loss):
-        raise CheckFailedError(
-            f"the loss is {loss}",
-            where=f"iteration {before.iteration + 1}, samples from {before.consumed_samples}",
-            expected="a finite loss (lower learning rate, longer warm-up, or look at those samples)",
-        )
-    tokens = size * run.index.sequence_length
-    run.position = Position(before.iteration + 1, before.consumed_samples + size, before.consumed_tokens + tokens)
-    if run.metrics is not None:
-        run.metrics.step(_record(run, loss, seconds, size, tokens, rate, engine))
+def _next(run: TrainingState) -> PlannedStep | None:
+    stage = run.trainer.stage
+    return next_step(stage.model, stage.training, run.position.consumed_samples, run.position.consumed_tokens)
 
 
-def _record(
-    run: TrainingState, loss: float, seconds: float, size: int, tokens: int, rate: float, engine: Any
-) -> MetricsRecord:
-    stage, world = run.trainer.stage, run.trainer.mesh.parallel.world_size
-    flops = partial(iteration_flops, stage.model, run.trainer.vocabulary_rows, size)
-    model_tflops = tflops_per_device(flops(recomputed=False), seconds, world)
-    peak = stage.training.peak_tflops
-    return MetricsRecord(
-        iteration=run.position.iteration,
-        consumed_samples=run.position.consumed_samples,
-        consumed_tokens=run.position.consumed_tokens,
-        global_batch_size=size,
-        learning_rate=rate,
-        loss=loss,
-        grad_norm=float(engine.get_global_grad_norm()),
-        seconds=seconds,
-        tokens_per_second=tokens / seconds,
-        tflops_hardware=tflops_per_device(flops(recomputed=stage.training.activation_checkpointing), seconds, world),
-        tflops_model=model_tflops,
-        samples_per_second=size / seconds,
-        total_iterations=run.total_iterations,
-        segment=run.number,
-        time=utc_now(),
-        mfu=model_tflops / peak if peak else None,
-    )
+def _validation_is_due(run: TrainingState) -> bool:
+    """Whether the sets are to be gone through here, and were not."""
+    iteration = run.position.iteration
+    every = run.trainer.stage.training.validation.every_iterations
+    return iteration > run.validated and (iteration % every == 0 or _next(run) is None)
 
 
-def _validate(run: TrainingState, control: ControlPlane) -> None:
-    """Validate and record; an order that comes between sets ends it early, and the loop's next poll sees it again."""
-    losses = validate(run.trainer, run.reader, lambda: control.poll() in (Order.STOP, Order.TIME_LIMIT))
-    dist.barrier()
+def _validate(run: TrainingState) -> Order:
+    """Go through the validation sets and record them; the order that interrupted, or GO. Collective."""
+    order = Order.GO
+
+    def interrupted() -> bool:
+        nonlocal order
+        order = run.poll().order
+        return order is Order.STOP or (order is Order.TIME_LIMIT and run.progressed)
+
+    losses = validate(run.trainer, run.reader, interrupted)
+    if losses is None:
+        run.note(f"validation after iteration {run.position.iteration} was interrupted; it is done at the next start")
+        return order
+    run.sequence_length = None
+    run.validated = run.position.iteration
+    values: dict[str, float | None] = dict(losses)
     if run.metrics is not None and losses:
         run.metrics.validation(
             ValidationRecord(
@@ -225,7 +132,36 @@ def _validate(run: TrainingState, control: ControlPlane) -> None:
                 consumed_tokens=run.position.consumed_tokens,
                 segment=run.number,
                 time=utc_now(),
-                validation=losses,
+                validation=values,
                 validation_mean=sum(losses.values()) / len(losses),
             )
         )
+    return Order.GO
+
+
+def _ended(run: TrainingState, status: SegmentStatus, checkpoint: str | None) -> Segment:
+    """How the segment ended. Collective."""
+    if run.energy is not None:
+        run.energy.stop()
+        record_energy(run, run.poll().energy)
+    run.note(f"segment {run.number}: {status.value} after iteration {run.position.iteration}")
+    iteration, samples = run.position.iteration, run.position.consumed_samples
+    tokens = run.position.consumed_tokens
+    if status is SegmentStatus.ROLLED_BACK:
+        # Where the training stands now.
+        newest = from_rank_0(lambda: newest_checkpoint(run.paths))
+        iteration, samples, tokens = (
+            (newest.iteration, newest.consumed_samples, newest.consumed_tokens) if newest else (0, 0, 0)
+        )
+        checkpoint = step_name(iteration) if newest else None
+    return Segment(
+        number=run.number,
+        status=status,
+        first_iteration=run.first_iteration if run.progressed else 0,
+        iteration=iteration,
+        total_iterations=run.total_iterations,
+        consumed_samples=samples,
+        consumed_tokens=tokens,
+        checkpoint=checkpoint,
+        identity=run.identity,
+    )

@@ -1,36 +1,72 @@
-"""Validation on fixed, named sets, the same samples each time, with a poll between sets."""
+"""Validation on fixed, named sets, the same samples each time, with a poll between sets.
+
+The batches are read in this process: a data loader's forked workers have hung trainings (BLOOM lost 35 hours).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 
-from bloomery.base.progress import say
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed as dist
+
 from bloomery.contracts.samples import SampleReader
-from training.data.batches import micro_batches
+from training.data.batches import MicroBatch, micro_batches
 from training.loop.engine import Trainer
+from training.parallel.cross_entropy import IGNORED
 
 
-def validate(trainer: Trainer, reader: SampleReader, poll: Callable[[], bool]) -> dict[str, float]:
-    """Mean loss per set. Collective. Stops early, with the sets done so far, when `poll` says so.
-
-    A set smaller than a micro-batch of every replica is read with a smaller micro-batch; one with fewer samples than
-    replicas is left out.
-    """
-    training, mesh = trainer.stage.training, trainer.mesh
-    data = mesh.parallel.data
+def validate(trainer: Trainer, reader: SampleReader, interrupted: Callable[[], bool]) -> dict[str, float] | None:
+    """Mean loss per token of each set; None when `interrupted`, asked between two sets, said so. Collective."""
     losses: dict[str, float] = {}
-    for name in reader.validation_names:
-        available = min(reader.validation_samples(name), training.validation.samples)
-        size = min(training.batch.micro_batch_size, available // data)
-        if size == 0:
+    most = trainer.stage.training.validation.samples
+    sets = {name: min(reader.validation_samples(name), most) for name in reader.validation_names}
+    for name, count in sets.items():
+        if not count:
             continue
-        count = available // (size * data)
-        trainer.engine.reset_activation_shape()
-        batches = micro_batches(partial(reader.validation, name), 0, count * size * data, size, mesh.data_rank, data)
-        losses[name] = float(trainer.engine.eval_batch(batches, num_micro_batches=count))
-        if poll():
-            say("validation was interrupted by an order")
-            break
-    trainer.engine.reset_activation_shape()
+        if losses and interrupted():
+            return None
+
+        def read(sample: int, name: str = name) -> npt.NDArray[np.int64]:
+            return reader.validation(name, sample)
+
+        losses[name] = mean_loss(trainer, read, count)
     return losses
+
+
+def mean_loss(trainer: Trainer, read: Callable[[int], npt.NDArray[np.int64]], count: int) -> float:
+    """Mean loss per token of samples 0 to count - 1, which no layout changes but for the order of its sums. Collective.
+
+    Every replica computes the same number of micro-batches; where the samples do not fill them, the last one is
+    repeated with labels that the loss ignores.
+    """
+    engine, mesh = trainer.engine, trainer.mesh
+    replicas = mesh.parallel.data
+    size = min(trainer.stage.training.batch.micro_batch_size, -(-count // replicas))
+    rounds = -(-count // (size * replicas))
+    engine.reset_activation_shape()
+    # DeepSpeed would add to the sum of another pass.
+    engine.total_loss = None
+    batches = _padded(read, count, rounds, size, mesh.data_rank, replicas)
+    losses = engine.eval_batch(batches, reduce_output=None, bcast_loss=False, num_micro_batches=rounds)
+    engine.reset_activation_shape()
+    total = torch.zeros((), dtype=torch.float64, device=mesh.device)
+    if mesh.is_last_stage and mesh.tensor_rank == 0:
+        # A micro-batch's loss is the sum over its tokens / their number, ignored ones counted.
+        total = torch.stack(losses).double().sum() * size
+    dist.all_reduce(total)
+    return float(total) / count
+
+
+def _padded(
+    read: Callable[[int], npt.NDArray[np.int64]], count: int, rounds: int, size: int, replica: int, replicas: int
+) -> Iterator[MicroBatch]:
+    """This replica's micro-batches of samples 0 to count - 1, filled up to whole ones."""
+    numbers = list(range(rounds * size * replicas))
+    batches = micro_batches(lambda sample: read(min(sample, count - 1)), numbers, size, replica, replicas)
+    for number, (inputs, labels) in enumerate(batches):
+        first = (number * replicas + replica) * size
+        real = torch.arange(first, first + size).unsqueeze(1) < count
+        yield inputs, labels.masked_fill(~real, IGNORED)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import torch
+
+from training.model.attention.heads import Heads
+from training.model.shared import shared
 
 
 def slopes(heads: int) -> list[float]:
@@ -19,19 +21,23 @@ def slopes(heads: int) -> list[float]:
     return values
 
 
-@lru_cache(maxsize=2)
-def attention_bias(
-    heads: int, first_head: int, local_heads: int, length: int, dtype: torch.dtype, device: torch.device
-) -> torch.Tensor:
-    """Causal mask and ALiBi in one additive bias [1, local_heads, length, length] for heads first_head onwards.
+@shared
+def local_slopes(heads: Heads, device: torch.device) -> torch.Tensor:
+    """Slopes of this rank's heads, fp32 [local]."""
+    return torch.tensor(slopes(heads.total)[heads.first : heads.first + heads.local], device=device)
 
-    The bias is -slope * distance: near the diagonal, where the weight is, its values are small and bf16 holds them
-    well; the softmax cannot tell it from the form slope * key position that transformers uses.
 
-    All blocks of a rank share one: BLOOM-176B's has 235 MB. Nobody may write into it.
+@shared
+def attention_bias(heads: Heads, length: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """Causal mask, and ALiBi where the heads have it, in one additive bias [1, local or 1, length, length].
+
+    ALiBi is -slope * distance: near the diagonal, where the weight is, its values are small and bf16 holds them well;
+    the softmax cannot tell it from the form slope * key position that transformers uses.
+
+    All blocks of a rank share one: BLOOM-176B's has 235 MB.
     """
     position = torch.arange(length, device=device)
     distance = (position.unsqueeze(1) - position.unsqueeze(0)).float()
-    slope = torch.tensor(slopes(heads)[first_head : first_head + local_heads], device=device)
+    slope = local_slopes(heads, device) if heads.alibi else torch.zeros(1, device=device)
     bias = -slope.view(1, -1, 1, 1) * distance
     return bias.masked_fill(distance < 0, float("-inf")).to(dtype)

@@ -1,64 +1,62 @@
-"""One transformer block of BLOOM: pre-LayerNorm, fused query-key-value per head, tanh GELU, biases everywhere."""
+"""One transformer block: pre-LayerNorm, self-attention, feed-forward layer, biases everywhere."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import nn
-from torch.nn import functional
 
 from bloomery.config.model import ModelConfig
-from training.model.alibi import attention_bias
-from training.parallel.layers import ColumnParallelLinear, RowParallelLinear
+from bloomery.config.training import TrainingConfig
+from bloomery.plan.kernels import Kernels
+from training.model.feed_forward import FeedForward
+from training.model.norm import LayerNorm
+from training.model.recompute import Forward, recomputed
+from training.model.self_attention import SelfAttention
+from training.parallel.functions import sum_gradients
 from training.parallel.mesh import Mesh
-
-
-class SelfAttention(nn.Module):
-    """Causal attention with ALiBi over this rank's heads."""
-
-    def __init__(self, mesh: Mesh, model: ModelConfig) -> None:
-        super().__init__()
-        hidden = model.hidden_size
-        self.heads = model.heads
-        self.local_heads = model.heads // mesh.tensor_size
-        self.first_head = mesh.tensor_rank * self.local_heads
-        self.head_dim = hidden // model.heads
-        self.query_key_value = ColumnParallelLinear(mesh, hidden, 3 * hidden)
-        self.dense = RowParallelLinear(mesh, hidden, hidden)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[batch, length, hidden] -> [batch, length, hidden]."""
-        batch, length, _ = x.shape
-        fused = self.query_key_value(x).view(batch, length, self.local_heads, 3, self.head_dim)
-        query, key, value = (part.transpose(1, 2) for part in fused.unbind(dim=3))
-        bias = attention_bias(self.heads, self.first_head, self.local_heads, length, x.dtype, x.device)
-        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        return self.dense(mixed.transpose(1, 2).reshape(batch, length, -1))  # type: ignore[no-any-return]
-
-
-class FeedForward(nn.Module):
-    """hidden -> 4 hidden -> hidden with the tanh form of GELU."""
-
-    def __init__(self, mesh: Mesh, model: ModelConfig) -> None:
-        super().__init__()
-        self.dense_h_to_4h = ColumnParallelLinear(mesh, model.hidden_size, model.ffn_size)
-        self.dense_4h_to_h = RowParallelLinear(mesh, model.ffn_size, model.hidden_size)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[batch, length, hidden] -> [batch, length, hidden]."""
-        return self.dense_4h_to_h(functional.gelu(self.dense_h_to_4h(x), approximate="tanh"))  # type: ignore[no-any-return]
 
 
 class TransformerBlock(nn.Module):
     """x + attention(LN(x)), then x + feed-forward(LN(x))."""
 
-    def __init__(self, mesh: Mesh, model: ModelConfig) -> None:
+    def __init__(self, mesh: Mesh, model: ModelConfig, training: TrainingConfig, kernels: Kernels) -> None:
         super().__init__()
-        self.input_layernorm = nn.LayerNorm(model.hidden_size, eps=model.layer_norm_epsilon)
-        self.self_attention = SelfAttention(mesh, model)
-        self.post_attention_layernorm = nn.LayerNorm(model.hidden_size, eps=model.layer_norm_epsilon)
+        hidden, epsilon, fused = model.hidden_size, model.layer_norm_epsilon, kernels.layer_norm == "apex"
+        self.mesh = mesh
+        self.input_layernorm = LayerNorm(mesh, hidden, epsilon, fused)
+        self.self_attention = SelfAttention(mesh, model, kernels.attention)
+        self.post_attention_layernorm = LayerNorm(mesh, hidden, epsilon, fused)
         self.mlp = FeedForward(mesh, model)
+        # For each length of a curriculum anew: ALiBi's bias and the like are constants of the compiled code.
+        compiled = partial(torch.compile, dynamic=False) if training.kernels.compile else _as_it_is
+        what = training.activation_checkpointing
+        if mesh.tensor_size == 1:
+            self._run = compiled(recomputed(self._once, what))
+        else:
+            # Collectives break the compiler's graph, which it does not allow inside of a recomputation.
+            self._run = recomputed(compiled(self._once), what)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[batch, length, hidden] -> [batch, length, hidden]."""
-        x = x + self.self_attention(self.input_layernorm(x))
-        return x + self.mlp(self.post_attention_layernorm(x))  # type: ignore[no-any-return]
+        """[batch, length or this rank's part of it, hidden] -> the same shape."""
+        return self._run(x)
+
+    def _once(self, x: torch.Tensor) -> torch.Tensor:
+        replicated: tuple[torch.Tensor, ...] = (
+            self.input_layernorm.weight,
+            self.input_layernorm.bias,
+            self.self_attention.dense.bias,
+            self.post_attention_layernorm.weight,
+            self.post_attention_layernorm.bias,
+            self.mlp.dense_4h_to_h.bias,
+        )
+        if self.mesh.sequence_parallel:
+            replicated = sum_gradients(self.mesh.tensor_group, *replicated)
+        weight, bias, dense, second_weight, second_bias, last = replicated
+        x = x + self.self_attention(self.input_layernorm(x, weight, bias), dense)
+        return x + self.mlp(self.post_attention_layernorm(x, second_weight, second_bias), last)  # type: ignore[no-any-return]
+
+
+def _as_it_is(forward: Forward) -> Forward:
+    return forward

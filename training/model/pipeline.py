@@ -16,26 +16,11 @@ from bloomery.config.training import TrainingConfig
 from bloomery.plan.parameters import layer_count
 from bloomery.plan.partition import stage_bounds
 from training.model.block import TransformerBlock
+from training.model.ends import Embedding, EmbeddingNorm, Head, NoEmbeddingNorm, tied_head
+from training.model.kernels import kernels_here
+from training.model.norm import LayerNorm
 from training.parallel.cross_entropy import vocabulary_parallel_cross_entropy
-from training.parallel.layers import VocabularyParallelEmbedding
 from training.parallel.mesh import Mesh
-
-
-class Embedding(nn.Module):
-    """Token embedding; the tied head uses the same weight. Its LayerNorm is a layer of its own (see the plan)."""
-
-    def __init__(self, mesh: Mesh, rows: int, hidden: int) -> None:
-        super().__init__()
-        self.word_embeddings = VocabularyParallelEmbedding(mesh, rows, hidden)
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """int64 [batch, length] -> [batch, length, hidden]."""
-        return self.word_embeddings(tokens)  # type: ignore[no-any-return]
-
-
-def _head(embedding: Embedding, x: torch.Tensor) -> torch.Tensor:
-    """[batch, length, hidden] -> this rank's logits [batch, length, rows / tensor_size]."""
-    return embedding.word_embeddings.logits(x)
 
 
 class BloomPipeline(PipelineModule):  # type: ignore[misc]
@@ -43,37 +28,17 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
 
     def __init__(self, mesh: Mesh, model: ModelConfig, training: TrainingConfig, vocabulary_rows: int) -> None:
         self._bounds = stage_bounds(model, vocabulary_rows, mesh.parallel.pipeline, training.partition)
-
-        def tied(forward: Callable[[Embedding, torch.Tensor], torch.Tensor] | None = None) -> TiedLayerSpec:
-            return TiedLayerSpec(
-                "embed",
-                Embedding,
-                mesh,
-                vocabulary_rows,
-                model.hidden_size,
-                forward_fn=forward,
-                tied_weight_attr="word_embeddings.weight",
-            )
-
-        norm = LayerSpec(nn.LayerNorm, model.hidden_size, eps=model.layer_norm_epsilon)
-        blocks = (LayerSpec(TransformerBlock, mesh, model) for _ in range(model.layers))
-        layers = [tied(), norm, *blocks, norm, tied(_head)]
+        self._mesh, self._hidden = mesh, model.hidden_size
+        layers = _layers(mesh, model, training, vocabulary_rows)
         assert len(layers) == layer_count(model)
         first_row = mesh.tensor_rank * (vocabulary_rows // mesh.tensor_size)
 
         def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
             return vocabulary_parallel_cross_entropy(logits, labels, first_row, mesh.tensor_group)
 
-        # DeepSpeed prints its layer list to stdout, which is for data here.
+        # DeepSpeed prints its layer list to stdout, which is for data here. Blocks recompute activations themselves.
         with contextlib.redirect_stdout(io.StringIO()):
-            super().__init__(
-                layers,
-                topology=mesh.topology,
-                loss_fn=loss,
-                activation_checkpoint_interval=1 if training.activation_checkpointing else 0,
-                # Only blocks: the first stage's input are integer tokens, through which no gradient flows back.
-                checkpointable_layers=[TransformerBlock.__name__],
-            )
+            super().__init__(layers, topology=mesh.topology, loss_fn=loss, activation_checkpoint_interval=0)
 
     def _partition_layers(self, method: str = "") -> None:
         self.parts = list(self._bounds)
@@ -85,6 +50,11 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
         # backward pass.
         super()._synchronize_tied_weights()
 
+    def boundary_shape(self, batch: int, length: int) -> tuple[int, int, int]:
+        """What travels between two stages, for a micro-batch of tokens [batch, length]."""
+        parts = self._mesh.tensor_size if self._mesh.sequence_parallel else 1
+        return batch, length // parts, self._hidden
+
     def local_modules(self) -> dict[int, nn.Module]:
         """This stage's modules by pipeline layer; the head's layer gives the (tied) embedding module."""
         found: dict[int, nn.Module] = {}
@@ -93,3 +63,26 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
             module: Any = function if isinstance(function, nn.Module) else function.args[0]
             found[self._local_start + offset] = module
         return found
+
+
+def _layers(mesh: Mesh, model: ModelConfig, training: TrainingConfig, rows: int) -> list[LayerSpec]:
+    """Every layer of the model, in the order of `bloomery.plan.gpt`."""
+    hidden, epsilon = model.hidden_size, model.layer_norm_epsilon
+    kernels = kernels_here(model, training, mesh.device)
+    fused = kernels.layer_norm == "apex"
+
+    def tied(forward: Callable[[Embedding, torch.Tensor], torch.Tensor] | None = None) -> TiedLayerSpec:
+        weight = "word_embeddings.weight"
+        return TiedLayerSpec("embed", Embedding, mesh, rows, hidden, forward_fn=forward, tied_weight_attr=weight)
+
+    norm = (
+        LayerSpec(EmbeddingNorm, mesh, model, fused)
+        if model.embedding_layernorm
+        else LayerSpec(NoEmbeddingNorm, mesh, model)
+    )
+    blocks = [LayerSpec(TransformerBlock, mesh, model, training, kernels) for _ in range(model.layers)]
+    last_norm = LayerSpec(LayerNorm, mesh, hidden, epsilon, fused)
+    first, head = tied(), tied(tied_head)
+    if not model.tied_embeddings:
+        first, head = LayerSpec(Embedding, mesh, rows, hidden), LayerSpec(Head, mesh, rows, hidden)
+    return [first, norm, *blocks, last_norm, head]

@@ -2,31 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
+from bloomery.base.errors import ConfigError
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import OptimizerConfig
+from bloomery.contracts.placement import Parameter
+from bloomery.plan.groups import optimizer_groups
 from bloomery.plan.parameters import declare
 from training.model.pipeline import BloomPipeline
 
+Groups = list[dict[str, Any]]
+"""Parameter groups as every optimizer of torch takes them: `params` and `weight_decay`."""
 
-def build_optimizer(
+
+def parameter_groups(
     network: BloomPipeline, optimizer: OptimizerConfig, model: ModelConfig, vocabulary_rows: int
-) -> torch.optim.Optimizer:
-    """AdamW over this stage's parameters, in declaration order, in two groups."""
+) -> Groups:
+    """This stage's parameters in the order of `bloomery.plan.groups`: those that decay, then those that do not."""
     modules = network.local_modules()
-    groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
-    for parameter in declare(model, vocabulary_rows):
-        owners = [layer for layer in (parameter.layer, *parameter.tied_layers) if layer in modules]
-        if owners:
-            groups[parameter.decays].append(modules[owners[0]].get_parameter(parameter.local_name))
+    here = [
+        parameter
+        for parameter in declare(model, vocabulary_rows)
+        if any(layer in modules for layer in (parameter.layer, *parameter.tied_layers))
+    ]
+
+    def tensor(parameter: Parameter) -> torch.nn.Parameter:
+        layer = next(layer for layer in (parameter.layer, *parameter.tied_layers) if layer in modules)
+        return modules[layer].get_parameter(parameter.local_name)
+
+    return [
+        {
+            "params": [tensor(parameter) for parameter in members],
+            "weight_decay": optimizer.weight_decay if members[0].decays else 0.0,
+        }
+        for members in optimizer_groups(here)
+    ]
+
+
+def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
+    """The configured optimizer over `groups`; `kernel` is the implementation that `bloomery.plan.kernels` chose.
+
+    Raises:
+        ConfigError: the kind is planned only.
+    """
+    builders: dict[str, Callable[[Groups, OptimizerConfig, str], torch.optim.Optimizer]] = {"adam": _adam, "sgd": _sgd}
+    if optimizer.kind not in builders:
+        raise ConfigError(
+            f"{optimizer.kind} is not trained yet", where="training.optimizer.kind", expected=" or ".join(builders)
+        )
+    return builders[optimizer.kind](groups, optimizer, kernel)
+
+
+def _adam(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
+    """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101): the decay stays out of the moments."""
+    betas = (optimizer.beta1, optimizer.beta2)
+    if kernel == "apex":
+        from apex.optimizers import FusedAdam
+
+        fused: torch.optim.Optimizer = FusedAdam(
+            groups, lr=optimizer.learning_rate, betas=betas, eps=optimizer.epsilon, adam_w_mode=True
+        )
+        return fused
     return torch.optim.AdamW(
-        [
-            {"params": members, "weight_decay": optimizer.weight_decay if decays else 0.0}
-            for decays, members in groups.items()
-            if members
-        ],
-        lr=optimizer.learning_rate,
-        betas=(optimizer.beta1, optimizer.beta2),
-        eps=optimizer.epsilon,
+        groups, lr=optimizer.learning_rate, betas=betas, eps=optimizer.epsilon, fused=kernel == "fused"
     )
+
+
+def _sgd(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
+    return torch.optim.SGD(groups, lr=optimizer.learning_rate, momentum=optimizer.momentum, fused=kernel == "fused")
+
+
+def set_step_count(optimizer: torch.optim.Optimizer, updates: int) -> None:
+    """Make an Adam with moments go on as if it had made so many updates; for a checkpoint of another implementation."""
+    for group in optimizer.param_groups:
+        if _is_apex(optimizer):
+            group["step"] = updates
+        for parameter in group["params"]:
+            state = optimizer.state[parameter]
+            state.pop("step", None)
+            if not _is_apex(optimizer) and "exp_avg" in state:
+                state["step"] = torch.tensor(float(updates), device=_step_device(group, parameter))
+
+
+def _is_apex(optimizer: torch.optim.Optimizer) -> bool:
+    return type(optimizer).__module__.startswith("apex.")
+
+
+def _step_device(group: dict[str, Any], parameter: torch.Tensor) -> torch.device:
+    """torch's fused Adam reads its count on the parameter's device, the others on the CPU."""
+    return parameter.device if group.get("fused") or group.get("capturable") else torch.device("cpu")

@@ -11,7 +11,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 
-from training.parallel.functions import copy_to_tensor_parallel, reduce_from_tensor_parallel
+from training.parallel.collectives import all_gather
+from training.parallel.functions import (
+    copy_to_tensor_parallel,
+    gather_linear,
+    reduce_from_tensor_parallel,
+    reduce_scatter_from_tensor_parallel,
+)
 from training.parallel.mesh import Mesh
 
 
@@ -25,18 +31,32 @@ def _sharded(*shape: int) -> nn.Parameter:
     return parameter
 
 
+def _column(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, mesh: Mesh) -> torch.Tensor:
+    if mesh.sequence_parallel:
+        return gather_linear(x, weight, bias, mesh.tensor_group)
+    if mesh.tensor_size > 1:
+        x = copy_to_tensor_parallel(x, mesh.tensor_group)
+    return functional.linear(x, weight, bias)
+
+
+def _leave(partial: torch.Tensor, mesh: Mesh) -> torch.Tensor:
+    if mesh.sequence_parallel:
+        return reduce_scatter_from_tensor_parallel(partial, mesh.tensor_group)
+    return reduce_from_tensor_parallel(partial, mesh.tensor_group)
+
+
 class ColumnParallelLinear(nn.Module):
     """y = x W^T + b with the rows of W [out, in] (output features) split: [.., in] -> [.., out / tensor_size]."""
 
     def __init__(self, mesh: Mesh, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.group = mesh.tensor_group
+        self.mesh = mesh
         self.weight = _sharded(outputs // mesh.tensor_size, inputs)
         self.bias = _sharded(outputs // mesh.tensor_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[.., in], replicated -> [.., out / tensor_size]."""
-        return functional.linear(copy_to_tensor_parallel(x, self.group), self.weight, self.bias)
+        """[batch, length or this rank's part of it, in] -> [batch, length, out / tensor_size]."""
+        return _column(x, self.weight, self.bias, self.mesh)
 
 
 class RowParallelLinear(nn.Module):
@@ -47,13 +67,18 @@ class RowParallelLinear(nn.Module):
 
     def __init__(self, mesh: Mesh, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.group = mesh.tensor_group
+        self.mesh = mesh
         self.weight = _sharded(outputs, inputs // mesh.tensor_size)
         self.bias = nn.Parameter(torch.empty(outputs))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[.., in / tensor_size] -> [.., out], replicated."""
-        return reduce_from_tensor_parallel(functional.linear(x, self.weight), self.group) + self.bias
+    def forward(self, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """[batch, length, in / tensor_size] -> [batch, length or this rank's part of it, out].
+
+        `bias` is this layer's own, or what `sum_gradients` made of it.
+        """
+        if self.mesh.tensor_size == 1:
+            return functional.linear(x, self.weight, bias)
+        return _leave(functional.linear(x, self.weight), self.mesh) + bias
 
 
 class VocabularyParallelEmbedding(nn.Module):
@@ -61,29 +86,29 @@ class VocabularyParallelEmbedding(nn.Module):
 
     def __init__(self, mesh: Mesh, rows: int, hidden: int) -> None:
         super().__init__()
-        self.group = mesh.tensor_group
+        self.mesh = mesh
         self.rows = rows // mesh.tensor_size
         self.first = mesh.tensor_rank * self.rows
-        self.split = mesh.tensor_size > 1
         self.weight = _sharded(self.rows, hidden)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """int64 [batch, length] -> [batch, length, hidden], replicated."""
-        if not self.split:
+        """int64 [batch, length] -> [batch, length or this rank's part of it, hidden]."""
+        if self.mesh.tensor_size == 1:
             return functional.embedding(tokens, self.weight)
         local = tokens - self.first
         outside = (local < 0) | (local >= self.rows)
         found = functional.embedding(local.masked_fill(outside, 0), self.weight)
-        return reduce_from_tensor_parallel(found.masked_fill(outside.unsqueeze(-1), 0.0), self.group)
+        return _leave(found.masked_fill(outside.unsqueeze(-1), 0.0), self.mesh)
 
-    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
-        """[batch, length, hidden], replicated -> [batch, length, rows / tensor_size]."""
-        return functional.linear(copy_to_tensor_parallel(hidden, self.group), self.weight)
+
+def vocabulary_parallel_logits(x: torch.Tensor, weight: torch.Tensor, mesh: Mesh) -> torch.Tensor:
+    """[batch, length or this rank's part of it, hidden] -> [batch, length, rows / tensor_size].
+
+    `weight` [rows / tensor_size, hidden] is the head's: the embedding's where they are tied.
+    """
+    return _column(x, weight, None, mesh)
 
 
 def gather_vocabulary(logits: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     """[.., rows / tensor_size] on each rank -> [.., rows] on all. No gradient."""
-    size = dist.get_world_size(group)
-    parts = [torch.empty_like(logits) for _ in range(size)]
-    dist.all_gather(parts, logits.contiguous(), group=group)
-    return torch.cat(parts, dim=-1)
+    return all_gather(logits, group, -1)

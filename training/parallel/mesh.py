@@ -38,6 +38,11 @@ class Mesh:
         return self.parallel.tensor
 
     @property
+    def sequence_parallel(self) -> bool:
+        """Between tensor-parallel regions each rank holds its part of the sequence."""
+        return self.parallel.sequence_parallel and self.parallel.tensor > 1
+
+    @property
     def is_first_stage(self) -> bool:
         """Holds the embedding."""
         return self.pipeline_rank == 0
@@ -71,6 +76,10 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
             f"{parallel.data} = {parallel.world_size}",
             where="training.parallel",
         )
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    if use_gpu:
+        # Before any collective: NCCL works on the current device, which would be the first one for all.
+        torch.cuda.set_device(local)
     deepspeed.init_distributed(
         "nccl" if use_gpu else "gloo", timeout=COLLECTIVE_TIMEOUT, verbose=False, auto_mpi_discovery=False
     )
@@ -84,7 +93,6 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
             tensor_group = group
     assert tensor_group is not None
     place = place_of(parallel, rank)
-    local = int(os.environ.get("LOCAL_RANK", "0"))
     return Mesh(
         parallel=parallel,
         topology=topology,

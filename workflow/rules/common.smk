@@ -7,7 +7,7 @@ from bloomery.config import load, validate_config
 from bloomery.config.site import load_site
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus, read_segment
-from bloomery.plan.engine import refuse_untrainable
+from bloomery.plan.engine import refuse_unexportable, refuse_untrainable
 from bloomery.plan.slurm import training_job
 from bloomery.workflow import cluster
 from bloomery.workflow.environment import prepare_environment
@@ -74,14 +74,16 @@ def remove_other_shards():
         path.unlink()
 
 
-def refuse_what_cannot_be_trained():
-    """End before the first job when training is wanted and this version cannot do it (a dry-run only plans)."""
-    if TRAINING_WANTED:
-        try:
+def refuse_what_cannot_be_made():
+    """End before the first job when a training or an export is wanted that this version lacks (a dry-run only plans)."""
+    try:
+        if TRAINING_WANTED:
             refuse_untrainable(CONFIG.model, CONFIG.training)
-        except BloomeryError as error:
-            logger.error(f"error: {error}")
-            raise SystemExit(error.exit_code)
+        if EXPORT_WANTED:
+            refuse_unexportable(CONFIG.model)
+    except BloomeryError as error:
+        logger.error(f"error: {error}")
+        raise SystemExit(error.exit_code)
 
 
 def watch_logs():
@@ -108,6 +110,7 @@ def say_what_to_do(snakemake_logs):
 LOCK = None
 WATCH = None
 TRAINING_WANTED = False
+EXPORT_WANTED = False
 try:
     CONFIG = checked_config()
     RUN = RunPaths.of(CONFIG.root, CONFIG.name)
@@ -284,6 +287,13 @@ def previous_segment(wildcards):
     """The segment that this one goes on from."""
     number = int(wildcards.n)
     return checkpoints.train_segment.get(n=number - 1).output if number > 1 else []
+
+
+def finished_training(wildcards):
+    """What says that a training is finished, asked for by its export."""
+    global EXPORT_WANTED
+    EXPORT_WANTED = True
+    return f"{RUN.run}/train/finished.json"
 
 
 def segments_to_the_end(wildcards):

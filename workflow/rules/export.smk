@@ -8,7 +8,7 @@ WEIGHTS = weight_files(CONFIG)
 rule export_model:
     input:
         config="<run>/config/export.json",
-        finished="<run>/train/finished.json",
+        finished=finished_training,
         tokenizer="<run>/tokenizer/tokenizer.json",
     # Every file that a user of the model needs: one that somebody deleted is made again.
     output:

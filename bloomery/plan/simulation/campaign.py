@@ -101,6 +101,8 @@ def _require(
 def campaign_of(config: RunConfig) -> Campaign:
     """The campaign of a run: its batch ladder, saves and segments, and the faults that its plan assumes.
 
+    Saves come every `checkpoint.every_iterations`: rules for the first part of a training, and points, are left out.
+
     Raises ConfigError when a job is too short for its own start and end.
     """
     from bloomery.plan.duration import ladder_seconds, save_seconds

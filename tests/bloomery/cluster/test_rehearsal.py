@@ -14,6 +14,7 @@ from bloomery.config import load_config, validate_config
 from bloomery.config.run import RunConfig
 from bloomery.config.site import Site
 from bloomery.config.training import ParallelConfig
+from bloomery.config.training_loop import SkipRange
 from bloomery.plan.overview import overview
 from bloomery.plan.rehearsal import DOCUMENTS, layout, rehearsal
 from bloomery.plan.slurm import training_job
@@ -48,7 +49,7 @@ def big(tensor: int = 4, pipeline: int = 12, data: int = 8) -> RunConfig:
                     "decay_samples": 200_000_000,
                     "beta2": 0.9,
                 },
-                "activation_checkpointing": False,
+                "activation_checkpointing": "none",
                 "partition": "uniform",
                 "checkpoint": {"every_iterations": 100, "keep_last": 20, "keep_every_iterations": 1000},
                 "segment": {"max_crashes": 7},
@@ -90,7 +91,7 @@ def test_a_large_run_keeps_what_is_rehearsed_and_shrinks_what_costs() -> None:
     small = validate_config(rehearsal(big(), EIGHT, 2))
     training, parallel = small.training, small.training.parallel
     assert (parallel.tensor, parallel.pipeline, parallel.data) == (4, 2, 2)
-    assert (training.precision, training.activation_checkpointing, training.partition) == ("bf16", False, "uniform")
+    assert (training.precision, training.activation_checkpointing, training.partition) == ("bf16", "none", "uniform")
     assert (training.optimizer.learning_rate, training.optimizer.beta2) == (6e-5, 0.9)
     assert training.optimizer.decay_samples == training.train_samples
     assert training.batch.rampup is not None
@@ -111,8 +112,21 @@ def test_a_large_run_keeps_what_is_rehearsed_and_shrinks_what_costs() -> None:
 
 def test_what_cannot_be_trained_is_not_rehearsed() -> None:
     config = load_config(ROOT / "config/models/bert-large.yaml")
-    with pytest.raises(ConfigError, match=r"not trained yet: model.family bert, model.positions learned"):
+    with pytest.raises(ConfigError, match=r"not trained yet: model.family bert, training.optimizer.kind lamb"):
         rehearsal(config, EIGHT, 1)
+
+
+def test_a_curriculum_and_its_schedule_are_rehearsed_in_small() -> None:
+    config = load_config(ROOT / "config/models/tr8-104b-curriculum.yaml")
+    parallel = config.training.parallel.model_copy(update={"sequence_parallel": True})
+    skip = [SkipRange(from_sample=10**6, to_sample=10**6 + 5)]
+    whole = config.training.model_copy(update={"parallel": parallel, "skip": skip, "train_tokens": 10**11})
+    small = validate_config(rehearsal(config.model_copy(update={"training": whole}), EIGHT, 2)).training
+    assert small.curriculum is not None
+    assert small.parallel.sequence_parallel
+    assert (small.optimizer.decay_samples, small.optimizer.decay_tokens) == (small.train_samples, None)
+    assert (small.train_tokens, small.skip) == (None, [])
+    assert small.optimizer.warmup_samples < small.train_samples // 4
 
 
 def test_comments_say_what_the_run_itself_has() -> None:

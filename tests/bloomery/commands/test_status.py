@@ -139,6 +139,10 @@ def test_the_time_left_is_right_in_the_ramp_up_and_after(tmp_path: Path, done: i
         (SegmentStatus.CRASHED, "stopped; the last attempt ended by a crash after iteration 640: torchrun (9)"),
         (SegmentStatus.FAILED, "stopped; the last attempt ended by a failed check after iteration 640"),
         (SegmentStatus.TIME_LIMIT, "stopped; the last attempt ended at its time limit after iteration 640"),
+        (
+            SegmentStatus.ROLLED_BACK,
+            "stopped; the last attempt ended by going back to an earlier checkpoint after iteration 640",
+        ),
     ],
 )
 def test_a_stopped_training_says_why(tmp_path: Path, ended: SegmentStatus, words: str) -> None:

@@ -22,7 +22,7 @@ def test_a_row_says_type_and_default() -> None:
         "size",
         "`256.0 MiB`",
     )
-    assert rows["training.optimizer.schedule"].kind == "`cosine`, `linear`, `constant`"
+    assert rows["training.optimizer.schedule"].kind == "`cosine`, `linear`, `constant`, `wsd`"
     assert rows["model.layers"].default == "required"
     assert rows["training.batch.rampup"].kind == "section or null"
     assert rows["corpus.mixture.alpha"].kind == "number > 0, ≤ 1"

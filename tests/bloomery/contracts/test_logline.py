@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bloomery.contracts.logline import LogLine, parse_line, render_line
+from bloomery.contracts.logline import LogLine, parse_line, render, render_line
+from bloomery.contracts.record import MetricsRecord
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "tests/bloomery/plan/data/tr11_main_log.txt"
@@ -67,6 +70,44 @@ def test_what_is_no_number_is_null_in_json(tmp_path: Path) -> None:
     log.write_text(" iteration 1/ 2 | lm loss: NAN | grad norm: inf | learning rate: 1.0E-05 |\n")
     row = json.loads(run("parse", str(log)).stdout, parse_constant=pytest.fail)
     assert (row["loss"], row["grad_norm"], row["learning_rate"]) == (None, None, 1e-5)
+
+
+def measured(**changes: Any) -> MetricsRecord:
+    values: dict[str, Any] = {
+        "iteration": 7,
+        "total_iterations": 90,
+        "consumed_samples": 56,
+        "consumed_tokens": 448,
+        "global_batch_size": 8,
+        "learning_rate": 1e-3,
+        "loss": 5.0,
+        "grad_norm": 1.0,
+        "seconds": 0.1,
+        "tokens_per_second": 640.0,
+        "tflops_hardware": 0.4,
+        "tflops_model": 0.3,
+        "samples_per_second": 80.0,
+        "segment": 1,
+        "time": "2026-01-01T00:00:00Z",
+    }
+    return MetricsRecord.model_validate(values | changes)
+
+
+def test_our_line_has_the_columns_that_are_measured_and_no_others() -> None:
+    assert render(measured()) == (
+        " iteration        7/      90 | consumed samples:           56 | consumed tokens:          448"
+        " | elapsed time per iteration (s): 0.10 | learning rate: 1.000E-03 | global batch size:     8"
+        " | lm loss: 5.000000E+00 | grad norm: 1.000 | number of skipped iterations:   0"
+        " | number of nan iterations:   0 | samples per second: 80.000 | TFLOPs: 0.40 |"
+    )
+    left_out = parse_line(render(measured(loss=math.nan, grad_norm=math.nan, update_skipped=True, skipped_updates=9)))
+    assert left_out is not None
+    assert (left_out.skipped_iterations, left_out.nan_iterations) == (1, 1), "since the line before, as Megatron's"
+    assert left_out.loss is not None
+    assert math.isnan(left_out.loss)
+    scaling = parse_line(render(measured(grad_norm=math.inf, update_skipped=True, loss_scale=65536.0)))
+    assert scaling is not None
+    assert (scaling.skipped_iterations, scaling.nan_iterations, scaling.loss_scale) == (1, 0, 65536.0)
 
 
 def test_a_number_that_is_none_is_named(tmp_path: Path) -> None:

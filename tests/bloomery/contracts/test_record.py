@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.logline import render_validation
-from bloomery.contracts.record import last_of_each, last_records, read_records, read_tail, validations
+from bloomery.contracts.logline import render_event, render_validation
+from bloomery.contracts.record import (
+    MetricsRecord,
+    ValidationRecord,
+    dump_record,
+    events,
+    find_step,
+    last_of_each,
+    last_records,
+    parse_record,
+    read_records,
+    read_tail,
+    total_energy,
+    validations,
+)
 from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
 
 
@@ -53,6 +67,69 @@ def test_after_a_crash_the_later_record_of_an_iteration_counts(tmp_path: Path) -
     )
     assert [(r.iteration, r.loss) for r in last_of_each(path)] == [(1, 5.0), (2, 3.0)]
     assert [r.validation["fr"] for r in validations(path)] == [3.0]
+
+
+def test_what_lies_behind_a_checkpoint_that_was_gone_back_to_is_void(tmp_path: Path) -> None:
+    # A roll-back skips samples, so that the training may end with fewer iterations than it had recorded.
+    before = [record(1), record(2), record(3), record(4), validation(4, 9.0), record(5), validation(5, 9.0)]
+    path = write(tmp_path / "m", *before, validation(2, 4.0), record(3, loss=3.0), record(4, loss=2.0))
+    assert [(r.iteration, r.loss) for r in last_of_each(path)] == [(1, 5.0), (2, 5.0), (3, 3.0), (4, 2.0)]
+    assert [(r.iteration, r.validation_mean) for r in validations(path)] == [(2, 4.5)]
+    step = find_step(path, 5)
+    assert step is not None, "still there to look at"
+    assert step.loss == 5.0
+
+
+def event(iteration: int, **changes: Any) -> dict[str, Any]:
+    shared = {key: record(iteration)[key] for key in ("consumed_samples", "consumed_tokens", "segment", "time")}
+    words = {"iteration": iteration, "event": "spike", "action": "log", "message": "grew"}
+    return shared | words | changes
+
+
+def energy(segment: int, kwh: float) -> dict[str, Any]:
+    shared = {key: record(1)[key] for key in ("iteration", "consumed_samples", "consumed_tokens", "time")}
+    return shared | {"segment": segment, "energy_kwh": kwh, "co2_kg": kwh / 2, "nodes": 2}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_null_and_comes_back(tmp_path: Path, value: float) -> None:
+    step = MetricsRecord.model_validate(record(1, loss=value, grad_norm=value, skipped_updates=1, non_finite=1))
+    check = ValidationRecord.model_validate(
+        validation(1, 2.0) | {"validation": {"fr": value}, "validation_mean": value}
+    )
+    lines = [dump_record(step), dump_record(check)]
+    assert json.loads(lines[0], parse_constant=pytest.fail)["loss"] is None
+    assert [parse_record(line) for line in lines] == [step, check]
+    assert (step.loss, step.grad_norm, check.validation["fr"], check.validation_mean) == (None, None, None, None)
+
+
+def test_columns_that_nobody_measured_are_not_written() -> None:
+    kept = json.loads(dump_record(MetricsRecord.model_validate(record(1))))
+    assert {"mfu", "sequence_length", "loss_scale", "slowest_rank"}.isdisjoint(kept)
+    assert (kept["skipped_updates"], kept["update_skipped"]) == (0, False)
+
+
+def test_events_and_energy_are_records_too(tmp_path: Path) -> None:
+    told = event(2, from_sample=8, to_sample=24)
+    path = write(tmp_path / "m", record(1), energy(1, 0.5), record(2), told, validation(2, 2.0), told)
+    assert [found.event for found in events(path)] == ["spike", "spike"]
+    assert [found.iteration for found in last_of_each(path)] == [1, 2]
+    step, check = last_records(path)
+    assert step is not None
+    assert check is not None
+    assert (step.iteration, check.iteration) == (2, 2)
+    assert render_event(events(path)[0]) == (
+        "[2026-01-01T00:00:00Z] spike at iteration 2: grew; samples 8 to 24; action: log"
+    )
+
+
+def test_energy_is_summed_over_segments_and_over_attempts_at_one(tmp_path: Path) -> None:
+    # Segment 2 was stopped and began again: its meter starts at 0.
+    rows = [energy(1, 0.0), energy(1, 1.0), energy(1, 3.0), energy(2, 4.0), energy(2, 0.0), energy(2, 5.0)]
+    found = total_energy(write(tmp_path / "m", record(1), *rows))
+    assert found is not None
+    assert (found.energy_kwh, found.co2_kg, found.nodes) == (12.0, 6.0, 2)
+    assert total_energy(write(tmp_path / "n", record(1))) is None
 
 
 def test_a_half_written_last_line_is_left_out(tmp_path: Path) -> None:
@@ -114,6 +191,7 @@ def test_validation_is_printed_a_set_a_line(tmp_path: Path) -> None:
     assert lines == [
         " validation loss at iteration 7 on en | lm loss value: 3.000000E+00 | lm loss PPL: 2.008554E+01 |",
         " validation loss at iteration 7 on fr | lm loss value: 2.000000E+00 | lm loss PPL: 7.389056E+00 |",
+        " validation loss at iteration 7, mean over 2 sets | lm loss value: 2.500000E+00 | lm loss PPL: 1.218249E+01 |",
     ]
 
 

@@ -10,12 +10,13 @@ import pytest
 from bloomery.config import RunConfig
 from bloomery.contracts.logline import render
 from bloomery.contracts.record import MetricsRecord
-from bloomery.plan.batch import global_batch_size, ladder_rungs, samples_to_read, steps, total_iterations
+from bloomery.plan.batch import global_batch_size, ladder_rungs, samples_to_read, steps
 from bloomery.plan.flops import iteration_flops, tflops_per_device
 from bloomery.plan.overview import overview
 from bloomery.plan.parameters import declare, padded_vocabulary, parameter_count
 from bloomery.plan.partition import stage_bounds
 from bloomery.plan.schedule import learning_rate
+from bloomery.plan.trajectory import trajectory
 
 WORLD, ROWS = 384, 250_880
 
@@ -29,7 +30,7 @@ def consumed_after(config: RunConfig, iteration: int) -> int:
 
 def test_number_of_iterations(bloom: RunConfig) -> None:
     training = bloom.training
-    assert total_iterations(training.batch, training.train_samples) == 115_311
+    assert trajectory(bloom.model, training).iterations == 115_311
     assert sum(1 for _ in steps(training.batch, training.train_samples)) == 115_311
     assert samples_to_read(training.batch, training.train_samples) == consumed_after(bloom, 115_311)
 
@@ -106,5 +107,6 @@ def test_a_log_line_looks_like_the_published_one(bloom: RunConfig) -> None:
     assert render(record) == (
         " iteration    12695/  115311 | consumed samples:      9841584 | consumed tokens:  20155564032"
         " | elapsed time per iteration (s): 105.22 | learning rate: 5.969E-05 | global batch size:  2048"
-        " | lm loss: 2.332810E+00 | grad norm: 0.155 | samples per second: 19.464 | TFLOPs: 149.02 |"
+        " | lm loss: 2.332810E+00 | grad norm: 0.155 | number of skipped iterations:   0"
+        " | number of nan iterations:   0 | samples per second: 19.464 | TFLOPs: 149.02 |"
     )

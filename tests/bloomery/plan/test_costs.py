@@ -16,11 +16,12 @@ from bloomery.plan.communication import communication
 from bloomery.plan.disk import disk_bytes, kept_checkpoints
 from bloomery.plan.duration import bubble_fraction, iteration_seconds, training_seconds
 from bloomery.plan.flops import iteration_flops
-from bloomery.plan.memory import memory
+from bloomery.plan.memory import activation_bytes, memory
 from bloomery.plan.parameters import declare, layer_count, parameter_count
 from bloomery.plan.risk import daly_interval, risk, wall_seconds, young_interval
 from bloomery.plan.simulation.campaign import campaign_of
 from bloomery.plan.simulation.work import Work
+from bloomery.plan.state import speed_at, state_at
 from bloomery.plan.suggest import suggest
 from bloomery.plan.trajectory import trajectory
 
@@ -36,13 +37,15 @@ def models(draw: st.DrawFn) -> ModelConfig:
         "family": family,
         "layers": draw(st.integers(1, 6)),
         "heads": heads,
-        "hidden_size": heads * draw(st.integers(1, 16)),
+        "hidden_size": heads * 2 * draw(st.integers(1, 8)),
         "feed_forward_size": draw(st.none() | st.integers(1, 300)),
         "sequence_length": draw(st.integers(8, 64)),
     }
     if family == "gpt":
-        values["positions"] = draw(st.sampled_from(["alibi", "learned"]))
+        values["positions"] = draw(st.sampled_from(["alibi", "learned", "rotary"]))
         values["embedding_layernorm"] = draw(st.booleans())
+        values["activation"] = draw(st.sampled_from(["gelu", "swiglu"]))
+        values["tied_embeddings"] = draw(st.booleans())
     else:
         values |= {"positions": "learned", "embedding_layernorm": False}
     if family == "t5":
@@ -94,18 +97,51 @@ def test_memory_falls_with_what_splits_it(bloom: RunConfig) -> None:
     assert worst(tensor=8) < worst() < worst(tensor=2)
     assert worst(data=16) < worst() < worst(data=1)
     assert worst(pipeline=14) < worst() < worst(pipeline=7)
-    kept = with_training(bloom, activation_checkpointing=False)
+    kept = with_training(bloom, activation_checkpointing="none")
     assert [stage.total for stage in memory(kept)] > [stage.total for stage in memory(bloom)]
 
 
 def test_bytes_that_are_sent(bloom: RunConfig) -> None:
     sent = communication(bloom, 2048)
     stream = 2 * 2048 * 14_336 * 2
-    # 6 all-reduces a block (2 forward, 2 backward, 2 recomputed), each sending 2 (t - 1) / t of the stream.
-    assert sent.tensor == 6 * 6 * 128 * stream * 2 * 3 // 4
+    # 5 all-reduces a block (2 forward, 2 backward, 1 recomputed), each sending 2 (t - 1) / t of the stream.
+    assert sent.tensor == 5 * 6 * 128 * stream * 2 * 3 // 4
     assert sent.pipeline == 2 * 128 * stream
     alone = bloom.training.parallel.model_copy(update={"tensor": 1, "pipeline": 1, "data": 1})
     assert communication(with_training(bloom, parallel=alone), 2048).total == 0
+
+
+def test_sequence_parallelism_splits_what_tensor_parallelism_repeats(bloom: RunConfig) -> None:
+    split = with_training(bloom, parallel=bloom.training.parallel.model_copy(update={"sequence_parallel": True}))
+    # Korthikanti et al. 2022, arXiv:2205.05198: the parts outside of the matrices shrink by the tensor-parallel size.
+    whole, parts = (activation_bytes(each.model, each.training) for each in (bloom, split))
+    outside = 2 * 2048 * (4 * 14_336 * 2 + 4 * 4)
+    assert whole - parts == outside * 3 // 4
+    assert memory(split)[6].activations_recomputed < memory(bloom)[6].activations_recomputed / 2
+    # As many bytes travel, but for the inputs of matrices, which are gathered once more: two on the way back, and one
+    # where the block is recomputed.
+    assert communication(split, 2048).tensor == communication(bloom, 2048).tensor * 13 // 10
+    assert communication(split, 2048).pipeline == communication(bloom, 2048).pipeline // 4
+
+
+def test_selective_recomputation_lies_between(bloom: RunConfig) -> None:
+    found = memory(with_training(bloom, activation_checkpointing="selective"))[6]
+    assert found.activations == found.activations_selective
+    assert found.activations_recomputed < found.activations_selective < found.activations_kept
+    # No matrix product is done twice.
+    selective = with_training(bloom, activation_checkpointing="selective")
+    speed = speed_at(selective, state_at(selective, iteration=1), 100.0)
+    assert speed.tflops_hardware == speed.tflops_model
+
+
+def test_swiglu_costs_a_third_matrix() -> None:
+    # Llama's rule (arXiv:2302.13971): two thirds of 4 h keep parameters and operations, but for biases.
+    shape: dict[str, Any] = {"layers": 2, "hidden_size": 96, "heads": 4, "sequence_length": 64}
+    plain = ModelConfig(**shape)
+    gated = ModelConfig(**shape, activation="swiglu", feed_forward_size=256)
+    more = parameter_count(gated, 128) - parameter_count(plain, 128)
+    assert more == 2 * (2 * 256 - 384)
+    assert iteration_flops(gated, 128, 1, recomputed=False) == iteration_flops(plain, 128, 1, recomputed=False)
 
 
 def test_the_bubble() -> None:
@@ -189,7 +225,7 @@ def test_the_layout_of_bloom_is_estimated_as_it_ran(bloom: RunConfig) -> None:
     ran = next(
         each
         for each in suggest(bloom, 384, 80 * GIB, 2048)
-        if (each.tensor, each.pipeline, each.micro_batch_size, each.recomputation) == (4, 12, 2, True)
+        if (each.tensor, each.pipeline, each.micro_batch_size, each.activation_checkpointing) == (4, 12, 2, "full")
     )
     assert ran.seconds_per_iteration == pytest.approx(iteration_seconds(unstated, 2048))
     assert ran.tflops_hardware == pytest.approx(149, abs=1)

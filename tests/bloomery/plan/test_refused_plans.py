@@ -112,6 +112,80 @@ def changed(preset: str, changes: dict[str, Any]) -> dict[str, Any]:
         ("tr11-176b", {"plan.disk": "40TB"}, "plan.disk", "the run needs 296.3 TiB"),
         ("tr11-176b", {"plan.gpu": "a100-80"}, "plan.gpu", "did you mean 'a100-80gb'?"),
         ("tr11-176b", {"model.layer": 7}, "model.layer", "did you mean 'model.layers'?"),
+        (
+            "tr11-176b",
+            {"training.optimizer.schedule": "wsd", "training.optimizer.cooldown_samples": 199_900_000},
+            "training.optimizer.cooldown_samples",
+            "exceeds the 199816895 samples from the warm-up's end to 200000000",
+        ),
+        ("tr11-176b", {"training.optimizer.cooldown_samples": 9}, "training.optimizer.cooldown_samples", "no cooldown"),
+        (
+            "tr8-104b-curriculum",
+            {"training.optimizer.schedule": "wsd", "training.optimizer.cooldown_samples": 9},
+            "training.optimizer.cooldown_samples",
+            "this decay ends by tokens",
+        ),
+        ("tr11-176b", {"training.optimizer.warmup_tokens": 9}, "training.optimizer.warmup_tokens", "are the warm-up"),
+        (
+            "tr8-104b-curriculum",
+            {"training.optimizer.warmup_samples": 0, "training.optimizer.warmup_tokens": 10**12},
+            "training.optimizer.warmup_tokens",
+            "the peak is never reached",
+        ),
+        (
+            "tr11-176b",
+            {"training.optimizer.warmup_samples": 0, "training.optimizer.warmup_tokens": 205_000_000 * 2048},
+            "training.optimizer.decay_samples",
+            "the warm-up ends at samples 205000000",
+        ),
+        ("tr11-176b", {"training.optimizer.momentum": 0.9}, "training.optimizer.momentum", "adam has beta1"),
+        (
+            "tr11-176b",
+            {"training.skip": [{"from_sample": 5, "to_sample": 220_000_001}]},
+            "training.skip[0].to_sample",
+            "exceeds training.train_samples",
+        ),
+        (
+            "tr11-176b",
+            {"training.skip": [{"from_sample": 0, "to_sample": 220_000_000}]},
+            "training.skip",
+            "leaves no batch",
+        ),
+        ("tr11-176b", {"training.partition": "type:("}, "training.partition", "unterminated"),
+        ("tr11-176b", {"training.partition": "type:head|norm"}, "training.partition", "3 layers match"),
+        (
+            "tr11-176b",
+            {"training.partition": "type:embedding", "training.parallel.pipeline": 2},
+            "training.partition",
+            "stage 1 would have no transformer block",
+        ),
+        (
+            "tr11-176b",
+            {"training.parallel.sequence_parallel": True, "model.sequence_length": 2046},
+            "model.sequence_length",
+            "divisible by training.parallel.tensor 4",
+        ),
+        (
+            "tr11-176b",
+            {"training.parallel.sequence_parallel": True, "training.parallel.tensor": 1},
+            "training.parallel.sequence_parallel",
+            "training.parallel.tensor is 1",
+        ),
+        ("tr11-176b", {"model.positions": "rotary", "model.heads": 14_336}, "model.heads", "pairs of features"),
+        ("tr11-176b", {"model.rotary_base": 5e5}, "model.rotary_base", "positions are alibi"),
+        ("bert-large", {"model.activation": "swiglu"}, "model.activation", "family bert has activation gelu"),
+        (
+            "tr11-176b",
+            {"training.kernels": {"attention": "flash"}, "training.precision": "fp32"},
+            "training.kernels.attention",
+            "has no fp32",
+        ),
+        (
+            "tr11-176b",
+            {"training.kernels": {"optimizer": "apex"}, "training.optimizer.kind": "sgd"},
+            "training.kernels.optimizer",
+            "used for adam",
+        ),
         ("t5-small", {"model.decoder_layers": None}, "model.decoder_layers", "family t5 needs decoder_layers"),
     ],
 )
@@ -161,7 +235,7 @@ def test_what_ran_in_2022_is_a_warning() -> None:
     assert "145 wide, no multiple of 8" in heads.reason
     bloom = load_config(ROOT / "config/models/tr11-176b.yaml")
     assert "runs as stage 1" in next(notice.reason for notice in notices(bloom) if notice.key == "training.zero_stage")
-    assert deepspeed_json(bloom.training)["zero_optimization"] == {"stage": 1}
+    assert deepspeed_json(bloom.training)["zero_optimization"]["stage"] == 1
     assert deepspeed_json(bloom.training)["data_types"] == {"grad_accum_dtype": "fp32"}
 
 

@@ -16,9 +16,9 @@ from bloomery.config.training import (
     RampupConfig,
     TrainingConfig,
 )
-from bloomery.plan.batch import samples_to_read, steps, total_iterations
+from bloomery.plan.batch import samples_to_read, steps
 from bloomery.plan.curriculum import sequence_length
-from bloomery.plan.schedule import learning_rate
+from bloomery.plan.schedule import learning_rate_at
 from bloomery.plan.trajectory import Trajectory, trajectory
 
 MODEL = ModelConfig(layers=2, hidden_size=16, heads=2, sequence_length=64)
@@ -78,7 +78,7 @@ def test_every_iteration_is_where_walking_leads(training: TrainingConfig) -> Non
 def test_the_ladder_is_short_by_less_than_one_batch(training: TrainingConfig) -> None:
     whole = training.model_copy(update={"train_tokens": None})
     run = trajectory(MODEL, whole)
-    assert run.iterations == total_iterations(whole.batch, whole.train_samples)
+    assert run.iterations == len(list(steps(whole.batch, whole.train_samples)))
     read = sum(each.steps * each.global_batch_size for each in run.stretches)
     assert read == run.end.consumed_samples == samples_to_read(whole.batch, whole.train_samples)
     assert 0 <= whole.train_samples - read < whole.batch.global_batch_size
@@ -108,26 +108,57 @@ def _batch(size: int) -> BatchConfig:
 
 
 @given(
-    st.sampled_from(["cosine", "linear"]),
+    st.sampled_from(["cosine", "linear", "wsd"]),
     st.integers(1, 500),
     st.integers(501, 4000),
-    st.booleans(),
+    st.sampled_from(["samples", "tokens"]),
+    st.sampled_from(["samples", "tokens"]),
     st.floats(0, 1),
+    st.floats(0.01, 1),
 )
-def test_the_learning_rate_is_continuous(schedule: str, warmup: int, end: int, tokens: bool, least: float) -> None:
+def test_the_learning_rate_is_continuous(
+    schedule: str, warmup: int, end: int, warms_by: str, decays_by: str, least: float, share: float
+) -> None:
     # Lipschitz: no step of one sample moves it by more than the steepest part of its shape, also at the seams.
-    length = 16
-    ends = {"decay_tokens": end * length} if tokens else {"decay_samples": end}
+    length = MODEL.sequence_length
+    scale = {"samples": 1, "tokens": length}
+    cooldown = max(1, int(share * (end - warmup)))
+    values = {f"warmup_{warms_by}": warmup * scale[warms_by], f"decay_{decays_by}": end * scale[decays_by]}
+    if schedule == "wsd":
+        values[f"cooldown_{decays_by}"] = cooldown * scale[decays_by]
     optimizer = OptimizerConfig.model_validate(
-        {"learning_rate": 1.0, "min_learning_rate": least, "warmup_samples": warmup, "schedule": schedule, **ends}
+        {"learning_rate": 1.0, "min_learning_rate": least, "schedule": schedule, **values}
     )
-    rates = [
-        learning_rate(optimizer, consumed, 5000, consumed_tokens=consumed * length, warmup_tokens=warmup * length)
-        for consumed in range(0, end + 50)
-    ]
-    steepest = max(1 / warmup, 1.6 * (1 - least) / (end - warmup))
+    training = TrainingConfig(train_samples=5000, batch=_batch(1), optimizer=optimizer)
+    rates = [learning_rate_at(MODEL, training, consumed, consumed * length) for consumed in range(0, end + 50)]
+    falls = cooldown if schedule == "wsd" else end - warmup
+    steepest = max(1 / warmup, 1.6 * (1 - least) / falls)
     assert max(abs(after - before) for before, after in itertools.pairwise(rates)) <= steepest + 1e-9
     assert (max(rates), rates[0], rates[-1]) == (1.0, 0.0, least)
+    if schedule == "wsd":
+        assert rates[warmup : end - cooldown + 1] == [1.0] * (end - cooldown - warmup + 1)
+        assert rates[end] == pytest.approx(least)
+
+
+def test_wsd_without_a_cooldown_decays_over_the_last_tenth() -> None:
+    optimizer = OptimizerConfig(learning_rate=2.0, warmup_samples=100, schedule="wsd")
+    training = TrainingConfig(train_samples=1000, batch=_batch(1), optimizer=optimizer)
+    rates = [learning_rate_at(MODEL, training, consumed, 0) for consumed in (50, 100, 900, 950, 1000)]
+    assert rates == pytest.approx([1.0, 2.0, 2.0, 1.0, 0.0])
+
+
+def test_a_schedule_by_tokens_follows_the_curriculum() -> None:
+    # Short samples at first: half of the samples are fewer than half of the tokens.
+    optimizer = OptimizerConfig(learning_rate=1.0, warmup_samples=100, decay_tokens=40_000, schedule="linear")
+    curriculum = CurriculumConfig(start_length=8, samples=800)
+    training = TrainingConfig(train_samples=1000, batch=_batch(10), optimizer=optimizer, curriculum=curriculum)
+    run = trajectory(MODEL, training)
+    begin = run.tokens_at(100)
+    assert begin < 100 * MODEL.sequence_length / 4
+    for point in (run.after_iteration(30), run.after_iteration(60)):
+        expected = 1 - (point.consumed_tokens - begin) / (40_000 - begin)
+        found = learning_rate_at(MODEL, training, point.consumed_samples, point.consumed_tokens)
+        assert found == pytest.approx(max(0.0, expected))
 
 
 def test_a_curriculum_grows_in_whole_steps_to_the_full_length() -> None:

@@ -211,7 +211,8 @@ def test_the_schema_is_stable(paths):
     found = traced(paths, "--iteration", 3, "--rank", 1)
     assert list(found) == ["run", "index", "iteration", "rank", "validation", "notes", "count", "datasets", "samples"]
     assert list(found["iteration"]) == [
-        "iteration", "first_sample", "samples", "planned_first_sample", "planned_samples", "recorded", "loss", "agrees",
+        "iteration", "first_sample", "samples", "spans", "planned_first_sample", "planned_samples",
+        "planned_spans", "recorded", "loss", "agrees",
     ]  # fmt: skip
     assert list(found["samples"][0]) == [
         "sample", "dataset", "language", "dataset_sample", "iteration", "replica", "documents",

@@ -1,0 +1,124 @@
+"""Every back end of attention on one device: whether it computes what plain products in fp32 compute, and how fast.
+
+    python bench/gpu/attention.py              # prints one JSON; exit code 1 when one computes something else
+
+Outputs and gradients in bf16 on random inputs are held against `eager` in fp32; the limit is a multiple of what `eager`
+itself is off in bf16. A back end that cannot run here is named with its reason. TFLOP/s count the causal half of the
+products, forward and backward (3.5 times the forward's, as the backward pass computes the scores again).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT)]
+
+if TYPE_CHECKING:
+    import torch
+
+WITHIN = 2.0
+"""Times the error of `eager` in bf16."""
+ROUNDS = 10
+
+
+def _errors(made: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[float]:
+    """Relative L2 errors of output and gradients."""
+    return [float((one.float() - other).norm() / other.norm()) for one, other in zip(made, wanted, strict=True)]
+
+
+def _run(attend: Any, inputs: list[torch.Tensor], weight: torch.Tensor) -> list[torch.Tensor]:
+    """Output and the gradients of query, key and value."""
+    leaves = [each.detach().requires_grad_() for each in inputs]
+    mixed = attend(*leaves)
+    mixed.backward(weight.to(mixed.dtype))
+    return [mixed.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
+
+
+def _seconds(attend: Any, inputs: list[torch.Tensor], weight: torch.Tensor) -> float:
+    """Median time of a forward and a backward pass."""
+    import torch
+
+    taken = []
+    for number in range(ROUNDS + 2):
+        if inputs[0].is_cuda:
+            torch.cuda.synchronize()
+        started = time.perf_counter()
+        _run(attend, inputs, weight)
+        if inputs[0].is_cuda:
+            torch.cuda.synchronize()
+        if number >= 2:
+            taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
+def measure(batch: int, heads: int, length: int, size: int, positions: str) -> list[dict[str, Any]]:
+    """Every back end on one shape, `eager` first."""
+    import torch
+
+    from training.model.attention.heads import Heads
+    from training.model.attention.table import BACK_ENDS
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    generator = torch.Generator().manual_seed(1)
+    whole = [torch.randn(batch, length, heads, size, generator=generator).to(device) for _ in range(4)]
+    given = Heads(total=heads, first=0, local=heads, scale=size**-0.5, alibi=positions == "alibi")
+    wanted = _run(BACK_ENDS["eager"](given), whole[:3], whole[3])
+    inputs = [each.bfloat16() for each in whole[:3]]
+    flops = 3.5 * 4 * batch * heads * length * length * size / 2
+    found: list[dict[str, Any]] = []
+    for name, build in BACK_ENDS.items():
+        try:
+            attend = build(given)
+            errors = _errors(_run(attend, inputs, whole[3]), wanted)
+            seconds = _seconds(attend, inputs, whole[3])
+        except (ImportError, RuntimeError, NotImplementedError, ValueError) as error:
+            found.append({"back_end": name, "positions": positions, "cannot": str(error).splitlines()[0]})
+            continue
+        limit = WITHIN * max(found[0]["errors"]) if found else None
+        found.append(
+            {
+                "back_end": name,
+                "positions": positions,
+                "errors": errors,
+                "within": limit is None or max(errors) <= limit,
+                "seconds": seconds,
+                "tflops": flops / seconds / 1e12,
+            }
+        )
+    return found
+
+
+def main() -> int:
+    """Measure ALiBi and plain causal attention."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--heads", type=int, default=16)
+    parser.add_argument("--length", type=int, default=2048)
+    parser.add_argument("--head-size", type=int, default=128)
+    options = parser.parse_args()
+    shape = (options.batch, options.heads, options.length, options.head_size)
+    found = [each for positions in ("alibi", "none") for each in measure(*shape, positions)]
+    lines = []
+    for each in found:
+        name = f"attention {each['back_end']}, positions {each['positions']}"
+        if "cannot" in each:
+            lines.append(f"{name:40} {each['cannot'][:80]}")
+        else:
+            said = "equal" if each["within"] else "ANOTHER RESULT"
+            lines.append(
+                f"{name:40} {1e3 * each['seconds']:8.2f} ms {each['tflops']:7.1f} TFLOP/s, {said} "
+                f"(greatest error {max(each['errors']):.1e})"
+            )
+    print(json.dumps({"shape": shape, "back_ends": found, "lines": lines}))
+    return int(any(not each.get("within", True) for each in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""Every measurement on one GPU, unattended: pieces of under 8 minutes, each a JSON file, and a table at the end.
+
+    python bench/gpu/run.py --output bench/results/gpu            # all pieces, one after the other
+    python bench/gpu/run.py --output DIR --pieces 1b3             # one of them
+    python bench/gpu/run.py --output DIR --shape tiny             # try the programs themselves, also without a GPU
+
+Needs Python 3.11 or newer, torch 2.11 or newer, deepspeed, pydantic, PyYAML, safetensors, and transformers for the
+peers. Every variant is a process of its own: its memory is its own, and one that fails or hangs leaves the others
+alone. A piece that was measured already is left out, so that the same command goes on after a break. Goal: 50 % MFU at
+1b3 (issue 7).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PIECE_SECONDS = 450.0
+GOAL_MFU = 0.5
+
+_OURS = [
+    ("--attention", "sdpa"),
+    ("--attention", "sdpa", "--compile"),
+    ("--attention", "flex"),
+    ("--attention", "flex", "--compile"),
+    ("--attention", "flex", "--compile", "--optimizer", "torch"),
+    ("--attention", "flex", "--compile", "--recompute", "selective"),
+    ("--attention", "flex", "--compile", "--recompute", "full"),
+    ("--positions", "rotary", "--attention", "sdpa", "--compile"),
+]
+_PEERS = [("--who", "neox"), ("--who", "neox", "--compile"), ("--who", "bloom")]
+
+
+def _pieces(shape: str | None) -> dict[str, list[list[str]]]:
+    """Name -> commands: the two halves of a shape are pieces of their own."""
+    small = ["--batch", "1", "--heads", "4", "--length", "128", "--head-size", "32"] if shape == "tiny" else []
+    pieces = {"attention": [["attention.py", *small]]}
+    for name in [shape] if shape else ["350m", "1b3", "6b3-slice"]:
+        variants = [["step.py", "--shape", name, *options] for options in [*_OURS[:4], *_PEERS[:1]]]
+        pieces[name] = variants
+        pieces[f"{name}-more"] = [["step.py", "--shape", name, *options] for options in [*_OURS[4:], *_PEERS[1:]]]
+    return pieces
+
+
+def _run(commands: list[list[str]]) -> list[dict[str, Any]]:
+    """The commands' results, or why there is none, within the time of a piece."""
+    deadline = time.monotonic() + PIECE_SECONDS
+    found = []
+    for script, *options in commands:
+        left = deadline - time.monotonic()
+        said = " ".join([script, *options])
+        if left < 20:
+            found.append({"command": said, "error": f"no time was left of the piece's {PIECE_SECONDS:.0f} s"})
+            continue
+        print(f"{said} ...", file=sys.stderr, flush=True)
+        command = [sys.executable, str(HERE / script), *options]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=left, env=dict(os.environ))
+        except subprocess.TimeoutExpired:
+            found.append({"command": said, "error": f"not done within {left:.0f} s"})
+            continue
+        if done.returncode:
+            last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+            found.append({"command": said, "error": last[0]})
+            continue
+        found.append({"command": said, **json.loads(done.stdout.strip().splitlines()[-1])})
+    return found
+
+
+def _table(results: dict[str, list[dict[str, Any]]]) -> str:
+    """One line a variant."""
+    lines = [f"{'variant':64} {'step s':>8} {'tokens/s':>10} {'TFLOP/s':>8} {'MFU':>7} {'GiB':>6}"]
+    for piece in results.values():
+        for each in piece:
+            name = each["command"].removeprefix("step.py --shape ")
+            if "error" in each:
+                lines.append(f"{name:64} {each['error'][:60]}")
+            elif "step_seconds" in each:
+                mfu = f"{100 * each['mfu']:.1f} %" if each["mfu"] is not None else "-"
+                memory = f"{each['peak_memory_gib']:.1f}" if each["peak_memory_gib"] is not None else "-"
+                lines.append(
+                    f"{name:64} {each['step_seconds']['median']:8.3f} {each['tokens_per_second']:10,.0f} "
+                    f"{each['model_tflops']:8.1f} {mfu:>7} {memory:>6}"
+                )
+            else:
+                lines.extend(each["lines"])
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the pieces; exit code 1 when a variant failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, help="folder of one JSON a piece")
+    parser.add_argument("--pieces", nargs="+", help="only these")
+    parser.add_argument("--shape", help="this one alone, such as tiny")
+    options = parser.parse_args()
+    pieces = _pieces(options.shape)
+    if unknown := set(options.pieces or []) - set(pieces):
+        parser.error(f"no piece {', '.join(sorted(unknown))}; there are {', '.join(pieces)}")
+    options.output.mkdir(parents=True, exist_ok=True)
+    results: dict[str, list[dict[str, Any]]] = {}
+    for name in options.pieces or pieces:
+        path = options.output / f"{name}.json"
+        if not path.exists():
+            written = path.with_suffix(".tmp")
+            written.write_text(json.dumps(_run(pieces[name]), indent=2) + "\n", encoding="utf-8")
+            written.rename(path)
+        results[name] = json.loads(path.read_text(encoding="utf-8"))
+    print(_table(results))
+    measured = [each for piece in results.values() for each in piece if each.get("mfu") is not None]
+    ours = [each["mfu"] for each in measured if each["shape"] == "1b3" and each["who"] == "ours"]
+    if ours:
+        print(f"\n1b3: best MFU {100 * max(ours):.1f} %, goal {100 * GOAL_MFU:.0f} %")
+    return int(any("error" in each for piece in results.values() for each in piece))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""A checkpoint's files are opened by memory map and never unpickled into anything but tensors and plain data."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+from bloomery.base.errors import InputError
+
+
+class Plain:
+    """Stands for a class of DeepSpeed's in a file: it takes the attributes and can do nothing."""
+
+    def __init__(self, *_values: object) -> None: ...
+
+
+class Fragment(Plain):
+    """Where a parameter's elements lie in a replica's part of a group."""
+
+    start: int
+    numel: int
+
+
+class Scaler(Plain):
+    """State of a loss scaler."""
+
+
+_STAND_INS: list[tuple[type[Plain], str]] = [
+    (Fragment, "deepspeed.utils.tensor_fragment.fragment_address"),
+    (Scaler, "deepspeed.runtime.fp16.loss_scaler.LossScaler"),
+    (Scaler, "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler"),
+    (Plain, "deepspeed.runtime.zero.config.ZeroStageEnum"),
+]
+
+
+def optimizer_file(replica: int, stage: int, tensor_rank: int, tensor_parallel: int, *, bf16: bool) -> str:
+    """DeepSpeed's file of one replica's part of the optimizer's state of a (pipeline stage, tensor rank)."""
+    model_rank = stage * tensor_parallel + tensor_rank
+    return f"{'bf16_' if bf16 else ''}zero_pp_rank_{replica}_mp_rank_{model_rank:02d}_optim_states.pt"
+
+
+def open_state(path: Path) -> dict[str, Any]:
+    """Open a file of `torch.save`; its tensors stay on the disk until they are read. Raises InputError."""
+    import torch
+
+    try:
+        with torch.serialization.safe_globals([*_STAND_INS]):
+            state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        raise InputError(f"not a state dict that torch can read safely ({error})", where=str(path)) from error
+    if not isinstance(state, dict):
+        raise InputError(f"holds a {type(state).__name__}", where=str(path), expected="a state dict")
+    return dict(state)

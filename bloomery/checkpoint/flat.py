@@ -1,0 +1,71 @@
+"""Where a parameter lies in the flat fp32 state of ZeRO stage 1: arithmetic, without torch.
+
+A group's parameters lie end to end, zeros fill up to a multiple of 2 x replicas elements, and each replica holds an
+equal piece of it (DeepSpeed 0.19: runtime/bf16_optimizer.py `_setup_for_real_optimizer`, runtime/zero/stage_1_and_2.py
+`DeepSpeedZeroOptimizer.__init__`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bloomery.contracts.placement import Parameter
+from bloomery.plan.groups import optimizer_groups
+
+_ALIGNMENT = 2
+"""Elements: DeepSpeed's `nccl_start_alignment_factor`."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run of elements of a parameter's shard, and where one replica holds it."""
+
+    replica: int
+    group: int
+    start: int
+    """First element within the replica's part of the group."""
+    first: int
+    """First element within the shard, flat."""
+    count: int
+
+
+class FlatState:
+    """The state that the replicas of one (pipeline stage, tensor rank) share."""
+
+    def __init__(self, parameters: Sequence[Parameter], tensor_parallel: int, replicas: int) -> None:
+        """Lay out the `parameters` of one stage (`bloomery.plan.groups.held`)."""
+        self.replicas = replicas
+        self.part_sizes: list[int] = []
+        """Elements of each group on a replica."""
+        self._at: dict[str, tuple[int, int, int]] = {}
+        for number, group in enumerate(optimizer_groups(parameters)):
+            offset = 0
+            for parameter in group:
+                count = math.prod(parameter.shard_shape(tensor_parallel))
+                self._at[parameter.name] = number, offset, count
+                offset += count
+            unit = _ALIGNMENT * replicas
+            self.part_sizes.append(-(-offset // unit) * unit // replicas)
+
+    def pieces(self, parameter: Parameter) -> list[Piece]:
+        """Where the parameter's shard lies, in its own order."""
+        group, offset, count = self._at[parameter.name]
+        size, end = self.part_sizes[group], offset + count
+        found = []
+        for replica in range(offset // size, -(-end // size)):
+            begin = replica * size
+            low, high = max(offset, begin), min(end, begin + size)
+            found.append(Piece(replica, group, low - begin, low - offset, high - low))
+        return found
+
+    def slices(self, replica: int) -> list[dict[str, tuple[int, int]]]:
+        """For each group, what the replica holds: name of the parameter -> (start, count)."""
+        found: list[dict[str, tuple[int, int]]] = [{} for _ in self.part_sizes]
+        for name, (group, offset, count) in self._at.items():
+            begin = replica * self.part_sizes[group]
+            low, high = max(offset, begin), min(offset + count, begin + self.part_sizes[group])
+            if low < high:
+                found[group][name] = low - begin, high - low
+        return found

@@ -1,0 +1,98 @@
+"""One parameter, or a range of it, from the shards of tensor ranks: copied to its place; replicas must be equal.
+
+Replicas are never averaged: a difference is a drift, and an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bloomery.base.errors import CheckFailedError
+
+if TYPE_CHECKING:
+    import torch
+
+    from bloomery.contracts.placement import Parameter
+
+
+def part_of(parameter: Parameter, rank: int, tensor_parallel: int) -> range | None:
+    """What tensor rank `rank` of `tensor_parallel` holds: indices of the split dimension; None: all of it.
+
+    Raises ValueError when the dimension does not divide.
+    """
+    dimension = parameter.placement.dimension
+    if dimension is None:
+        return None
+    size = parameter.shard_shape(tensor_parallel)[dimension]
+    return range(rank * size, (rank + 1) * size)
+
+
+def assemble(
+    parameter: Parameter,
+    shard: Callable[[int], torch.Tensor],
+    tensor_parallel: int,
+    dtype: torch.dtype,
+    *,
+    wanted: range | None = None,
+    what: str,
+    where: str,
+) -> torch.Tensor:
+    """The parameter, contiguous, in `dtype`; only the indices `wanted` of its split dimension where they are given.
+
+    Args:
+        parameter: its shape and placement.
+        shard: gives the shard of a tensor rank; only those are asked for that hold something of what is wanted.
+        tensor_parallel: number of shards.
+        dtype: of the result.
+        wanted: indices of the split dimension; None: all.
+        what: name of it in an error.
+        where: the checkpoint.
+
+    Raises:
+        CheckFailedError: replicas over the tensor ranks differ in a bit.
+    """
+    import torch
+
+    dimension = parameter.placement.dimension
+    if dimension is None:
+        shards = [shard(rank) for rank in range(tensor_parallel)]
+        _check_replicas(shards, what, where)
+        return shards[0].to(dtype, copy=True)
+    each = parameter.shard_shape(tensor_parallel)[dimension]
+    wanted = range(parameter.shape[dimension]) if wanted is None else wanted
+    shape = (*parameter.shape[:dimension], len(wanted), *parameter.shape[dimension + 1 :])
+    found = torch.empty(shape, dtype=dtype)
+    for rank in range(wanted.start // each, -(-wanted.stop // each)):
+        low, high = max(wanted.start, rank * each), min(wanted.stop, (rank + 1) * each)
+        found.narrow(dimension, low - wanted.start, high - low).copy_(
+            shard(rank).narrow(dimension, low - rank * each, high - low)
+        )
+    return found
+
+
+def bits_equal(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Equal in type, shape and every bit, so that NaN equals itself and -0.0 differs from 0.0."""
+    import torch
+
+    if first.dtype != second.dtype or first.shape != second.shape:
+        return False
+    kind = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[first.element_size()]
+    return torch.equal(first.contiguous().view(kind), second.contiguous().view(kind))
+
+
+def greatest_difference(first: torch.Tensor, second: torch.Tensor) -> float:
+    """Greatest difference of two elements."""
+    return float((first.float() - second.float()).abs().max())
+
+
+def _check_replicas(shards: list[torch.Tensor], what: str, where: str) -> None:
+    drifted = [rank for rank in range(1, len(shards)) if not bits_equal(shards[0], shards[rank])]
+    if drifted:
+        greatest = max(greatest_difference(shards[0], shards[rank]) for rank in drifted)
+        raise CheckFailedError(
+            f"{what} is a replica on every tensor rank, but on rank(s) {', '.join(map(str, drifted))} it "
+            f"differs from rank 0 by up to {greatest:.3g}",
+            where=where,
+            expected="bit-equal replicas; drift means that the ranks took different updates",
+        )

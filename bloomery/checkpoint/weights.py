@@ -1,0 +1,186 @@
+"""A checkpoint's weights: its layer files, verified before they are opened, one pipeline layer at a time.
+
+What must be there follows from the declared parameters, not from file names. Memory: one parameter beside the
+memory-mapped shards; BLOOM-176B's largest, the embedding, takes 7.2 GB in bf16.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.checkpoint.files import open_state
+from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference
+from bloomery.config.model import ModelConfig
+from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, read_checkpoint, verify_file
+from bloomery.plan.parameters import declare, layer_count
+
+if TYPE_CHECKING:
+    import torch
+
+    from bloomery.contracts.placement import Parameter
+
+_LAYER_FILE = re.compile(r"layer_(\d+)-model_(\d+)-model_states\.pt")
+DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""training.precision -> type of the weights."""
+
+
+class Checkpoint:
+    """One checkpoint, opened for reading."""
+
+    def __init__(self, folder: Path, model: ModelConfig | None = None, *, verified: bool = False) -> None:
+        """Read the manifest and compare it with `model` and with the declared parameters.
+
+        Args:
+            folder: the checkpoint.
+            model: the network that it must be of; None: the one that its manifest names.
+            verified: all its files were compared with the manifest a moment ago; otherwise each is, before it is
+                opened.
+
+        Raises:
+            InputError: no manifest, a manifest of another version, or trained with another network than `model`.
+            CheckFailedError: layer files are missing, or there are some that no parameter explains.
+        """
+        self.folder = folder
+        self.manifest: CheckpointManifest = read_checkpoint(folder)
+        self.ranks = self.manifest.tensor_parallel
+        self.model = _own_model(folder, self.manifest) if model is None else model
+        self._check_model()
+        self.parameters = declare(self.model, self.manifest.vocabulary_rows)
+        self._check_file_names()
+        self._verified = set(self.manifest.files) if verified else set[str]()
+        self._open: tuple[int, list[dict[str, torch.Tensor]]] | None = None
+
+    def trained_with(self, key: str) -> str:
+        """A text of the configuration's `training` section that it was trained with. Raises InputError without it."""
+        training = self.manifest.config.get("training")
+        value = training.get(key) if isinstance(training, dict) else None
+        if not isinstance(value, str):
+            raise InputError(f"the manifest does not say training.{key}", where=str(self.folder))
+        return value
+
+    def _check_model(self) -> None:
+        trained = self.manifest.config.get("model")
+        expected = self.model.model_dump(mode="json")
+        if isinstance(trained, dict) and trained != expected:
+            different = sorted(key for key in trained.keys() | expected if trained.get(key) != expected.get(key))
+            raise InputError(
+                "was trained with another network than the configuration says: "
+                + ", ".join(f"model.{key} {trained.get(key)!r} there, {expected.get(key)!r} here" for key in different),
+                where=str(self.folder),
+                expected="the model section that the checkpoint was trained with",
+            )
+        if self.manifest.layers != layer_count(self.model):
+            raise InputError(
+                f"has {self.manifest.layers} pipeline layers",
+                where=str(self.folder),
+                expected=f"{layer_count(self.model)} for {self.model.layers} blocks",
+            )
+
+    def _check_file_names(self) -> None:
+        listed = {name for name in self.manifest.files if _LAYER_FILE.fullmatch(name)}
+        needed = {layer_file(parameter.layer, rank) for parameter in self.parameters for rank in range(self.ranks)}
+        # A layer without parameters has a file too.
+        possible = {layer_file(layer, rank) for layer in range(self.manifest.layers) for rank in range(self.ranks)}
+        for problem, names in (
+            ("the manifest lists no", needed - listed),
+            ("no declared parameter explains", listed - possible),
+        ):
+            if names:
+                raise CheckFailedError(
+                    f"{problem} {', '.join(sorted(names)[:3])}{' ...' if len(names) > 3 else ''}",
+                    where=str(self.folder),
+                    expected=f"layer files of {self.manifest.layers} pipeline layers on {self.ranks} tensor ranks",
+                )
+
+    def file(self, name: str) -> Path:
+        """Path of a file whose content is what the manifest says. Raises CheckFailedError where it is not."""
+        if name not in self._verified:
+            verify_file(self.folder, self.manifest, name)
+            self._verified.add(name)
+        return self.folder / name
+
+    def has_layer(self, layer: int) -> bool:
+        """Whether the pipeline layer has files of its own (a tied head may have none)."""
+        return layer_file(layer, 0) in self.manifest.files
+
+    def weight(self, parameter: Parameter, dtype: torch.dtype, wanted: range | None = None) -> torch.Tensor:
+        """The parameter, contiguous, in `dtype`; only the indices `wanted` of its split dimension where given.
+
+        Raises:
+            CheckFailedError: replicas (over the tensor ranks, or a tied layer's copy) differ in a bit; a file differs
+                from the manifest, lacks a key, has one more, or a wrong shape or type.
+            InputError: a file is not a state dict.
+        """
+        shards = self.shards(parameter)
+        for layer in parameter.tied_layers:
+            if self.has_layer(layer):
+                self._check_tied(parameter, shards, layer)
+        return assemble(
+            parameter,
+            shards.__getitem__,
+            self.ranks,
+            dtype,
+            wanted=wanted,
+            what=parameter.name,
+            where=str(self.folder),
+        )
+
+    def shards(self, parameter: Parameter, layer: int | None = None) -> list[torch.Tensor]:
+        """The parameter's tensor on each tensor rank, memory-mapped; `layer` picks a tied copy instead of the owner.
+
+        Raises as `weight` does.
+        """
+        number = parameter.layer if layer is None else layer
+        if self._open is None or self._open[0] != number:
+            self._open = None
+            self._open = (number, [self._load(number, rank) for rank in range(self.ranks)])
+        return [state[parameter.local_name] for state in self._open[1]]
+
+    def _load(self, layer: int, rank: int) -> dict[str, torch.Tensor]:
+        import torch
+
+        path = self.file(layer_file(layer, rank))
+        state = open_state(path)
+        expected = {p.local_name: p for p in self.parameters if layer == p.layer or layer in p.tied_layers}
+        for problem, keys in (
+            ("lacks the key", expected.keys() - state.keys()),
+            ("has the unexpected key", state.keys() - expected.keys()),
+        ):
+            if keys:
+                raise CheckFailedError(
+                    f"{problem} {', '.join(sorted(map(str, keys)))}",
+                    where=str(path),
+                    expected=", ".join(sorted(expected)),
+                )
+        right = DTYPES[self.trained_with("precision")]
+        for key, parameter in expected.items():
+            shape = parameter.shard_shape(self.ranks)
+            if tuple(state[key].shape) != shape:
+                raise CheckFailedError(
+                    f"{key} has shape {tuple(state[key].shape)}", where=str(path), expected=f"{shape}"
+                )
+            if state[key].dtype != getattr(torch, right):
+                raise CheckFailedError(f"{key} has type {state[key].dtype}", where=str(path), expected=right)
+        return state
+
+    def _check_tied(self, parameter: Parameter, shards: list[torch.Tensor], layer: int) -> None:
+        for rank, (owner, copy) in enumerate(zip(shards, self.shards(parameter, layer), strict=True)):
+            if not bits_equal(owner, copy):
+                raise CheckFailedError(
+                    f"{parameter.name} is tied to pipeline layer {layer}, but {layer_file(layer, rank)} differs from "
+                    f"{layer_file(parameter.layer, rank)} by up to {greatest_difference(owner, copy):.3g}",
+                    where=str(self.folder),
+                    expected="bit-equal copies of a tied parameter",
+                )
+
+
+def _own_model(folder: Path, manifest: CheckpointManifest) -> ModelConfig:
+    try:
+        return ModelConfig.model_validate(manifest.config.get("model"))
+    except ValidationError as error:
+        raise InputError(f"configuration of another version: {error}", where=str(folder)) from error

@@ -1,0 +1,1 @@
+"""Pure functions over the stream of metrics: what is out of the ordinary."""

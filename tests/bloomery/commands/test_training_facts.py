@@ -1,0 +1,91 @@
+"""`bloomery status` and `summary` about a training: guards, energy, ranks; nothing of what did not happen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fabricated_run import NOW, configuration, make_run, write_metrics
+
+from bloomery.commands import standing, status, summary
+from bloomery.commands.facts import gather as gather_facts
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.record import EnergyRecord, EventRecord, Record, dump_record, last_of_each
+
+CONFIG = configuration()
+HURT: dict[str, Any] = {
+    "loss": None,
+    "grad_norm": None,
+    "update_skipped": True,
+    "skipped_updates": 1007,
+    "non_finite": 4,
+    "skipped_samples": 2048,
+    "mfu": 0.482,
+    "fastest_rank": 3,
+    "fastest_seconds": 1.52,
+    "slowest_rank": 11,
+    "slowest_seconds": 1.75,
+}
+
+
+def trained(folder: Path) -> RunPaths:
+    paths = make_run(folder, CONFIG)
+    write_metrics(paths, CONFIG, 640)
+    return paths
+
+
+def append(paths: RunPaths, *records: Record) -> None:
+    with (paths.logs / "metrics.jsonl").open("a") as handle:
+        handle.writelines(dump_record(record) + "\n" for record in records)
+
+
+def watched(paths: RunPaths) -> None:
+    """A last iteration that was not finite, an event and two segments' energy."""
+    last = last_of_each(paths.logs / "metrics.jsonl")[-1]
+    shared = {
+        "iteration": 641,
+        "consumed_samples": last.consumed_samples,
+        "consumed_tokens": last.consumed_tokens,
+        "time": last.time,
+    }
+    append(
+        paths,
+        EnergyRecord(**shared, segment=1, energy_kwh=100.0, co2_kg=6.0, nodes=3),
+        last.model_copy(update=HURT | {"iteration": 641}),
+        EventRecord(**shared, segment=2, event="non_finite", action="skip", message="the loss is nan\n[sic]"),
+        EnergyRecord(**shared, segment=2, energy_kwh=20.5, co2_kg=1.25, nodes=3),
+    )
+
+
+def status_rows(paths: RunPaths) -> dict[str, str]:
+    return dict(status.lines(standing.gather(paths.run, NOW)))
+
+
+def summary_rows(paths: RunPaths) -> dict[str, str]:
+    return dict(summary.lines(gather_facts(paths.run)))
+
+
+def test_a_calm_training_shows_no_guard_and_no_energy(tmp_path: Path) -> None:
+    paths = trained(tmp_path)
+    rows = status_rows(paths)
+    assert {"left out", "energy", "spike"}.isdisjoint(rows)
+    assert rows["loss"] == "1.3514, gradient norm 0.500, validation 3.5000 (perplexity 33.1)"
+    assert rows["speed"].endswith("1 TFLOP/s a device")
+    rows = summary_rows(paths)
+    assert {"left out", "energy"}.isdisjoint(rows)
+    assert rows["validation loss"] == "3.500 -> 3.500 (perplexity 33.1)"
+
+
+def test_what_guards_and_meters_saw_is_shown(tmp_path: Path) -> None:
+    paths = trained(tmp_path)
+    watched(paths)
+    rows = status_rows(paths)
+    assert rows["loss"].startswith("not finite, gradient norm not finite")
+    assert rows["left out"] == "1,007 updates (4 not finite), 2,048 samples"
+    assert rows["non finite"] == "iteration 641: the loss is nan (sic) (skip)"
+    assert rows["energy"] == "20.5 kWh, 1.25 kg CO2 by segment 2 on 3 nodes"
+    assert "48.2 % MFU; slowest rank 11 (1.75 s), fastest 3 (1.52 s)" in rows["speed"]
+    rows = summary_rows(paths)
+    assert rows["loss"].endswith("-> not finite")
+    assert rows["left out"] == "2,048 samples, 1,007 updates"
+    assert rows["energy"] == "120.5 kWh, 7.25 kg CO2"

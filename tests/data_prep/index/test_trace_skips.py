@@ -1,0 +1,81 @@
+"""Tracing a training that skips samples: what was read, by whom, and what was not."""
+
+from pathlib import Path
+
+import pytest
+
+from bloomery.config.stages import TrainStage, write_stage
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.record import MetricsRecord, dump_record
+from bloomery.contracts.skips import effective
+from data_prep.index.trace_batch import Training
+
+SKIP = [{"from_sample": 10, "to_sample": 15}, {"from_sample": 30, "to_sample": 50}]
+
+
+def make_stage(skip, size=8):
+    return TrainStage.model_validate(
+        {
+            "name": "test",
+            "seed": 7,
+            "model": {"layers": 2, "hidden_size": 32, "heads": 4, "sequence_length": 16},
+            "training": {
+                "train_samples": 100,
+                "parallel": {"data": 2},
+                "batch": {"micro_batch_size": 2, "global_batch_size": size},
+                "optimizer": {"learning_rate": 0.01},
+                "skip": skip,
+            },
+        }
+    )
+
+
+def record(iteration, consumed, skipped, size=8):
+    values = dict.fromkeys(MetricsRecord.model_fields, 0) | {"time": "2026-11-21T12:00:00Z", "mfu": None}
+    counts = {"consumed_samples": consumed, "skipped_samples": skipped, "global_batch_size": size, "loss": 3.0}
+    return MetricsRecord.model_validate(values | {"iteration": iteration, "grad_norm": 1.0} | counts)
+
+
+@pytest.fixture
+def training(tmp_path):
+    def make(skip, records=(), size=8):
+        paths = RunPaths(Path(tmp_path))
+        write_stage(paths.config / "train.json", make_stage(skip, size))
+        paths.logs.mkdir(parents=True, exist_ok=True)
+        (paths.logs / "metrics.jsonl").write_text("".join(dump_record(each) + "\n" for each in records))
+        assert effective(make_stage(skip, size), paths).training.skip == make_stage(skip, size).training.skip
+        return Training.of(paths)
+
+    return make
+
+
+def test_a_step_over_a_gap_reads_what_lies_around_it(training):
+    found = training(SKIP)
+    batch = found.batch(2)
+    assert (batch.first_sample, batch.samples, batch.spans) == (8, 8, ((8, 10), (15, 21)))
+    assert batch.recorded is False
+    # Micro-batches of 2 go to the two replicas in turn, whatever lies between them.
+    assert found.select(2, 0).samples == [8, 9, 17, 18]
+    assert found.select(2, 1).samples == [15, 16, 19, 20]
+    assert [found.read_by(sample, batch) for sample in (9, 12, 15, 17)] == [(2, 0), None, (2, 1), (2, 0)]
+
+
+def test_a_sample_that_is_skipped_is_read_by_nobody(training):
+    found = training(SKIP)
+    assert found.read_by(12) is None
+    assert found.read_by(15) == (2, 1)
+    assert found.read_by(49) is None
+    assert found.read_by(50) == (4, 0)
+    assert found.read_by(99) is None  # the last batch is not filled
+
+
+def test_what_was_trained_before_a_range_was_skipped_lies_in_a_row(training):
+    # The first three iterations were trained before anything was skipped: the gap lies behind them today.
+    found = training([SKIP[0]], [record(1, 8, 0), record(2, 16, 0), record(3, 24, 0)])
+    assert found.batch(2).spans == ((8, 16),)
+    assert found.batch(2).agrees is False
+    # Trained with it, the record and the configuration agree.
+    found = training([SKIP[0]], [record(1, 8, 0), record(2, 21, 5), record(3, 29, 5)])
+    assert found.batch(2).spans == ((8, 10), (15, 21))
+    assert found.batch(2).agrees
+    assert found.batch(3).spans == ((21, 29),)

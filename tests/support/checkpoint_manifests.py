@@ -1,0 +1,36 @@
+"""Manifests of checkpoints as a training of a fabricated run would have saved them; no files but the manifest."""
+
+from __future__ import annotations
+
+from bloomery.config.stages import TrainStage
+from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
+from bloomery.contracts.index import read_index_manifest
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.prefix import sample_prefix
+from training.resume.policy import identity
+
+
+def save_manifest(paths: RunPaths, trained: TrainStage, iteration: int, consumed_samples: int) -> CheckpointManifest:
+    """Write the manifest of a checkpoint of `trained` and make it the newest."""
+    index = read_index_manifest(paths.index_manifest)
+    manifest = CheckpointManifest(
+        identity=identity(trained, index),
+        prefix=sample_prefix(index, consumed_samples),
+        config=trained.model_dump(mode="json"),
+        iteration=iteration,
+        consumed_samples=consumed_samples,
+        consumed_tokens=consumed_samples * trained.model.sequence_length,
+        tensor_parallel=1,
+        pipeline_parallel=1,
+        data_parallel=1,
+        vocabulary_size=500,
+        vocabulary_rows=512,
+        layers=1,
+        versions={},
+        files={},
+    )
+    folder = paths.checkpoints / step_name(iteration)
+    folder.mkdir(parents=True)
+    write_manifest(folder, manifest)
+    (paths.checkpoints / "latest").write_text(f"{folder.name}\n")
+    return manifest

@@ -1,0 +1,100 @@
+"""Put a model together from what its ranks hold, and look into DeepSpeed's engine while it takes a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bloomery.config.stages import TrainStage
+from bloomery.contracts.placement import Parameter
+from bloomery.plan.groups import optimizer_groups
+from bloomery.plan.layout import Place, rank_of
+from bloomery.plan.parameters import declare
+
+
+def held_here(trainer: Any) -> list[tuple[Parameter, Any]]:
+    """The declared parameters of this rank's stage, with their tensors (shards)."""
+    modules, found = trainer.network.local_modules(), []
+    for parameter in declare(trainer.stage.model, trainer.vocabulary_rows):
+        layers = [layer for layer in (parameter.layer, *parameter.tied_layers) if layer in modules]
+        # A tied copy may stand beside its owner.
+        tensors = {id(t): t for layer in layers for t in [modules[layer].get_parameter(parameter.local_name)]}
+        assert len(tensors) <= 1, f"{parameter.name} stands twice in a stage"
+        found += [(parameter, tensor) for tensor in tensors.values()]
+    return found
+
+
+def weights(trainer: Any) -> dict[str, Any]:
+    """Name -> this rank's shard, a copy in the type that trains."""
+    return {parameter.name: tensor.detach().clone() for parameter, tensor in held_here(trainer)}
+
+
+def step_count(optimizer: Any) -> int:
+    """Updates that an Adam of torch's has made."""
+    return max((int(state["step"]) for state in optimizer.state.values() if "step" in state), default=0)
+
+
+class Gradients:
+    """Keeps the gradients that the base optimizer gets in its next step: summed, reduced and clipped."""
+
+    def __init__(self, trainer: Any) -> None:
+        self._trainer = trainer
+        self._base = trainer.engine.optimizer.optimizer
+        self._partitions: list[Any] = []
+        self._step = self._base.step
+        self._base.step = self._keep
+
+    def _keep(self, *arguments: Any, **options: Any) -> Any:
+        for group in self._base.param_groups:
+            (flat,) = group["params"]
+            self._partitions.append(flat.grad.clone())
+        return self._step(*arguments, **options)
+
+    def take(self) -> dict[str, Any]:
+        """Name -> gradient of this rank's shard; of the last step alone. Collective over the replicas."""
+        import torch
+        import torch.distributed as dist
+
+        self._base.step = self._step
+        group = self._trainer.engine.mpu.get_data_parallel_group()
+        found: dict[str, Any] = {}
+        tensors = {parameter.name: tensor for parameter, tensor in held_here(self._trainer)}
+        members = optimizer_groups([parameter for parameter, _ in held_here(self._trainer)])
+        for partition, parameters in zip(self._partitions, members, strict=True):
+            parts = [torch.empty_like(partition) for _ in range(dist.get_world_size(group))]
+            dist.all_gather(parts, partition, group=group)
+            whole, start = torch.cat(parts), 0
+            for parameter in parameters:
+                shape = tensors[parameter.name].shape
+                found[parameter.name] = whole[start : start + shape.numel()].view(shape).clone()
+                start += shape.numel()
+        return found
+
+
+def assemble(stage: TrainStage, rows: int, shards: list[dict[str, Any]], exact: bool = True) -> dict[str, Any]:
+    """Name -> whole tensor, from the shards of each rank.
+
+    Args:
+        stage: configuration with the layout.
+        rows: rows of the embedding.
+        shards: of each rank, in order.
+        exact: whether all copies (of replicas, tensor ranks, tied stages) must be equal bit for bit.
+    """
+    import torch
+
+    parallel, wholes = stage.training.parallel, {}
+    for parameter in declare(stage.model, rows):
+        copies = []
+        for pipeline in range(parallel.pipeline):
+            for data in range(parallel.data):
+                ranks = [rank_of(parallel, Place(pipeline, data, tensor)) for tensor in range(parallel.tensor)]
+                parts = [shards[rank][parameter.name] for rank in ranks if parameter.name in shards[rank]]
+                if not parts:
+                    continue
+                dimension = parameter.placement.dimension
+                copies += parts if dimension is None else [torch.cat(parts, dim=dimension)]
+        assert copies, parameter.name
+        if exact:
+            assert all(torch.equal(copies[0], copy) for copy in copies), f"copies of {parameter.name} differ"
+        assert copies[0].shape == parameter.shape, parameter.name
+        wholes[parameter.name] = copies[0]
+    return wholes

@@ -1,0 +1,54 @@
+"""The plan's count of what a block sends is what tensor-parallel ranks really do."""
+
+from __future__ import annotations
+
+import pytest
+from fabricated_training import stage
+from ranks import run_ranks
+
+from bloomery.config.stages import TrainStage
+from bloomery.plan.communication import reductions
+
+CASES = [(what, split) for what in ("none", "selective", "full") for split in (False, True)]
+
+
+def run_of(what: str, sequence_parallel: bool) -> TrainStage:
+    raw = stage(precision="fp32").model_dump(mode="json")
+    raw["training"] |= {
+        "parallel": {"tensor": 2, "sequence_parallel": sequence_parallel},
+        "batch": {"micro_batch_size": 2, "global_batch_size": 4},
+        "activation_checkpointing": what,
+    }
+    return TrainStage.model_validate(raw)
+
+
+def counted() -> list[dict[str, int]]:
+    """Collectives of gloo in a block's forward and backward pass, by kind, of each case."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    from training.model.block import TransformerBlock
+    from training.model.kernels import kernels_here
+    from training.parallel.mesh import build_mesh
+
+    found = []
+    for what, split in CASES:
+        run = run_of(what, split)
+        mesh = build_mesh(run.training.parallel)
+        block = TransformerBlock(mesh, run.model, run.training, kernels_here(run.model, run.training, mesh.device))
+        length = run.model.sequence_length // (2 if split else 1)
+        x = torch.randn(2, length, run.model.hidden_size, requires_grad=True)
+        with profile(activities=[ProfilerActivity.CPU]) as seen:
+            block(x).sum().backward()
+        found.append({each.key: each.count for each in seen.key_averages() if each.key.startswith("gloo:")})
+    return found
+
+
+@pytest.mark.distributed
+def test_a_block_reduces_as_often_as_planned() -> None:
+    for (what, split), found in zip(CASES, run_ranks(counted, 2)[0], strict=True):
+        halves = 2 * found["gloo:all_reduce"]
+        if split:
+            # gloo scatters a sum by an all-reduce; one more, a small one, sums gradients of LayerNorms and biases.
+            halves = found["gloo:all_reduce"] - 1 + found["gloo:all_gather"]
+        assert halves / 2 == reductions(run_of(what, split).training), (what, split)

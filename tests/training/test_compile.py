@@ -1,0 +1,80 @@
+"""Compiled blocks compute the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from fabricated_training import stage
+from ranks import run_ranks
+
+from bloomery.config.stages import TrainStage
+
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
+ROWS = 256
+
+
+def step(mesh: Any, run: TrainStage) -> tuple[float, list[torch.Tensor]]:
+    """Loss and gradients."""
+    from training.model.initialize import initialize
+    from training.model.pipeline import BloomPipeline
+
+    network = BloomPipeline(mesh, run.model, run.training, ROWS)
+    initialize(network, mesh, run.model, ROWS, seed=3)
+    tokens = torch.randint(0, ROWS, (2, 33), generator=torch.Generator().manual_seed(0))
+    x = tokens[:, :-1]
+    for function in network.forward_funcs:
+        x = function(x)
+    loss = network.loss_fn(x, tokens[:, 1:])
+    loss.backward()
+    return loss.item(), [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
+
+
+def compiled_and_not(what: str, **parallel: Any) -> dict[str, int]:
+    """Compares both on this rank; counts of what the compiler did.
+
+    Graphs are captured and differentiated as ever; making C++ of them is torch's own part, and takes a minute.
+    """
+    from functools import partial
+    from unittest.mock import patch
+
+    from torch._dynamo.utils import counters
+
+    from training.parallel.mesh import build_mesh
+
+    found, mesh = [], None
+    for compile_blocks in (False, True):
+        raw = stage(precision="fp32").model_dump(mode="json")
+        raw["model"] |= {"heads": 4, "hidden_size": 48, "layers": 3}
+        raw["training"]["parallel"] |= parallel
+        raw["training"] |= {"activation_checkpointing": what, "kernels": {"compile": compile_blocks}}
+        run = TrainStage.model_validate(raw)
+        mesh = mesh or build_mesh(run.training.parallel)
+        with patch("torch.compile", partial(torch.compile, backend="aot_eager")):
+            found.append(step(mesh, run))
+    (loss, grads), (again, compiled) = found
+    assert again == pytest.approx(loss, rel=1e-6)
+    for one, other in zip(grads, compiled, strict=True):
+        assert (one - other).norm() <= 1e-5 * max(1e-2, float(one.norm()))
+    return dict(counters["stats"]) | {"breaks": sum(counters["graph_break"].values())}
+
+
+def test_the_three_blocks_share_one_graph() -> None:
+    (counts,) = run_ranks(compiled_and_not_alone, 1)
+    assert (counts["unique_graphs"], counts["breaks"]) == (1, 0)
+
+
+def test_split_blocks_compute_the_same() -> None:
+    """Collectives break the graph; what is between them is compiled."""
+    for counts in run_ranks(compiled_and_not_split, 2, timeout=300):
+        assert counts["unique_graphs"] > 1
+
+
+def compiled_and_not_alone() -> dict[str, int]:
+    return compiled_and_not("selective")
+
+
+def compiled_and_not_split() -> dict[str, int]:
+    return compiled_and_not("full", tensor=2, sequence_parallel=True)

@@ -1,0 +1,76 @@
+"""Ranks agree on what to do next, whoever hears of it first."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from ranks import run_ranks
+
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
+
+def _listen(folder: Path) -> list[tuple[str, object]]:
+    import torch
+    import torch.distributed as dist
+
+    from training.loop.clock import SegmentClock
+    from training.loop.control import ControlPlane, Order, Report
+    from training.loop.energy import Energy
+
+    dist.init_process_group("gloo")
+    rank, heard = dist.get_rank(), []
+
+    def plane(name: str, clock: SegmentClock | None = None) -> ControlPlane:
+        return ControlPlane(folder / name, torch.device("cpu"), clock or SegmentClock(None))
+
+    own = folder / f"seen-by-{rank}"
+    own.mkdir()
+    control = plane(own.name)
+    heard.append(("nothing", control.poll().order))
+    if rank == 0:
+        (own / "stop").touch()
+    heard.append(("a stop file that one rank sees", control.poll().order))
+    control = plane("both")
+    if rank == 0:
+        (folder / "both").mkdir()
+        (folder / "both" / "save").touch()
+    dist.barrier()
+    heard.append(("a save file", control.poll().order))
+    dist.barrier()
+    control.clear_save()
+    heard.append(("once", control.poll().order))
+    heard.append(("the time is up", plane("none", SegmentClock(0.0)).poll().order))
+    verdict = Order.ROLL_BACK if rank == 2 else Order.GO
+    said = control.poll(Report(verdict, work_seconds=1.5 + rank, written=rank != 1, energy=Energy(0.25, 0.5, 1)))
+    heard.append(("a guard of one rank", said.order))
+    heard.append(("work", said.work_seconds))
+    heard.append(("written", said.written))
+    heard.append(("energy", (said.energy.kwh, said.energy.co2_kg, said.energy.nodes)))
+    heard.append(("all written", control.poll().written))
+    control = plane("none")
+    if rank == 2:
+        os.kill(os.getpid(), signal.SIGTERM)
+    heard.append(("a signal to one rank", control.poll().order))
+    dist.destroy_process_group()
+    return heard
+
+
+def test_every_rank_follows_the_first_that_hears(tmp_path: Path) -> None:
+    heard = run_ranks(_listen, 3, tmp_path)
+    assert heard[0] == heard[1] == heard[2]
+    assert dict(heard[0]) == {
+        "nothing": 0,
+        "a stop file that one rank sees": 3,
+        "a save file": 1,
+        "once": 0,
+        "the time is up": 2,
+        "a guard of one rank": 4,
+        "work": (1.5, 2.5, 3.5),
+        "written": False,
+        "energy": (0.75, 1.5, 3),
+        "all written": True,
+        "a signal to one rank": 3,
+    }

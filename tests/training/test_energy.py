@@ -1,0 +1,58 @@
+"""Energy, by the real codecarbon: it measures this machine, offline, and only on a node's first rank."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bloomery.base.errors import ConfigError, ResourceError
+from bloomery.config.training_loop import EnergyConfig
+from training.loop.energy import Energy, EnergyMeter
+
+FRANCE = EnergyConfig(country="FRA", every_seconds=0.2)
+
+
+def test_a_node_is_measured_once_and_its_energy_grows(capfd: pytest.CaptureFixture[str]) -> None:
+    first, second = EnergyMeter(FRANCE, local_rank=0), EnergyMeter(FRANCE, local_rank=1)
+    try:
+        began = first.reading()
+        deadline = time.monotonic() + 30
+        while first.reading().kwh <= began.kwh and time.monotonic() < deadline:
+            time.sleep(0.05)
+        grown = first.reading()
+    finally:
+        ended = first.stop()
+    assert grown.kwh > began.kwh >= 0
+    assert ended.kwh >= grown.kwh
+    assert ended.nodes == 1
+    # A machine that computes draws between 1 W and 100 kW; France's mix is 20 to 100 g CO2 a kWh.
+    assert 0.01 < ended.co2_kg / ended.kwh < 0.2
+    assert second.reading() == second.stop() == Energy()
+    assert first.stop() == ended, "ending twice does nothing"
+    assert capfd.readouterr().err == ""
+
+
+def test_a_record_is_due_at_once_and_then_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    meter, times = EnergyMeter(FRANCE, local_rank=1), iter((1000.0, 1100.0, 1299.0, 1301.0, 1302.0))
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    assert [meter.is_due() for _ in range(5)] == [True, False, False, True, False]
+
+
+def test_a_country_that_codecarbon_does_not_know_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"training\.energy\.country.*'XYZ'"):
+        EnergyMeter(EnergyConfig(country="XYZ"), local_rank=0)
+
+
+def test_without_codecarbon_the_key_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "codecarbon", None)
+    with pytest.raises(ResourceError, match=r"bloomery\[energy\]"):
+        EnergyMeter(FRANCE, local_rank=0)
+
+
+def test_importing_the_meter_imports_no_codecarbon() -> None:
+    program = "import sys, training.loop.energy; print('codecarbon' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,202 @@
+"""The loop: skipped samples, a curriculum, values that are not finite, orders that come while it validates."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fabricated_training import stage
+from ranks import run_ranks
+from segments import opened, records, steps
+
+from bloomery.base.errors import CheckFailedError
+from bloomery.config.stages import TrainStage
+from bloomery.contracts.incident import incident_files, read_incident
+from bloomery.contracts.segment import Segment, SegmentStatus
+from bloomery.plan.trajectory import trajectory
+
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
+
+def _segments(configuration: TrainStage, folder: Path, count: int) -> list[tuple[Segment, list[int]]]:
+    """Segments one after the other in the same processes, each with the samples that its rank read to train on."""
+    from training.loop.segment import train
+
+    found = []
+    for number in range(1, count + 1):
+        with opened(configuration, folder, number) as run:
+            read, seen = run.reader.train, []
+
+            def noted(sample: int, read: Any = read, seen: list[int] = seen) -> Any:
+                seen.append(sample)
+                return read(sample)
+
+            run.reader.train = noted
+            found.append((train(run), seen))
+    return found
+
+
+def test_skipped_samples_are_left_out_also_over_a_restart(tmp_path: Path) -> None:
+    skip = [{"from_sample": 20, "to_sample": 31}, {"from_sample": 31, "to_sample": 33}]
+    configuration = stage(samples=96, skip=skip, segment={"iterations": 3}, validation={"every_iterations": 100})
+    (pieces,) = run_ranks(_segments, 1, configuration, tmp_path, 3)
+    seen = [sample for _, samples in pieces for sample in samples]
+    last = next(piece for piece, _ in pieces if piece.status is SegmentStatus.FINISHED)
+    assert seen == [n for n in range(last.consumed_samples) if not 20 <= n < 33]
+    plan = trajectory(configuration.model, configuration.training)
+    assert (last.iteration, last.consumed_samples) == (plan.iterations, plan.end.consumed_samples)
+    assert last.consumed_tokens == len(seen) * configuration.model.sequence_length
+    assert [record["skipped_samples"] for record in steps(tmp_path).values()][:4] == [0, 0, 13, 13]
+    assert pieces[-1][1] == [], "a training that is finished reads nothing"
+
+
+def test_a_curriculum_is_the_same_training_on_stages_and_on_one_process(tmp_path: Path) -> None:
+    def run(folder: str, pipeline: int, data: int) -> dict[int, dict[str, Any]]:
+        configuration = stage(
+            pipeline=pipeline,
+            data=data,
+            precision="fp32",
+            samples=96,
+            curriculum={"start_length": 8, "samples": 64},
+            validation={"every_iterations": 2, "samples": 4},
+        )
+        segment = run_ranks(_segments, pipeline * data, configuration, tmp_path / folder, 1)[0][0][0]
+        plan = trajectory(configuration.model, configuration.training)
+        assert segment.consumed_tokens == plan.end.consumed_tokens
+        found = steps(tmp_path / folder)
+        for iteration, record in found.items():
+            point = plan.after_iteration(iteration)
+            assert record["sequence_length"] == point.sequence_length
+            assert record["consumed_tokens"] == point.consumed_tokens
+        assert len({record["sequence_length"] for record in found.values()}) >= 3
+        return found
+
+    one, split = run("one", 1, 1), run("split", 2, 2)
+    for iteration, record in one.items():
+        assert split[iteration]["loss"] == pytest.approx(record["loss"], rel=2e-6), iteration
+        assert split[iteration]["grad_norm"] == pytest.approx(record["grad_norm"], rel=1e-5), iteration
+
+
+def _poisoned(configuration: TrainStage, folder: Path, bad: list[int]) -> dict[str, Any]:
+    """A segment on whose rank 1 the blocks give one NaN in each iteration of `bad`, then the segment after it."""
+    import torch
+
+    from training.guards.replicas import fingerprint
+    from training.loop.segment import train
+
+    answer: dict[str, Any] = {}
+    with opened(configuration, folder) as run:
+        network, batch = run.trainer.network, run.trainer.engine.train_batch
+
+        def poison(_module: object, _inputs: object, output: torch.Tensor) -> torch.Tensor:
+            if run.trainer.mesh.rank == 1 and network.training and run.position.iteration + 1 in bad:
+                output = output.clone()
+                output.view(-1)[3] = float("nan")
+            return output
+
+        for module in network.local_modules().values():
+            if hasattr(module, "input_layernorm"):
+                module.mlp.register_forward_hook(poison)
+        weights: dict[int, list[int]] = {}
+
+        def watched(batches: object) -> object:
+            loss = batch(batches)
+            weights[run.position.iteration + 1] = [int(fingerprint(value)) for value in network.parameters()]
+            return loss
+
+        run.trainer.engine.train_batch = watched
+        try:
+            answer["first"] = train(run)
+        except CheckFailedError as error:
+            answer["error"] = str(error)
+        answer["weights"] = weights
+    if "first" in answer and answer["first"].status is SegmentStatus.ROLLED_BACK:
+        ((answer["second"], answer["seen"]),) = _segments(configuration, folder, 1)
+    return answer
+
+
+def test_one_value_that_is_not_finite_changes_no_weight(tmp_path: Path) -> None:
+    configuration = stage(tensor=2, samples=120, validation={"every_iterations": 100})
+    answers = run_ranks(_poisoned, 2, configuration, tmp_path, [4])
+    for answer in answers:
+        assert answer["first"].status is SegmentStatus.FINISHED
+        assert answer["weights"][4] == answer["weights"][3]
+        assert answer["weights"][5] != answer["weights"][4]
+    found = steps(tmp_path)
+    assert found[4]["loss"] is None
+    assert [found[n]["update_skipped"] for n in (3, 4, 5)] == [False, True, False]
+    assert (found[9]["skipped_updates"], found[9]["non_finite"]) == (1, 1)
+    (event,) = (record for record in records(tmp_path) if "event" in record)
+    assert (event["event"], event["action"], event["iteration"]) == ("non_finite", "skip", 4)
+    (path,) = incident_files(tmp_path / "train" / "incidents")
+    incident = read_incident(path)
+    assert (incident.from_sample, incident.to_sample, incident.values["loss"]) == (24, 40, None)
+
+
+def test_a_roll_back_goes_on_from_before_and_without_those_samples(tmp_path: Path) -> None:
+    guards = {"non_finite": "roll_back", "roll_back_iterations": 3}
+    configuration = stage(pipeline=2, samples=120, guards=guards, validation={"every_iterations": 100})
+    answer = run_ranks(_poisoned, 2, configuration, tmp_path, [6])[0]
+    first, second = answer["first"], answer["second"]
+    # Batches of 8, 8, 8, 16, 16, 16: iteration 6 has samples 56 to 71, the three before it those from 16 on.
+    assert (first.status, first.checkpoint, first.iteration) == (SegmentStatus.ROLLED_BACK, "step00000002", 2)
+    assert second.status is SegmentStatus.FINISHED
+    assert second.first_iteration == 3
+    # At position 16 a batch has 8 samples, behind the gap 16; the last 8 fill none.
+    assert answer["seen"] == list(range(72, 112))
+    assert steps(tmp_path)[3]["skipped_samples"] == 56
+    assert (tmp_path / "train" / "rolled-back" / "1" / "step00000004" / "manifest.json").exists()
+
+
+def test_too_many_updates_left_out_fail_the_training_on_every_rank(tmp_path: Path) -> None:
+    configuration = stage(tensor=2, samples=200, guards={"max_skipped_updates": 2})
+    for answer in run_ranks(_poisoned, 2, configuration, tmp_path, list(range(3, 20))):
+        assert "3 updates in a row were left out" in answer["error"]
+        assert "iteration 5, samples 40 to 55" in answer["error"]
+    assert [record["action"] for record in records(tmp_path) if "event" in record] == ["skip", "skip", "stop"]
+
+
+def _interrupted(configuration: TrainStage, folder: Path) -> tuple[Segment, Segment]:
+    """A TERM to rank 1 alone while it reads the first validation set, and the segment after that."""
+    from training.loop.segment import train
+
+    with opened(configuration, folder) as run:
+        read, sent = run.reader.validation, []
+
+        def noted(name: str, sample: int) -> Any:
+            if run.trainer.mesh.rank == 1 and not sent:
+                sent.append(os.kill(os.getpid(), signal.SIGTERM))
+            return read(name, sample)
+
+        run.reader.validation = noted
+        first = train(run)
+    ((second, _),) = _segments(configuration, folder, 1)
+    return first, second
+
+
+def test_a_term_while_it_validates_ends_it_and_validation_is_made_up_for(tmp_path: Path) -> None:
+    configuration = stage(pipeline=2, samples=64, checkpoint={"every_iterations": 100})
+    calm = run_ranks(_segments, 2, configuration, tmp_path / "calm", 1)[0][0][0]
+    for first, second in run_ranks(_interrupted, 2, configuration, tmp_path / "stopped"):
+        assert (first.status, first.iteration, first.checkpoint) == (SegmentStatus.STOPPED, 3, "step00000003")
+        assert (second.status, second.first_iteration) == (calm.status, 4)
+
+    def told(folder: str) -> list[tuple[Any, ...]]:
+        kinds = ("loss", "grad_norm", "validation")
+        return [(r["iteration"], *(r.get(key) for key in kinds)) for r in records(tmp_path / folder)]
+
+    assert told("stopped") == told("calm")
+
+
+def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
+    checkpoint = {"every_iterations": 2, "asynchronous": True}
+    configuration = stage(data=2, samples=64, checkpoint=checkpoint, validation={"every_iterations": 100})
+    segment = run_ranks(_segments, 2, configuration, tmp_path, 1)[0][0][0]
+    assert (segment.status, segment.checkpoint) == (SegmentStatus.FINISHED, "step00000005")
+    log = (tmp_path / "train" / "logs" / "main_log.txt").read_text()
+    for name in ("step00000002", "step00000004"):
+        assert f"checkpoint {name} is being written" in log
+        assert (tmp_path / "train" / "checkpoints" / name / "manifest.json").exists()

@@ -1,0 +1,63 @@
+"""What is computed again in the backward pass changes neither loss nor gradient, only what is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from fabricated_training import stage
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from bloomery.config.stages import TrainStage
+
+
+class Products(TorchDispatchMode):
+    """Counts matrix products and attentions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.products = self.attentions = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.__name__
+        self.products += name.startswith(("mm.", "addmm."))
+        self.attentions += name.startswith("_scaled_dot_product_flash_attention_for_cpu.")
+        return function(*args, **(kwargs or {}))
+
+
+def _run(mesh: Any, what: str, changes: dict[str, Any]) -> tuple[torch.Tensor, list[torch.Tensor], int, int]:
+    """Output and gradients of a block, and the products and attentions of its backward pass."""
+    from training.model.block import TransformerBlock
+    from training.model.kernels import kernels_here
+
+    raw = stage(precision="bf16").model_dump(mode="json")
+    raw["model"] |= {"heads": 4, "hidden_size": 64, **changes}
+    raw["training"] |= {"activation_checkpointing": what, "kernels": {"attention": "sdpa"}}
+    run = TrainStage.model_validate(raw)
+    kernels = kernels_here(run.model, run.training, mesh.device)
+    block = TransformerBlock(mesh, run.model, run.training, kernels).bfloat16()
+    random = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter.normal_(0.0, 0.2, generator=random)
+    x = torch.randn(2, 32, 64, generator=random).bfloat16().requires_grad_()
+    y = block(x)
+    with Products() as counted:
+        y.float().square().sum().backward()
+    grads = [parameter.grad for parameter in (x, *block.parameters())]
+    return y, [grad for grad in grads if grad is not None], counted.products, counted.attentions
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"positions": "rotary", "activation": "swiglu"}], ids=["bloom", "rotary-swiglu"]
+)
+def test_recomputation_changes_no_bit_of_a_gradient(mesh: Any, changes: dict[str, Any]) -> None:
+    """Each of the four products has two of its own in the backward pass; full repeats all but the last."""
+    kept, grads, products, attentions = _run(mesh, "none", changes)
+    assert (products, attentions, len(grads)) == (8, 0, 13)
+    for what, again, attention_again in (("full", 3, 1), ("selective", 0, 0)):
+        output, found, total, total_attentions = _run(mesh, what, changes)
+        assert torch.equal(output, kept)
+        assert all(torch.equal(a, b) for a, b in zip(found, grads, strict=True))
+        assert (total, total_attentions) == (products + again, attention_again), what

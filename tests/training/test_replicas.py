@@ -1,0 +1,106 @@
+"""Replicas that drifted are named, with the ranks that hold them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fabricated_training import stage
+from ranks import run_ranks
+from segments import opened, records
+
+from bloomery.base.errors import CheckFailedError
+from bloomery.config.stages import TrainStage
+from bloomery.contracts.incident import incident_files, read_incident
+
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
+CONFIGURATION = stage(
+    tensor=2, pipeline=2, samples=200, guards={"replicas_every_iterations": 2}, checkpoint={"every_iterations": 1}
+)
+
+
+def test_a_fingerprint_sees_any_one_word_that_changed() -> None:
+    import torch
+
+    from training.guards.replicas import fingerprint
+
+    for dtype in (torch.float32, torch.bfloat16):
+        tensor = torch.randn(1000, generator=torch.Generator().manual_seed(0)).to(dtype)
+        first = int(fingerprint(tensor))
+        assert first == int(fingerprint(tensor.clone()))
+        for place in (0, 499, 999):
+            changed = tensor.clone()
+            changed[place] += 2**-6
+            assert int(fingerprint(changed)) != first
+        swapped = tensor.clone()
+        swapped[[0, 1]] = tensor[[1, 0]]
+        assert int(fingerprint(swapped)) != first
+    assert int(fingerprint(torch.zeros(3))) != int(fingerprint(torch.tensor([0.0, 0.0, -0.0])))
+
+
+def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
+    """What the guard says of planted drifts, each mended before the next, and what a segment with one does."""
+    import torch
+
+    from training.guards.replicas import check_replicas
+    from training.loop.segment import train
+
+    said: list[str | None] = []
+    with opened(configuration, folder) as run:
+        rank, modules = run.trainer.mesh.rank, run.trainer.network.local_modules()
+
+        def check() -> None:
+            try:
+                check_replicas(run.trainer, {"torch": torch.get_rng_state()}, 7)
+                said.append(None)
+            except CheckFailedError as error:
+                said.append(f"{error.what} ({error.where})")
+
+        check()
+        block = modules[max(number for number in modules if hasattr(modules[number], "input_layernorm"))]
+        embedding = modules[0 if 0 in modules else max(modules)].word_embeddings.weight
+        for value, planted_on in ((block.input_layernorm.weight, 3), (embedding, 1)):
+            kept = value.detach().clone()
+            if rank == planted_on:
+                value.data.view(-1)[5] += 0.01
+            check()
+            value.data.copy_(kept)
+        if rank == 0:
+            torch.rand(1)
+        check()
+        torch.manual_seed(1)
+        step = run.trainer.engine.train_batch
+
+        def drifting(batches: object) -> object:
+            loss = step(batches)
+            if run.position.iteration == 2 and rank == 3:
+                # The update overwrites the weights themselves: what lasts is a drift of what they are made of.
+                block.post_attention_layernorm.bias._hp_mapping.hp_fragment.data[0] += 0.01
+            return loss
+
+        run.trainer.engine.train_batch = drifting
+        with pytest.raises(CheckFailedError) as caught:
+            train(run)
+        said.append(f"{caught.value.what} ({caught.value.where})")
+        return said
+
+
+def test_a_drift_of_one_value_on_one_rank_is_named(tmp_path: Path) -> None:
+    answers = run_ranks(_drift, 4, CONFIGURATION, tmp_path)
+    assert answers[0] == answers[1] == answers[2] == answers[3]
+    healthy, norm, embedding, numbers, trained = answers[0]
+    assert healthy is None
+    assert norm is not None
+    assert "h.1.input_layernorm.weight of rank 3 is not that of rank 2 (iteration 7)" in norm
+    assert "h.0" not in norm
+    # The first stage's half of the embedding is also the last one's, which is the head.
+    assert "word_embeddings.weight of rank 3 is not that of rank 1" in str(embedding)
+    assert "random numbers (torch) of rank 0 is not that of rank 1, 2, 3" in str(numbers)
+    assert "h.1.post_attention_layernorm.bias of rank 3 is not that of rank 2 (iteration 4)" in str(trained)
+    event = records(tmp_path)[-1]
+    assert (event["event"], event["action"], event["iteration"]) == ("drift", "stop", 4)
+    (incident,) = incident_files(tmp_path / "train" / "incidents")
+    assert read_incident(incident).event == "drift"
+    assert "the fp32 state of h.1.post_attention_layernorm.bias of rank 3 is not that of rank 2" in str(trained)
+    assert not (tmp_path / "train" / "checkpoints" / "step00000004").exists()

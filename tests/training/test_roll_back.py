@@ -1,0 +1,147 @@
+"""A roll-back persists what is skipped, sets aside what was trained on it, and is completed when it was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from checkpoint_manifests import save_manifest
+from fabricated_training import make_run, stage
+from training_launcher import Launcher
+from typer.testing import CliRunner
+
+from bloomery.base.errors import CheckFailedError
+from bloomery.cli import app
+from bloomery.contracts.checkpoint import read_checkpoint
+from bloomery.contracts.incident import incident_files, read_incident
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.record import MetricsRecord, read_records
+from bloomery.contracts.segment import SegmentStatus, read_segment
+from bloomery.contracts.skips import effective, read_skips
+from training.resume.roll_back import RollBack, roll_back, roll_backs
+from training.resume.settle import settle
+from training.resume.skips import add_skip
+
+TRAINED = stage(samples=64, on_change="refuse", batch={"micro_batch_size": 2, "global_batch_size": 8})
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    """Checkpoints after iterations 2, 4, 6 of 8 samples each."""
+    make_run(tmp_path, TRAINED)
+    found = RunPaths(tmp_path)
+    for iteration in (2, 4, 6):
+        save_manifest(found, TRAINED, iteration, 8 * iteration)
+    return found
+
+
+def saved(paths: RunPaths) -> list[str]:
+    return sorted(path.name for path in paths.checkpoints.glob("step*"))
+
+
+def test_it_goes_back_to_the_newest_checkpoint_before_the_range(paths: RunPaths) -> None:
+    done = roll_back(paths, 35, 50, "a spike at iteration 6")
+    assert done == RollBack("step00000004", 35, 50, ("step00000006",))
+    assert saved(paths) == ["step00000002", "step00000004"]
+    assert (paths.checkpoints / "latest").read_text() == "step00000004\n"
+    assert (paths.rolled_back / "1" / "step00000006" / "manifest.json").is_file()
+    now = settle(TRAINED, paths)
+    assert [(each.from_sample, each.to_sample) for each in now.training.skip] == [(35, 50)]
+    assert roll_backs(paths) == 1
+    # What is saved behind the range from now on has skipped it.
+    save_manifest(paths, now, 6, 48 + 15)
+    settle(TRAINED, paths)
+    assert saved(paths) == ["step00000002", "step00000004", "step00000006"]
+
+
+def test_a_roll_back_that_was_cut_off_is_completed_at_the_next_start(paths: RunPaths) -> None:
+    add_skip(paths, 20, 30, "a spike", roll_back=True)
+    settle(TRAINED, paths)
+    assert saved(paths) == ["step00000002"]
+    assert (paths.checkpoints / "latest").read_text() == "step00000002\n"
+    assert sorted(path.name for path in (paths.rolled_back / "1").iterdir()) == ["step00000004", "step00000006"]
+    settle(TRAINED, paths)
+    assert saved(paths) == ["step00000002"], "doing it again does nothing"
+
+
+def test_a_second_roll_back_has_a_folder_of_its_own(paths: RunPaths) -> None:
+    roll_back(paths, 40, 48, "first")
+    save_manifest(paths, effective(TRAINED, paths), 5, 56)
+    assert roll_back(paths, 50, 60, "second") == RollBack("step00000004", 50, 60, ("step00000005",))
+    assert sorted(path.parent.name for path in paths.rolled_back.glob("*/step*")) == ["1", "2"]
+    assert roll_backs(paths) == 2
+
+
+def test_without_a_checkpoint_before_the_range_the_oldest_within_it_is_taken(paths: RunPaths) -> None:
+    done = roll_back(paths, 5, 42, "a spike at iteration 6")
+    assert done == RollBack("step00000002", 16, 42, ("step00000006", "step00000004"))
+    assert saved(paths) == ["step00000002"]
+
+
+def test_a_training_whose_checkpoints_all_came_later_does_not_begin_again(paths: RunPaths) -> None:
+    with pytest.raises(CheckFailedError, match="before sample 12 is kept; the oldest is step00000002"):
+        roll_back(paths, 4, 12, "a spike at iteration 1")
+    assert saved(paths) == ["step00000002", "step00000004", "step00000006"]
+    assert not paths.skips.exists()
+
+
+def test_before_the_first_checkpoint_training_begins_again_without_the_range(tmp_path: Path) -> None:
+    make_run(tmp_path, TRAINED)
+    assert roll_back(RunPaths(tmp_path), 4, 12, "a spike") == RollBack(None, 4, 12, ())
+    assert len(settle(TRAINED, RunPaths(tmp_path)).training.skip) == 1
+
+
+@pytest.mark.distributed
+@pytest.mark.slow
+def test_a_spike_ends_the_segment_and_the_next_one_goes_on_without_its_samples(
+    launcher: Callable[..., Launcher],
+) -> None:
+    # A rate at which nothing is learnt, and a guard that takes any rise over the median for a spike.
+    run = launcher(
+        "spiking",
+        samples=400,
+        optimizer={"learning_rate": 1.0},
+        checkpoint={"every_iterations": 1, "keep_last": 5},
+        validation={"every_iterations": 100},
+        guards={
+            "spike": {"window_iterations": 16, "deviations": 0.01, "action": "roll_back"},
+            "roll_back_iterations": 2,
+            "max_roll_backs": 1,
+        },
+    )
+    first = run.segment(1)
+    assert first["status"] == "rolled_back"
+    paths = RunPaths(run.run)
+    (skip,) = read_skips(paths).skips
+    (incident,) = map(read_incident, incident_files(paths.incidents))
+    assert (incident.event, incident.action) == ("spike", "roll_back")
+    assert skip.from_sample < incident.from_sample < incident.to_sample == skip.to_sample
+    assert first["iteration"] < incident.iteration
+    newest = read_checkpoint(paths.checkpoints / str(first["checkpoint"]))
+    assert newest.consumed_samples == first["consumed_samples"] <= skip.from_sample
+    # One roll-back is all that the configuration allows.
+    process = run.start(2)
+    talk, _ = process.communicate(timeout=300)
+    assert process.returncode == 1, talk
+    assert "  training.skip: [] -> " in talk
+    steps = [record for record in read_records(paths.logs / "metrics.jsonl") if isinstance(record, MetricsRecord)]
+    over = next(each for each in steps if each.segment == 2)
+    assert over.iteration == newest.iteration + 1
+    assert over.skipped_samples == skip.to_sample - skip.from_sample
+    assert over.consumed_samples == skip.to_sample + over.global_batch_size
+    last = read_segment(paths.segments / "history" / "2-1.json")
+    assert last.status is SegmentStatus.FAILED
+    assert not (paths.segments / "2.json").exists()
+
+
+def test_a_person_can_go_back_too(paths: RunPaths) -> None:
+    words = ["train", "roll-back", "--run", str(paths.run), "--from-sample", "35", "--to-sample", "50"]
+    done = CliRunner().invoke(app, [*words, "--reason", "gradients of a broken dump"])
+    assert done.exit_code == 0, done.output
+    assert "the training goes on from step00000004, without samples 35 to 49" in done.stderr
+    assert saved(paths) == ["step00000002", "step00000004"]
+    assert read_skips(paths).skips[0].reason == "gradients of a broken dump"
+    words[3] = str(paths.run / "no")
+    assert CliRunner().invoke(app, words).exit_code == 1
+    assert not (paths.run / "no").exists()

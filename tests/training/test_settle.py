@@ -1,0 +1,243 @@
+"""Which checkpoints a training goes on from when configuration or index have changed. No process is started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_manifests import save_manifest
+from fabricated_training import make_run, stage
+from training_launcher import Launcher
+
+from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.config.stages import TrainStage
+from bloomery.contracts.checkpoint import Change, read_checkpoint, step_name
+from bloomery.contracts.index import IndexManifest, read_index_manifest
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.skips import read_skips
+from training.resume.policy import changes_since, continues, identity
+from training.resume.settle import newest_checkpoint, settle
+from training.resume.skips import add_skip
+
+CONSUMED = 40
+TRAINED = stage(samples=64, on_change="refuse")
+Edit = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> RunPaths:
+    """A training of 64 samples that read 40 of its index of 128."""
+    make_run(tmp_path, TRAINED)
+    found = RunPaths(tmp_path)
+    save_manifest(found, TRAINED, 5, CONSUMED)
+    return found
+
+
+def rebuilt(paths: RunPaths, edit: Edit) -> IndexManifest:
+    """The index after `edit` of its manifest."""
+    raw = json.loads(paths.index_manifest.read_text())
+    raw["digest"] = "another"
+    edit(raw)
+    paths.index_manifest.write_text(json.dumps(raw))
+    return read_index_manifest(paths.index_manifest)
+
+
+def changed_at(sample: int, spread_to: int) -> Edit:
+    """Stages: the old weights laid out to `spread_to` and cut at `sample`, then yy alone."""
+
+    def edit(raw: dict[str, Any]) -> None:
+        half = spread_to // 2
+        first = {"weight": 0.5, "quota": half, "first_sample": 0, "taken": sample // 2}
+        rest = {"weight": 1.0, "quota": 128 - sample, "first_sample": sample // 2, "taken": 128 - sample}
+        raw["stages"] = [
+            {
+                "from_sample": 0,
+                "to_sample": sample,
+                "spread_to": spread_to,
+                "datasets": {"train/xx": first, "train/yy": first},
+            },
+            {"from_sample": sample, "to_sample": 128, "spread_to": 128, "datasets": {"train/yy": rest}},
+        ]
+
+    return edit
+
+
+def refusal(paths: RunPaths, trained: TrainStage = TRAINED) -> str:
+    with pytest.raises(CheckFailedError) as caught:
+        settle(trained, paths)
+    assert list(paths.checkpoints.iterdir()), "the checkpoints stay"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("at", [CONSUMED, CONSUMED + 2, 126])
+def test_an_index_that_changed_behind_what_was_read_goes_on(paths: RunPaths, at: int) -> None:
+    index = rebuilt(paths, changed_at(at, 128))
+    settle(TRAINED, paths)
+    checkpoint = read_checkpoint(paths.checkpoints / step_name(5))
+    assert continues(checkpoint, identity(TRAINED, index), index)
+    assert not continues(checkpoint, "another training", index)
+
+
+def test_a_change_within_what_was_read_is_refused_and_the_right_stages_are_named(paths: RunPaths) -> None:
+    index = rebuilt(paths, changed_at(CONSUMED - 2, 128))
+    text = refusal(paths)
+    assert "the first 40 samples would be others (to_sample of blend stage 0: 40 -> 38" in text
+    assert "in index.blend, {from_sample: 0, spread_to: 128} with the weights it had" in text
+    assert "what shall change in a stage with from_sample >= 40" in text
+    assert "or training.on_change: restart" in text
+    assert not continues(read_checkpoint(paths.checkpoints / step_name(5)), identity(TRAINED, index), index)
+
+
+def test_a_stage_that_is_laid_out_to_the_change_is_refused(paths: RunPaths) -> None:
+    rebuilt(paths, changed_at(CONSUMED, CONSUMED))
+    assert "spread_to of blend stage 0: 128 -> 40" in refusal(paths)
+
+
+def test_other_documents_are_refused_by_name(paths: RunPaths) -> None:
+    def edit(raw: dict[str, Any]) -> None:
+        raw["train"][1]["identity"] = "more of it"
+
+    rebuilt(paths, edit)
+    assert "the first 40 samples would be others (documents of train/yy)" in refusal(paths)
+
+
+def test_another_tokenizer_and_another_schedule_are_said(paths: RunPaths) -> None:
+    rebuilt(paths, lambda raw: raw.update(tokenizer_digest="another"))
+    assert "cannot be continued with what changed: the tokenizer; expected: the old values; or" in refusal(paths)
+    other = stage(samples=64, on_change="refuse", optimizer={"learning_rate": 0.5})
+    assert "the tokenizer; training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)" in refusal(paths, other)
+
+
+def test_with_restart_the_old_training_is_kept_and_said(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
+    rebuilt(paths, changed_at(CONSUMED - 2, 128))
+    settle(stage(samples=64), paths)
+    assert not paths.checkpoints.exists()
+    assert list(paths.train.glob("archive/*-step5/checkpoints/step00000005/manifest.json"))
+    said = capsys.readouterr().err
+    assert "the first 40 samples would be others" in said
+    assert "To go on from it instead: the same documents and, in index.blend, {from_sample: 0, spread_to: 128}" in said
+
+
+def test_with_refuse_a_change_at_a_boundary_is_refused_and_what_would_go_on_is_said(paths: RunPaths) -> None:
+    other = stage(samples=64, on_change="refuse", optimizer={"learning_rate": 0.5, "warmup_samples": 16})
+    text = refusal(paths, other)
+    assert "this changed since step00000005: training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)" in text
+    assert "expected: training.on_change: continue to go on from it with the new values" in text
+
+
+def test_with_continue_it_goes_on_and_every_change_is_said_with_its_policy(
+    paths: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Another schedule, layout and batch; and keys beside learning.
+    other = stage(
+        samples=96,
+        data=2,
+        on_change="continue",
+        optimizer={"learning_rate": 0.5, "warmup_samples": 16},
+        batch={"micro_batch_size": 1, "global_batch_size": 8},
+        checkpoint={"every_iterations": 7},
+    )
+    assert settle(other, paths) == other
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "since step00000005 this changed, and training goes on from there:"
+    assert said[1:] == [
+        "  training.batch.global_batch_size: 16 -> 8 (at a boundary)",
+        "  training.batch.micro_batch_size: 2 -> 1 (at a boundary)",
+        '  training.batch.rampup: {"start": 8, "increment": 8, "samples": 24} -> null (at a boundary)',
+        "  training.checkpoint.every_iterations: 2 -> 7 (free)",
+        "  training.on_change: refuse -> continue (free)",
+        "  training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)",
+        "  training.parallel.data: 1 -> 2 (at a boundary)",
+        "  training.train_samples: 64 -> 96 (at a boundary)",
+    ]
+    checkpoint, index = read_checkpoint(paths.checkpoints / step_name(5)), read_index_manifest(paths.index_manifest)
+    assert continues(checkpoint, identity(other, index), index)
+    recorded = changes_since(checkpoint, other)
+    assert Change(iteration=5, key="training.parallel.data", before=1, after=2) in recorded
+    assert [change.key for change in recorded] == [line.split(":")[0].strip() for line in said if "boundary" in line]
+
+
+def test_with_continue_what_may_never_change_is_refused(paths: RunPaths) -> None:
+    other = stage(samples=64, on_change="continue", precision="fp32", optimizer={"learning_rate": 0.5})
+    text = refusal(paths, other)
+    assert "step00000005 cannot be continued with what changed: training.precision: bf16 -> fp32 (never)" in text
+    assert "expected: the old values; or another run name, or training.on_change: restart" in text
+    wider = other.model_copy(update={"model": other.model.model_copy(update={"hidden_size": 64})})
+    assert "model.hidden_size: 32 -> 64 (never)" in refusal(paths, wider)
+    rebuilt(paths, changed_at(CONSUMED - 2, 128))
+    assert "the first 40 samples would be others" in refusal(paths, stage(samples=64, on_change="continue"))
+
+
+def test_keys_beside_learning_may_change_whatever_on_change_says(
+    paths: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for on_change in ("restart", "continue", "refuse"):
+        settle(stage(samples=64, on_change=on_change, segment={"minutes": 9.0}, threads_per_rank=2), paths)
+        assert (paths.checkpoints / step_name(5)).is_dir()
+        assert "  training.segment.minutes: null -> 9.0 (free)" in capsys.readouterr().err.splitlines()
+
+
+def test_nothing_is_said_where_nothing_changed(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
+    settle(TRAINED, paths)
+    assert capsys.readouterr().err == ""
+
+
+def test_samples_may_still_be_skipped_that_were_not_read(paths: RunPaths) -> None:
+    def skipping(begin: int, end: int) -> TrainStage:
+        return stage(samples=64, on_change="refuse", skip=[{"from_sample": begin, "to_sample": end}])
+
+    assert settle(skipping(CONSUMED, CONSUMED + 8), paths).training.skip
+    text = refusal(paths, skipping(CONSUMED - 1, CONSUMED + 8))
+    assert "training.skip: [] -> " in text
+    assert "(never)" in text
+    assert "only samples from 40 on can still be skipped, or read" in text
+    # Those that were skipped on the way stay in the list.
+    save_manifest(paths, skipping(8, 16), 6, CONSUMED + 8)
+    settle(skipping(8, 16), paths)
+    assert "training.skip" in refusal(paths, TRAINED)
+
+
+def test_skips_of_the_run_are_merged_with_those_of_the_configuration(paths: RunPaths) -> None:
+    assert add_skip(paths, 44, 50, "a spike")
+    assert not add_skip(paths, 44, 50, "a spike"), "adding it again does nothing"
+    assert add_skip(paths, 60, 62, "another")
+    configured = stage(samples=64, skip=[{"from_sample": 48, "to_sample": 52}, {"from_sample": 42, "to_sample": 44}])
+    found = [(each.from_sample, each.to_sample) for each in settle(configured, paths).training.skip]
+    assert found == [(42, 52), (60, 62)]
+    assert [skip.reason for skip in read_skips(paths).skips] == ["a spike", "another"]
+    with pytest.raises(InputError, match="62:62 is no range"):
+        add_skip(paths, 62, 62, "empty")
+
+
+def test_a_new_training_does_not_skip_what_the_old_one_did(paths: RunPaths) -> None:
+    add_skip(paths, 44, 50, "a spike")
+    assert settle(stage(samples=64, optimizer={"learning_rate": 0.5}), paths).training.skip == []
+    (archive,) = (paths.train / "archive").iterdir()
+    assert (archive / "skips.json").is_file()
+
+
+def test_a_second_restart_keeps_both_old_trainings(paths: RunPaths) -> None:
+    for number, rate in enumerate((0.5, 0.25), start=1):
+        settle(stage(samples=64, optimizer={"learning_rate": rate}), paths)
+        assert len(list(paths.train.glob("archive/*/checkpoints/step00000005"))) == number
+        save_manifest(paths, stage(samples=64, optimizer={"learning_rate": rate}), 5, CONSUMED)
+
+
+def test_a_damaged_manifest_is_passed_over(paths: RunPaths) -> None:
+    save_manifest(paths, TRAINED, 6, CONSUMED + 16)
+    (paths.checkpoints / step_name(6) / "manifest.json").write_text("{")
+    assert newest_checkpoint(paths) == read_checkpoint(paths.checkpoints / step_name(5))
+    settle(stage(samples=64, optimizer={"learning_rate": 0.5}), paths)
+    assert list(paths.train.glob("archive/*-step5/checkpoints/step00000006")), "it goes with the others"
+
+
+def test_the_verb_refuses_before_it_starts_a_process(paths: RunPaths) -> None:
+    rebuilt(paths, changed_at(CONSUMED - 2, 128))
+    process = Launcher(paths.run, paths.config / "train.json").start()
+    talk, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "the first 40 samples would be others" in talk
+    assert not (paths.segments / "history").exists()

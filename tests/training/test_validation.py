@@ -1,0 +1,57 @@
+"""Validation losses: the mean over every sample of a set, on every layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fabricated_training import stage
+from ranks import run_ranks
+from segments import opened
+
+from bloomery.config.stages import TrainStage
+
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
+COUNTS = (1, 3, 5)
+"""Samples of a set: fewer than replicas, and no multiple of a micro-batch."""
+
+
+def _losses(configuration: TrainStage, folder: Path) -> tuple[list[float], list[float]]:
+    """Loss of sets of `COUNTS` samples, and, on one process, of each sample by torch's own cross-entropy."""
+    import torch
+
+    from training.loop.validate import mean_loss
+
+    with opened(configuration, folder) as run:
+
+        def read(sample: int) -> object:
+            return run.reader.validation("validation/xx", sample)
+
+        found = [mean_loss(run.trainer, read, count) for count in COUNTS]
+        # A batch between two validations: neither leaves anything to the other.
+        before = found[-1]
+        assert mean_loss(run.trainer, read, COUNTS[-1]) == before
+        own = []
+        if run.trainer.mesh.parallel.world_size == 1:
+            with torch.no_grad():
+                for sample in range(max(COUNTS)):
+                    tokens = torch.from_numpy(read(sample))
+                    x = tokens[:-1].unsqueeze(0)
+                    for function in run.trainer.network.forward_funcs:
+                        x = function(x)
+                    own.append(float(torch.nn.functional.cross_entropy(x[0].float(), tokens[1:])))
+        return found, own
+
+
+def test_every_sample_counts_once_whatever_the_layout(tmp_path: Path) -> None:
+    def losses(tensor: int, pipeline: int, data: int, micro: int) -> tuple[list[float], list[float]]:
+        batch = {"micro_batch_size": micro, "global_batch_size": 4 * micro * data}
+        configuration = stage(tensor=tensor, pipeline=pipeline, data=data, precision="fp32", batch=batch)
+        folder = tmp_path / f"{tensor}{pipeline}{data}{micro}"
+        return run_ranks(_losses, tensor * pipeline * data, configuration, folder)[0]
+
+    expected, each = losses(1, 1, 1, 2)
+    assert expected == pytest.approx([sum(each[:count]) / count for count in COUNTS], rel=1e-6)
+    for layout in ((1, 1, 4, 1), (2, 2, 1, 4)):
+        assert losses(*layout)[0] == pytest.approx(expected, rel=1e-6), layout

@@ -1,0 +1,130 @@
+"""What the watch says of loss and gradient norm; no process, no torch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from bloomery.config.training_loop import GuardsConfig
+from bloomery.contracts.record import MetricsRecord
+from training.guards.watch import Outcome, Verdict, Watch
+
+BATCH = 4
+
+
+def guards(**values: Any) -> GuardsConfig:
+    spike = {"window_iterations": 16, "deviations": 6.0, "action": values.pop("spike", "log")}
+    return GuardsConfig.model_validate({"spike": spike, "roll_back_iterations": 3, **values})
+
+
+def outcome(iteration: int, loss: float = 2.0, norm: float = 0.2, **values: Any) -> Outcome:
+    return Outcome(
+        iteration=iteration,
+        from_sample=BATCH * (iteration - 1),
+        to_sample=BATCH * iteration,
+        loss=loss,
+        grad_norm=norm,
+        **{"left_out": not math.isfinite(norm), **values},
+    )
+
+
+def calm(watch: Watch, iterations: int) -> None:
+    for iteration in range(1, iterations + 1):
+        assert watch.seen(outcome(iteration, norm=0.2 + 0.01 * (iteration % 3))) is None
+
+
+def said(verdict: Verdict | None) -> Verdict:
+    assert verdict is not None
+    return verdict
+
+
+def record(iteration: int, loss: float | None = 2.0, norm: float | None = 0.2, **values: Any) -> MetricsRecord:
+    zeros = dict.fromkeys(("tokens_per_second", "tflops_hardware", "tflops_model", "samples_per_second"), 0.0)
+    return MetricsRecord(
+        iteration=iteration,
+        consumed_samples=BATCH * iteration,
+        consumed_tokens=0,
+        global_batch_size=BATCH,
+        learning_rate=0.1,
+        loss=loss,
+        grad_norm=norm,
+        seconds=1.0,
+        total_iterations=100,
+        segment=1,
+        time="",
+        **zeros,
+        **values,
+    )
+
+
+def test_a_spike_is_told_once_and_nothing_else_is_done() -> None:
+    watch = Watch(guards())
+    calm(watch, 20)
+    assert not watch.leaves_out(50.0)
+    verdict = said(watch.seen(outcome(21, norm=50.0)))
+    assert (verdict.event, verdict.action) == ("spike", "log")
+    assert verdict.values["grad_norm"] == 50.0
+    assert watch.seen(outcome(22, norm=60.0)) is None
+
+
+def test_the_update_of_a_spike_is_left_out_and_each_is_told() -> None:
+    watch = Watch(guards(spike="skip"))
+    calm(watch, 20)
+    assert not watch.leaves_out(0.21)
+    for iteration in (21, 22):
+        assert watch.leaves_out(50.0)
+        verdict = said(watch.seen(outcome(iteration, norm=50.0, left_out=True)))
+        assert verdict.action == "skip"
+        assert "its update is left out" in verdict.message
+
+
+def test_a_roll_back_skips_the_samples_of_the_iterations_before_the_event_too() -> None:
+    watch = Watch(guards(spike="roll_back"))
+    calm(watch, 20)
+    verdict = said(watch.seen(outcome(21, norm=50.0)))
+    assert (verdict.action, verdict.skip) == ("roll_back", range(BATCH * 17, BATCH * 21))
+
+
+def test_after_so_many_roll_backs_the_training_stops() -> None:
+    watch = Watch(guards(non_finite="roll_back", max_roll_backs=2), roll_backs=2)
+    verdict = said(watch.seen(outcome(1, loss=math.nan, norm=math.inf)))
+    assert verdict.action == "stop"
+    assert "went back 2 times" in verdict.message
+    assert verdict.values == {"loss": None, "grad_norm": None}
+
+
+@pytest.mark.parametrize("policy", ["skip", "roll_back", "stop"])
+def test_what_is_not_finite_is_never_learnt_and_its_policy_is_followed(policy: str) -> None:
+    watch = Watch(guards(non_finite=policy))
+    assert watch.leaves_out(math.inf)
+    verdict = said(watch.seen(outcome(1, loss=math.nan, norm=math.inf)))
+    assert (verdict.event, verdict.action) == ("non_finite", policy)
+    assert "the loss is nan and the gradient norm is inf at iteration 1" in verdict.message
+
+
+def test_updates_left_out_in_a_row_end_the_training_also_over_a_restart() -> None:
+    policy = guards(max_skipped_updates=3)
+    watch = Watch(policy)
+    actions = [said(watch.seen(outcome(iteration, norm=math.inf))).action for iteration in (1, 2, 3, 4)]
+    assert actions == ["skip", "skip", "skip", "stop"]
+    past = [record(1), *(record(n, norm=None, update_skipped=True) for n in (2, 3, 4))]
+    assert said(Watch(policy, past).seen(outcome(5, norm=math.inf))).action == "stop"
+    assert said(Watch(policy, [*past, record(5)]).seen(outcome(6, norm=math.inf))).action == "skip"
+
+
+def test_the_search_for_a_loss_scale_is_no_event() -> None:
+    watch = Watch(guards(max_skipped_updates=1))
+    for iteration in range(1, 6):
+        assert watch.seen(outcome(iteration, norm=math.inf, left_out=True, overflowed=True)) is None
+    assert said(watch.seen(outcome(6, loss=math.nan, norm=math.inf, overflowed=True))).event == "non_finite"
+
+
+def test_a_watch_that_resumed_says_what_an_uninterrupted_one_says() -> None:
+    policy = guards(spike="roll_back")
+    watch = Watch(policy)
+    calm(watch, 20)
+    past = [record(n, norm=0.2 + 0.01 * (n % 3)) for n in range(1, 21)]
+    event = outcome(21, norm=50.0)
+    assert Watch(policy, past).seen(event) == watch.seen(event)

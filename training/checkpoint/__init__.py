@@ -1,0 +1,1 @@
+"""Checkpoints: written, hashed, sealed, found, verified and loaded."""

@@ -1,0 +1,134 @@
+"""A checkpoint of any layout into a trainer of any other: weights, fp32 master weights, moments, steps, loss scale.
+
+Every element is copied, none is computed: whole tensors are equal bit for bit on both sides. Each rank reads what it
+will hold, one parameter at a time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bloomery.base.errors import CheckFailedError, ConfigError
+from bloomery.checkpoint.merge import bits_equal, greatest_difference, part_of
+from bloomery.checkpoint.state import MASTER, OptimizerState
+from bloomery.checkpoint.weights import DTYPES, Checkpoint
+from bloomery.contracts.checkpoint import CheckpointManifest
+from training.loop.engine import Trainer
+from training.optim.builder import set_step_count
+
+_SCALE_KEYS = ("cur_scale", "cur_iter", "last_overflow_iter", "cur_hysteresis")
+"""What a dynamic loss scale goes on from; its limits and window are the configuration's."""
+
+
+def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest, *, verified: bool = False) -> None:
+    """Make `trainer` the training that the checkpoint in `folder` was saved from.
+
+    No rank waits for another: one that fails raises alone.
+
+    Args:
+        trainer: of any layout, built with the checkpoint's rows (`bloomery.checkpoint.rows`).
+        folder: of the checkpoint.
+        manifest: its manifest.
+        verified: every file's hash was compared with the manifest a moment ago; otherwise this rank hashes each file
+            that it reads.
+
+    Raises:
+        ConfigError: the trainer has another number of embedding rows, another precision, or an optimizer with other
+            moments.
+        InputError: another network, or a file is damaged.
+        CheckFailedError: a file differs from the manifest, replicas differ, or weights differ from their fp32 masters.
+    """
+    checkpoint = Checkpoint(folder, trainer.stage.model, verified=verified)
+    _check_fits(trainer, checkpoint)
+    state = OptimizerState(checkpoint)
+    moments = _new_moments(trainer, state)
+    mesh, modules = trainer.mesh, trainer.network.local_modules()
+    saved = getattr(torch, DTYPES[checkpoint.trained_with("precision")])
+    with torch.no_grad():
+        for parameter in checkpoint.parameters:
+            held = [layer for layer in (parameter.layer, *parameter.tied_layers) if layer in modules]
+            if not held:
+                continue
+            target: Any = modules[held[0]].get_parameter(parameter.local_name)
+            wanted = part_of(parameter, mesh.tensor_rank, mesh.tensor_size)
+            weight = checkpoint.weight(parameter, saved, wanted)
+            target.data.copy_(weight)
+            mapping = target._hp_mapping
+            if mapping is None:
+                # Another replica keeps its state, and checks it.
+                continue
+            master = state.part(parameter, MASTER, wanted)
+            if not bits_equal(master.to(saved), weight):
+                raise CheckFailedError(
+                    f"weights of {parameter.name} differ from their fp32 master weights by up to "
+                    f"{greatest_difference(master.to(saved), weight):.3g}",
+                    where=str(folder),
+                    expected=f"the master weights rounded to {saved}",
+                )
+            here, there = mapping.lp_fragment_address, mapping.hp_fragment_address
+            mapping.hp_fragment.data.copy_(master.flatten().narrow(0, here.start, here.numel))
+            for kind, flats in moments.items():
+                moment = state.part(parameter, kind, wanted).flatten().narrow(0, here.start, here.numel)
+                flats[mapping.param_group_index].narrow(0, there.start, there.numel).copy_(moment)
+    _take_counters(trainer, manifest, state)
+
+
+def _check_fits(trainer: Trainer, checkpoint: Checkpoint) -> None:
+    rows, precision = checkpoint.manifest.vocabulary_rows, checkpoint.trained_with("precision")
+    if trainer.vocabulary_rows != rows:
+        raise ConfigError(
+            f"the network has {trainer.vocabulary_rows} embedding rows",
+            where="model.padded_vocabulary_size",
+            expected=f"{rows}, as the checkpoint has",
+        )
+    if trainer.stage.training.precision != precision:
+        raise ConfigError(
+            f"the checkpoint {checkpoint.folder.name} was trained in {precision}",
+            where="training.precision",
+            expected=precision,
+        )
+
+
+def _new_moments(trainer: Trainer, state: OptimizerState) -> dict[str, list[torch.Tensor]]:
+    """Moments of zeros in the base optimizer: for each kind, one flat tensor a group; its padding stays zero."""
+    wrapper = trainer.engine.optimizer
+    base = wrapper.optimizer
+    kinds = [kind for kind in state.kinds if kind != MASTER]
+    expected = _moments_of(trainer)
+    # Before its first update an optimizer has none.
+    if kinds and set(kinds) != set(expected):
+        raise ConfigError(
+            f"the checkpoint's optimizer has the moments {', '.join(sorted(kinds))}",
+            where="training.optimizer.kind",
+            expected=f"an optimizer with them; this one has {', '.join(expected) or 'none'}",
+        )
+    flats = [flat for group in base.param_groups for flat in group["params"]]
+    base.state.clear()
+    for flat in flats:
+        base.state[flat].update({kind: torch.zeros_like(flat, requires_grad=False) for kind in kinds})
+    # The wrapper points into the state when it next takes a step.
+    wrapper._hp_optimizer_states_linked = False
+    return {kind: [base.state[flat][kind] for flat in flats] for kind in kinds}
+
+
+def _moments_of(trainer: Trainer) -> tuple[str, ...]:
+    optimizer = trainer.stage.training.optimizer
+    if optimizer.kind == "adam":
+        return "exp_avg", "exp_avg_sq"
+    return ("momentum_buffer",) if optimizer.momentum else ()
+
+
+def _take_counters(trainer: Trainer, manifest: CheckpointManifest, state: OptimizerState) -> None:
+    engine = trainer.engine
+    if state.step is not None:
+        set_step_count(engine.optimizer.optimizer, int(state.step))
+    engine.global_steps = manifest.iteration
+    engine.global_samples = manifest.consumed_samples
+    scaler = getattr(engine.optimizer, "loss_scaler", None)
+    if scaler is not None and scaler.dynamic:
+        for key in _SCALE_KEYS:
+            if key in state.loss_scaler:
+                setattr(scaler, key, state.loss_scaler[key])

@@ -1,0 +1,1 @@
+"""What watches over a training: replicas that drift, spikes, values that are not finite."""

@@ -1,0 +1,1 @@
+"""Attention: one file a back end, one table."""

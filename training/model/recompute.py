@@ -1,0 +1,46 @@
+"""Activation checkpointing: what a block's backward pass computes again instead of keeping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+Forward = Callable[[torch.Tensor], torch.Tensor]
+
+_KEPT = {
+    "mm",
+    "addmm",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_flash_attn_forward",
+    "flex_attention",
+}
+"""Names of the operations whose results `selective` keeps: matrix products and fused attention, the costly ones."""
+
+
+def _policy(context: Any, operation: Any, *arguments: Any, **options: Any) -> CheckpointPolicy:
+    name = operation.__name__.split(".")[0]
+    return CheckpointPolicy.MUST_SAVE if name in _KEPT else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def recomputed(forward: Forward, what: str) -> Forward:
+    """`forward` with what `training.activation_checkpointing` says: full, selective or none."""
+    if what == "none":
+        return forward
+    # No random numbers are drawn in a block: there is no state of theirs to bring back.
+    options: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
+    if what == "selective":
+        options["context_fn"] = partial(create_selective_checkpoint_contexts, _policy)
+
+    # A function of its own, not a partial of torch's: the compiler sees through this one alone.
+    def run(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = checkpoint(forward, x, **options)
+        return result
+
+    return run

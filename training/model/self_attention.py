@@ -1,0 +1,54 @@
+"""Causal self-attention over this rank's heads, with the query-key-value matrix fused per head as in BLOOM."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from bloomery.config.model import ModelConfig
+from training.model.attention.heads import Heads
+from training.model.attention.table import back_end
+from training.model.heads import split_heads
+from training.model.rotary import rotation
+from training.parallel.layers import ColumnParallelLinear, RowParallelLinear
+from training.parallel.mesh import Mesh
+
+
+class SelfAttention(nn.Module):
+    """Rows of query_key_value are ordered [head, (query, key, value), head_dim].
+
+    Stable attention scales queries and keys each by head_dim^(-1/4) before their product (PR 118 of BigScience's
+    Megatron-DeepSpeed): a product of unscaled ones overflows 16 bits.
+    """
+
+    def __init__(self, mesh: Mesh, model: ModelConfig, attention: str) -> None:
+        super().__init__()
+        self.head_dim = model.head_size
+        self.query_key_value = ColumnParallelLinear(mesh, model.hidden_size, 3 * model.hidden_size)
+        self.dense = RowParallelLinear(mesh, model.hidden_size, model.hidden_size)
+        local, scale = model.heads // mesh.tensor_size, 1.0 / math.sqrt(self.head_dim)
+        self.rotary_base = model.rotary_base if model.positions == "rotary" else None
+        self.scale_before = math.sqrt(scale) if model.stable_attention else 1.0
+        self.attend = back_end(
+            attention,
+            Heads(
+                total=model.heads,
+                first=mesh.tensor_rank * local,
+                local=local,
+                scale=1.0 if model.stable_attention else scale,
+                alibi=model.positions == "alibi",
+            ),
+        )
+
+    def forward(self, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """[batch, length, hidden] -> the same shape; `bias` is the output matrix's."""
+        # With sequence parallelism the length grows here: each rank's heads see the whole sequence.
+        fused = self.query_key_value(x).unflatten(-1, (-1, 3, self.head_dim))
+        turn = None
+        if self.rotary_base is not None:
+            length, base = fused.size(1), self.rotary_base
+            turn = rotation(length, self.head_dim, base, self.scale_before, x.dtype, x.device)
+        mixed = self.attend(*split_heads(fused, self.scale_before, turn))
+        return self.dense(mixed.flatten(-2), bias)  # type: ignore[no-any-return]
