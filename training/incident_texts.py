@@ -39,14 +39,28 @@ class IncidentTexts:
         self._paths = paths
         self._tried: set[str] = set()
         self._running: _Trace | None = None
+        self._given_up = False
 
     def look(self) -> bool:
-        """Go on a little, without waiting; True while there is more to do."""
+        """Go on a little, without waiting; True while there is more to do.
+
+        A full disk or no memory for another process ends the looking, not the training that waits behind it.
+        """
+        if self._given_up:
+            return False
+        try:
+            return self._go_on()
+        except OSError as error:
+            self._given_up = True
+            say(f"no more texts of incidents until the next start: {error}")
+            return False
+
+    def _go_on(self) -> bool:
         if self._running is not None:
             if self._running.process.poll() is None:
                 return True
-            self._take(self._running)
-            self._running = None
+            ended, self._running = self._running, None
+            self._take(ended)
         for path in incident_files(self._paths.incidents):
             # An iteration that came again after a roll-back has another file.
             key = f"{path.name} {path.stat().st_mtime_ns}"

@@ -119,7 +119,7 @@ def _heed_stop(paths: RunPaths) -> None:
     """Raise TryAgainError when a person asked to stop before we began; that request is then used up."""
     stop = paths.control / STOP_FILE
     paths.control.mkdir(parents=True, exist_ok=True)
-    asked = stop.exists() and stop.read_text(encoding="utf-8") != _BY_SIGNAL
+    asked = stop.exists() and stop.read_bytes() != _BY_SIGNAL.encode()
     # What a launcher left behind that was ended while it stopped (a job that is requeued, say) is no request.
     stop.unlink(missing_ok=True)
     if asked:

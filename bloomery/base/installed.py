@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import re
+import shutil
 from enum import StrEnum
 from pathlib import Path
 
@@ -42,6 +44,11 @@ def apex_folders() -> list[Path]:
 def has(module: str) -> bool:
     """Whether a top-level module can be imported, as far as its files say."""
     return importlib.util.find_spec(module) is not None
+
+
+def compiles_for_gpu() -> bool:
+    """Whether torch can compile for a GPU: with Triton, which builds a part of each kernel with a C compiler."""
+    return has("triton") and any((os.environ.get("CC"), shutil.which("gcc"), shutil.which("clang")))
 
 
 def version(distribution: str) -> tuple[int, ...] | None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from bloomery.contracts.placement import Parameter
 
 _LAYER_FILE = re.compile(r"layer_(\d+)-model_(\d+)-model_states\.pt")
+_SAME_FUNCTION = ("stable_attention",)
+"""Keys of the model that change nothing but rounding."""
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 """training.precision -> type of the weights."""
 
@@ -64,13 +66,14 @@ class Checkpoint:
         return value
 
     def _check_model(self) -> None:
-        trained = self.manifest.config.get("model")
+        # Read as a configuration: an older version's lacks keys, which then have their defaults.
+        trained = _own_model(self.folder, self.manifest).model_dump(mode="json")
         expected = self.model.model_dump(mode="json")
-        if isinstance(trained, dict) and trained != expected:
-            different = sorted(key for key in trained.keys() | expected if trained.get(key) != expected.get(key))
+        different = [key for key in sorted(expected) if trained[key] != expected[key] and key not in _SAME_FUNCTION]
+        if different:
             raise InputError(
                 "was trained with another network than the configuration says: "
-                + ", ".join(f"model.{key} {trained.get(key)!r} there, {expected.get(key)!r} here" for key in different),
+                + ", ".join(f"model.{key} {trained[key]!r} there, {expected[key]!r} here" for key in different),
                 where=str(self.folder),
                 expected="the model section that the checkpoint was trained with",
             )

@@ -10,7 +10,7 @@ from statistics import median
 
 from bloomery.base.errors import InputError
 from bloomery.config.stages import TokenizerStage, TrainStage, read_stage
-from bloomery.contracts.checkpoint import read_checkpoint, step_folders
+from bloomery.contracts.checkpoint import MANIFEST_NAME, read_checkpoint, step_folders
 from bloomery.contracts.lease import LEASE_NAME, parse_holder
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, read_tail
@@ -195,12 +195,12 @@ def _facts(segment: Segment) -> SegmentFacts:
 
 def newest_checkpoint(paths: RunPaths, now: float) -> CheckpointFacts | None:
     """The newest finished checkpoint; None without one, or when it was just pruned."""
-    for folder in step_folders(paths.checkpoints)[:1]:
+    for folder in step_folders(paths.checkpoints):
         try:
             manifest = read_checkpoint(folder)
-            written = (folder / "manifest.json").stat().st_mtime
+            written = (folder / MANIFEST_NAME).stat().st_mtime
         except (InputError, FileNotFoundError):
-            return None
+            continue
         size = sum(entry.bytes for entry in manifest.files.values())
         return CheckpointFacts(folder.name, manifest.iteration, size, max(0.0, now - written))
     return None

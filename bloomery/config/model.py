@@ -56,7 +56,8 @@ class ModelConfig(Section):
     init_std: Annotated[float, Field(gt=0), NotTruth] | None = None
     """Standard deviation of the initial weights; null: sqrt(1 / (3 * hidden_size)), as BLOOM-176B."""
     vocabulary_multiple: Positive = 128
-    """The embedding has rows for a multiple of this times the tensor-parallel size (the tokenizer is never padded)."""
+    """The embedding has rows for a multiple of this times the tensor-parallel size (the tokenizer is never padded).
+    Two trainings that begin on different layouts are the same model where their rows are: see the next key."""
     padded_vocabulary_size: Positive | None = None
     """Rows of the embedding; null: the smallest right number."""
 

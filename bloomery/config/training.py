@@ -106,7 +106,7 @@ class OptimizerConfig(Section):
     epsilon: Annotated[float, Field(gt=0), NotTruth] = 1e-8
     """Adam's epsilon."""
     weight_decay: Annotated[float, Field(ge=0), NotTruth] = 0.1
-    """Decoupled weight decay of matrices; biases and LayerNorms do not decay."""
+    """Weight decay of matrices, decoupled (SGD: added to the gradient); biases and LayerNorms do not decay."""
     gradient_clipping: Annotated[float, Field(ge=0), NotTruth] = 1.0
     """Greatest norm of the gradient; 0: no clipping."""
 

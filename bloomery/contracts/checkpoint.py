@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
@@ -16,6 +17,7 @@ LATEST_NAME = "latest"
 """Beside the checkpoints: the name of the newest one, as DeepSpeed's tools look for it."""
 REFERENCE_NAME = "reference.safetensors"
 """Tokens (int64, [samples, length]) and fp32 logits ([samples, length, vocabulary_rows]) of the training model."""
+_STEP = re.compile(r"step\d{8}")
 
 
 class FileEntry(BaseModel):
@@ -84,10 +86,20 @@ def step_name(iteration: int) -> str:
 
 
 def step_folders(folder: Path) -> list[Path]:
-    """Finished checkpoints, newest first."""
+    """Folders that have a checkpoint's name, newest first. They get it whole: what is missing was lost."""
     if not folder.is_dir():
         return []
-    return sorted((path for path in folder.glob("step*") if (path / MANIFEST_NAME).is_file()), reverse=True)
+    return sorted((path for path in folder.iterdir() if _STEP.fullmatch(path.name) and path.is_dir()), reverse=True)
+
+
+def newest_manifest(folder: Path) -> CheckpointManifest | None:
+    """Manifest of the newest checkpoint in `folder`; a damaged one is passed over: who loads checkpoints names it."""
+    for checkpoint in step_folders(folder):
+        try:
+            return read_checkpoint(checkpoint)
+        except InputError:
+            continue
+    return None
 
 
 def layer_file(layer: int, tensor_rank: int) -> str:
@@ -131,9 +143,3 @@ def verify_file(folder: Path, manifest: CheckpointManifest, name: str) -> Path:
     if sha256_file(path) != entry.sha256:
         raise CheckFailedError("content differs from the manifest", where=str(path), expected=entry.sha256)
     return path
-
-
-def verify_checkpoint(folder: Path, manifest: CheckpointManifest) -> None:
-    """Compare every file's size and hash with the manifest. Raises CheckFailedError with the first that differs."""
-    for name in manifest.files:
-        verify_file(folder, manifest, name)

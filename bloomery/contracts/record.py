@@ -156,8 +156,7 @@ def perplexity(loss: float | None) -> float | None:
 def read_records(path: Path) -> Iterator[Record]:
     """Records of a metrics file in order; an unfinished last line (the writer was killed) is left out.
 
-    Where a training went back to a checkpoint, what was recorded behind it no longer counts; `last_of_each` leaves it
-    out.
+    Where a training went back to a checkpoint, what was recorded behind it no longer counts: see `standing_records`.
     """
     try:
         data = path.read_bytes()
@@ -238,16 +237,6 @@ def _newest_lines(path: Path, limit: int | None = None) -> Iterator[bytes]:
             end = start
         if ended and stop == 0:
             yield b"".join(reversed(pieces))
-
-
-def last_of_each(path: Path) -> list[MetricsRecord]:
-    """Training records by iteration, as they count: of what lies behind a checkpoint that was gone back to, nothing."""
-    return standing_records(path)[0]
-
-
-def validations(path: Path) -> list[ValidationRecord]:
-    """Validation records by iteration, as they count."""
-    return standing_records(path)[1]
 
 
 def standing_records(path: Path) -> tuple[list[MetricsRecord], list[ValidationRecord]]:

@@ -17,14 +17,9 @@ from bloomery.config.training_loop import SkipRange
 from bloomery.contracts.paths import RunPaths
 
 
-class Skip(BaseModel):
+class Skip(SkipRange):
     """One range, and why it is there."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    from_sample: int
-    to_sample: int
-    """First sample behind the range."""
     reason: str
     roll_back: bool = False
     """Whether the training went back to before the range; False: it was added before the training came there."""
@@ -54,7 +49,7 @@ def write_skips(paths: RunPaths, skips: Skips) -> None:
     write_json(paths.skips, skips.model_dump(mode="json"))
 
 
-def merged(ranges: Iterable[SkipRange | Skip]) -> list[SkipRange]:
+def merged(ranges: Iterable[SkipRange]) -> list[SkipRange]:
     """The same samples as ranges in ascending order that neither overlap nor touch."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted((each.from_sample, each.to_sample) for each in ranges):

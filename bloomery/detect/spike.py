@@ -90,11 +90,10 @@ class SpikeDetector:
         """Whether this gradient norm would be a spike; nothing is recorded. For a decision before the update."""
         return _usable(grad_norm) and self._judge(GRADIENT_NORM, grad_norm)[1] > self._deviations
 
-    def replay(self, records: Iterable[MetricsRecord], until_iteration: int) -> None:
-        """Take in what a training recorded up to an iteration, in order (`record.last_of_each`)."""
+    def replay(self, records: Iterable[MetricsRecord]) -> None:
+        """Take in the last records of a training, in order."""
         for record in records:
-            if record.iteration <= until_iteration:
-                self.seen(record.iteration, record.grad_norm, record.loss)
+            self.seen(record.iteration, record.grad_norm, record.loss)
 
     def _judge(self, quantity: str, value: float) -> tuple[float, float]:
         """(what is usual, deviations of `value` above it); no deviation while too little was seen."""

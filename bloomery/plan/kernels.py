@@ -45,7 +45,7 @@ class Facts:
     def here(cls, *, cuda: bool, capability: tuple[int, int] = (0, 0)) -> Facts:
         """This machine: the caller asks torch for its GPU, packages are found without importing them."""
         flash = installed.version("flash_attn") if installed.has("flash_attn") else None
-        return cls(cuda, capability, installed.has("triton"), flash, installed.apex())
+        return cls(cuda, capability, installed.compiles_for_gpu(), flash, installed.apex())
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _flex_lacks(model: ModelConfig, facts: Facts) -> str | None:
     return _first(
         {
             "no GPU: it has no backward pass on a CPU": not facts.cuda,
-            "Triton is not installed": not facts.triton,
+            "Triton, or a C compiler for it, is not installed": not facts.triton,
             "the GPU is older than compute capability 8.0": facts.capability < AMPERE,
             f"a head of {model.head_size} is smaller than {LEAST_FLEX_HEAD}": model.head_size < LEAST_FLEX_HEAD,
         }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bloomery.base.errors import InputError
 from bloomery.config.stages import TrainStage, read_stage
-from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint, step_folders
+from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest
 from bloomery.contracts.index import IndexManifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import prefix_differences, sample_prefix
@@ -91,8 +91,7 @@ class Training:
     def of(cls, paths: RunPaths) -> Training:
         """The training of a run. Raises InputError."""
         stage = effective(read_stage(paths.config / "train.json", TrainStage), paths)
-        newest = step_folders(paths.checkpoints)[:1]
-        checkpoint = read_checkpoint(newest[0]) if newest else None
+        checkpoint = newest_manifest(paths.checkpoints)
         run = trajectory(stage.model, stage.training)
         if checkpoint is not None:
             counts = (checkpoint.iteration, checkpoint.consumed_samples, checkpoint.consumed_tokens)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import CheckFailedError, InputError, ResourceError
 from bloomery.checkpoint.weights import Checkpoint
-from bloomery.contracts.checkpoint import layer_file
+from bloomery.contracts.checkpoint import layer_file, write_manifest
 from bloomery.contracts.segment import SegmentStatus, read_segment, write_segment
 from bloomery.plan.gpt import head_layer
 from export.model import export_model
@@ -195,6 +195,15 @@ def test_a_checkpoint_of_another_network_is_refused(fabricate):
     other = run.stage.model.model_copy(update={"layer_norm_epsilon": 1e-6})
     with pytest.raises(InputError, match=r"model\.layer_norm_epsilon 1e-05 there, 1e-06 here"):
         Checkpoint(run.checkpoint, other)
+
+
+def test_a_checkpoint_from_before_a_key_was_there_has_its_default(fabricate):
+    run = fabricate()
+    old = {key: value for key, value in run.manifest.config["model"].items() if key not in ("rotary_base", "positions")}
+    write_manifest(run.checkpoint, run.manifest.model_copy(update={"config": run.manifest.config | {"model": old}}))
+    assert Checkpoint(run.checkpoint, run.stage.model).trained_with("precision")
+    with pytest.raises(InputError, match=r"model\.positions 'alibi' there, 'rotary' here"):
+        Checkpoint(run.checkpoint, run.stage.model.model_copy(update={"positions": "rotary"}))
 
 
 def test_another_tokenizer_than_the_trained_one_is_refused(fabricate):

@@ -71,7 +71,9 @@ def _rank(job: Job, rank: int) -> NoReturn:
             answer = (True, _call(job))
         except BaseException:
             answer = (False, traceback.format_exc())
-        (folder / f"{rank}.pickle").write_bytes(pickle.dumps(answer))
+        # By rename: the first rank that fails has the others killed while they write.
+        (folder / f"{rank}.part").write_bytes(pickle.dumps(answer))
+        (folder / f"{rank}.part").rename(folder / f"{rank}.pickle")
         status = 0 if answer[0] else 1
     finally:
         sys.stdout.flush()

@@ -49,7 +49,7 @@ def run_ranks(function: Callable[..., Any], world: int, *arguments: Any, timeout
             environment={
                 **os.environ,
                 "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(_free_port()),
+                "MASTER_PORT": str(free_port()),
                 "CUDA_VISIBLE_DEVICES": "",
                 "OMP_NUM_THREADS": "1",
             },
@@ -114,7 +114,8 @@ def stop_server() -> None:
 atexit.register(stop_server)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nobody listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fabricated_training import make_run, stage
+from ranks import free_port
 from training_launcher import Launcher
 
 
@@ -27,12 +27,15 @@ def mesh():
     """A mesh of one rank."""
     import torch.distributed as dist
 
-    os.environ.update(RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT="29631")
-    from training.loop.quiet import quieten
-
-    quieten()
     from bloomery.config.training import ParallelConfig
+    from training.loop.quiet import quieten
     from training.parallel.mesh import build_mesh
 
-    yield build_mesh(ParallelConfig())
-    dist.destroy_process_group()
+    quieten()
+    rank = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
+    # What other tests start is no rank of this one, and another suite may run beside this.
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**rank, "MASTER_PORT": str(free_port())}.items():
+            patch.setenv(name, value)
+        yield build_mesh(ParallelConfig())
+        dist.destroy_process_group()

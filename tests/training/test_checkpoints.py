@@ -153,6 +153,10 @@ def test_damaged_checkpoints_are_passed_over_and_replaced(tmp_path, capfd):
         (checkpoint / "manifest.json").write_text("{}")
     with pytest.raises(RankError, match="every checkpoint is damaged"):
         run_ranks(resume, 2, configuration, tmp_path)
+    for checkpoint in folder.glob("step*"):
+        (checkpoint / "manifest.json").unlink()
+    with pytest.raises(RankError, match="every checkpoint is damaged"):
+        run_ranks(resume, 2, configuration, tmp_path)
 
 
 def save_each(configuration: Any, run: Path, iterations: int) -> list[float]:

@@ -72,9 +72,48 @@ def test_split_blocks_compute_the_same() -> None:
         assert counts["unique_graphs"] > 1
 
 
+def test_split_blocks_that_recompute_selectively_are_not_compiled() -> None:
+    """What is kept of a compiled graph are its buffers, which it uses again."""
+    for counts in run_ranks(compiled_and_not_split_selective, 2):
+        assert counts.get("unique_graphs", 0) == 0
+
+
+def graphs_of_a_curriculum(lengths: range) -> int:
+    """How many graphs are captured where a network is given each of the lengths."""
+    from functools import partial
+    from unittest.mock import patch
+
+    from torch._dynamo.utils import counters
+
+    from training.model.pipeline import BloomPipeline
+    from training.parallel.mesh import build_mesh
+
+    raw = stage(precision="fp32").model_dump(mode="json")
+    raw["training"]["kernels"] = {"compile": True}
+    raw["training"]["curriculum"] = {"start_length": lengths.start, "length_step": lengths.step, "samples": 64}
+    run = TrainStage.model_validate(raw)
+    with patch("torch.compile", partial(torch.compile, backend="eager")), torch.no_grad():
+        network = BloomPipeline(build_mesh(run.training.parallel), run.model, run.training, ROWS)
+        for length in lengths:
+            x = torch.zeros(1, length, dtype=torch.int64)
+            for function in network.forward_funcs:
+                x = function(x)
+    return int(counters["stats"]["unique_graphs"])
+
+
+def test_every_length_of_a_curriculum_is_compiled() -> None:
+    """torch itself stops after 8, and the full length would be computed uncompiled for the rest of the training."""
+    lengths = range(2, 24, 2)
+    assert run_ranks(graphs_of_a_curriculum, 1, lengths) == [len(lengths)]
+
+
 def compiled_and_not_alone() -> dict[str, int]:
     return compiled_and_not("selective")
 
 
 def compiled_and_not_split() -> dict[str, int]:
     return compiled_and_not("full", tensor=2, sequence_parallel=True)
+
+
+def compiled_and_not_split_selective() -> dict[str, int]:
+    return compiled_and_not("selective", tensor=2)

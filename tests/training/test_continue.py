@@ -53,6 +53,7 @@ def run(configuration: TrainStage, folder: Path) -> dict[str, Any]:
 
 def test_schedule_batch_and_optimizer_change_at_a_checkpoint(tmp_path: Path) -> None:
     before, after = stage(**BEFORE), stage(**AFTER)
+    after = after.model_copy(update={"model": after.model.model_copy(update={"stable_attention": False})})
     (first,) = run_ranks(run, 1, before, tmp_path)
     assert (first["segment"]["iteration"], first["segment"]["total_iterations"]) == (3, 10)
     assert first["decays"] == [0.0, 0.1]
@@ -77,11 +78,13 @@ def test_schedule_batch_and_optimizer_change_at_a_checkpoint(tmp_path: Path) -> 
         assert record["total_iterations"] == (10 if iteration <= 3 else 8)
     (event,) = [record for record in records(tmp_path) if "event" in record]
     assert (event["event"], event["iteration"], event["segment"]) == ("resumed", 3, 1)
-    assert "from iteration 4 on training.batch.global_batch_size: 16 -> 24; " in event["message"]
+    assert event["message"].startswith("from iteration 4 on model.stable_attention: true -> false; ")
+    assert " training.batch.global_batch_size: 16 -> 24; " in event["message"]
     manifest = read_checkpoint(step_folders(tmp_path / "train" / "checkpoints")[0])
     assert {change.iteration for change in manifest.changes} == {3}
     assert {change.key.removeprefix("training.") for change in manifest.changes} == {
         *("train_samples", "batch.micro_batch_size", "batch.global_batch_size"),
         *(f"optimizer.{key}" for key in AFTER["optimizer"]),
         "optimizer.warmup_samples",
+        "model.stable_attention",
     }

@@ -40,6 +40,14 @@ def test_starts_without_a_new_checkpoint_end_the_chain(tmp_path: Path) -> None:
         count_start(paths, 100, 3, CRASHED)  # a person starts again
 
 
+def test_a_damaged_count_begins_again(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    count_start(paths, 100, 1, None)
+    for damaged in ("", "[]", '{"newest_iteration": 100}'):
+        paths.starts.write_text(damaged)
+        count_start(paths, 100, 1, None)
+
+
 @pytest.mark.parametrize("newest", [None, 0, 100])
 def test_a_new_checkpoint_a_roll_back_and_the_end_are_progress(tmp_path: Path, newest: int | None) -> None:
     paths = RunPaths(tmp_path)
@@ -77,6 +85,20 @@ def test_texts_that_cannot_be_fetched_are_said_and_not_tried_again(
     texts.finish(60.0)
     assert capsys.readouterr().err.count("no texts of an incident: bloomery trace ended with code 1") == 1
     assert sorted(found.name for found in paths.incidents.iterdir()) == [path.name, "step00000008.json"]
+
+
+def test_a_disk_that_takes_no_texts_does_not_end_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = RunPaths(tmp_path)
+    path = write_incident(paths.incidents, spike(7))
+    # A folder stands where the trace's output would go: as any error of the disk, an OSError.
+    texts_path(path).with_name(f".{texts_path(path).name}.tmp").mkdir()
+    texts = IncidentTexts(paths)
+    assert not texts.look()
+    assert not texts.look()
+    texts.finish(60.0)
+    assert capsys.readouterr().err.count("no more texts of incidents") == 1
 
 
 def test_who_asks_the_launcher_to_stop_does_not_wait_for_texts(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from fabricated_training import stage
@@ -191,11 +193,35 @@ def test_a_term_while_it_validates_ends_it_and_validation_is_made_up_for(tmp_pat
     assert told("stopped") == told("calm")
 
 
+WRITING_SECONDS = 0.3
+
+
+def _slowly_written(configuration: TrainStage, folder: Path) -> tuple[Segment, float, int]:
+    """A segment whose saves take their time beside the training: it, its longest save, DeepSpeed's times of batches."""
+    from deepspeed.runtime.pipe.engine import TRAIN_BATCH_TIMER
+
+    from training.checkpoint.writer import ShardWriter
+    from training.loop.segment import train
+
+    write = ShardWriter._write_waiting
+
+    def slowly(self: Any) -> None:
+        time.sleep(WRITING_SECONDS)
+        write(self)
+
+    with patch.object(ShardWriter, "_write_waiting", slowly), opened(configuration, folder) as run:
+        segment = train(run)
+        timer = run.trainer.engine.timers(TRAIN_BATCH_TIMER)
+        return segment, run.clock._save_seconds, len(timer.event_timers)
+
+
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     checkpoint = {"every_iterations": 2, "asynchronous": True}
     configuration = stage(data=2, samples=64, checkpoint=checkpoint, validation={"every_iterations": 100})
-    segment = run_ranks(_segments, 2, configuration, tmp_path, 1)[0][0][0]
+    segment, longest_save, batches_timed = run_ranks(_slowly_written, 2, configuration, tmp_path)[0]
     assert (segment.status, segment.checkpoint) == (SegmentStatus.FINISHED, "step00000005")
+    assert longest_save >= WRITING_SECONDS, "what the end of a segment leaves room for"
+    assert batches_timed == 0, "DeepSpeed collects no times over the iterations"
     log = (tmp_path / "train" / "logs" / "main_log.txt").read_text()
     for name in ("step00000002", "step00000004"):
         assert f"checkpoint {name} is being written" in log

@@ -59,9 +59,9 @@ def step(iteration: int, **changes: Any) -> MetricsRecord:
     return MetricsRecord.model_validate(counts(iteration) | SHARED | values | changes)
 
 
-def validation(iteration: int) -> ValidationRecord:
-    losses = {"fr": 2.0, "zh": 3.0}
-    return ValidationRecord.model_validate(counts(iteration) | SHARED | {"validation": losses, "validation_mean": 2.5})
+def validation(iteration: int, mean: float = 2.5) -> ValidationRecord:
+    losses = {"fr": mean - 0.5, "zh": mean + 0.5}
+    return ValidationRecord.model_validate(counts(iteration) | SHARED | {"validation": losses, "validation_mean": mean})
 
 
 def write(folder: Path, after: int, records: list[Record]) -> None:
@@ -95,7 +95,8 @@ def test_all_records_are_drawn_against_steps_samples_and_tokens_and_purged_when_
     )
     energy = EnergyRecord.model_validate(counts(2) | SHARED | {"energy_kwh": 0.5, "co2_kg": 0.25, "nodes": 1})
     hurt = step(3, loss=math.nan, grad_norm=math.nan, update_skipped=True, skipped_updates=1, non_finite=1)
-    write(tmp_path, 0, [step(1), step(2), event, validation(2), energy, hurt, step(4), validation(4), step(5)])
+    blown = validation(4, math.nan)
+    write(tmp_path, 0, [step(1), step(2), event, validation(2), energy, hurt, step(4), blown, step(5)])
     with (tmp_path / "metrics.jsonl").open("a") as handle:
         handle.write('{"iteration": 6, "unfin')
     # Killed at 6, resumed from the checkpoint of 3.

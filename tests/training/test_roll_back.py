@@ -11,13 +11,14 @@ from fabricated_training import make_run, stage
 from training_launcher import Launcher
 from typer.testing import CliRunner
 
-from bloomery.base.errors import CheckFailedError
+from bloomery.base.atomic import write_json
+from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.cli import app
 from bloomery.contracts.checkpoint import read_checkpoint
 from bloomery.contracts.incident import incident_files, read_incident
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.record import MetricsRecord, read_records
-from bloomery.contracts.segment import SegmentStatus, read_segment
+from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
 from bloomery.contracts.skips import effective, read_skips
 from training.resume.roll_back import RollBack, roll_back, roll_backs
 from training.resume.settle import settle
@@ -42,7 +43,7 @@ def saved(paths: RunPaths) -> list[str]:
 
 def test_it_goes_back_to_the_newest_checkpoint_before_the_range(paths: RunPaths) -> None:
     done = roll_back(paths, 35, 50, "a spike at iteration 6")
-    assert done == RollBack("step00000004", 35, 50, ("step00000006",))
+    assert done == RollBack("step00000004", 35, 50)
     assert saved(paths) == ["step00000002", "step00000004"]
     assert (paths.checkpoints / "latest").read_text() == "step00000004\n"
     assert (paths.rolled_back / "1" / "step00000006" / "manifest.json").is_file()
@@ -68,14 +69,14 @@ def test_a_roll_back_that_was_cut_off_is_completed_at_the_next_start(paths: RunP
 def test_a_second_roll_back_has_a_folder_of_its_own(paths: RunPaths) -> None:
     roll_back(paths, 40, 48, "first")
     save_manifest(paths, effective(TRAINED, paths), 5, 56)
-    assert roll_back(paths, 50, 60, "second") == RollBack("step00000004", 50, 60, ("step00000005",))
+    assert roll_back(paths, 50, 60, "second") == RollBack("step00000004", 50, 60)
     assert sorted(path.parent.name for path in paths.rolled_back.glob("*/step*")) == ["1", "2"]
     assert roll_backs(paths) == 2
 
 
 def test_without_a_checkpoint_before_the_range_the_oldest_within_it_is_taken(paths: RunPaths) -> None:
     done = roll_back(paths, 5, 42, "a spike at iteration 6")
-    assert done == RollBack("step00000002", 16, 42, ("step00000006", "step00000004"))
+    assert done == RollBack("step00000002", 16, 42)
     assert saved(paths) == ["step00000002"]
 
 
@@ -88,7 +89,7 @@ def test_a_training_whose_checkpoints_all_came_later_does_not_begin_again(paths:
 
 def test_before_the_first_checkpoint_training_begins_again_without_the_range(tmp_path: Path) -> None:
     make_run(tmp_path, TRAINED)
-    assert roll_back(RunPaths(tmp_path), 4, 12, "a spike") == RollBack(None, 4, 12, ())
+    assert roll_back(RunPaths(tmp_path), 4, 12, "a spike") == RollBack(None, 4, 12)
     assert len(settle(TRAINED, RunPaths(tmp_path)).training.skip) == 1
 
 
@@ -135,13 +136,37 @@ def test_a_spike_ends_the_segment_and_the_next_one_goes_on_without_its_samples(
     assert not (paths.segments / "2.json").exists()
 
 
-def test_a_person_can_go_back_too(paths: RunPaths) -> None:
+def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths) -> None:
+    ended = [paths.segments / f"{number}.json" for number in (1, 2)]
+    for number, status in enumerate((SegmentStatus.TIME_LIMIT, SegmentStatus.FINISHED), start=1):
+        segment = Segment(
+            number=number,
+            status=status,
+            first_iteration=1,
+            iteration=6,
+            total_iterations=6,
+            consumed_samples=48,
+            consumed_tokens=48,
+            checkpoint="step00000006",
+            identity="x",
+        )
+        write_segment(ended[number - 1], segment)
+    write_segment(paths.finished, segment)
     words = ["train", "roll-back", "--run", str(paths.run), "--from-sample", "35", "--to-sample", "50"]
     done = CliRunner().invoke(app, [*words, "--reason", "gradients of a broken dump"])
     assert done.exit_code == 0, done.output
     assert "the training goes on from step00000004, without samples 35 to 49" in done.stderr
     assert saved(paths) == ["step00000002", "step00000004"]
     assert read_skips(paths).skips[0].reason == "gradients of a broken dump"
+    # So the workflow sees that it goes on.
+    assert [path.exists() for path in (*ended, paths.finished)] == [True, False, False]
     words[3] = str(paths.run / "no")
     assert CliRunner().invoke(app, words).exit_code == 1
     assert not (paths.run / "no").exists()
+
+
+@pytest.mark.parametrize("ends", [(9, 4), (-9, 4)])
+def test_a_damaged_list_of_skips_is_named(paths: RunPaths, ends: tuple[int, int]) -> None:
+    write_json(paths.skips, {"skips": [{"from_sample": ends[0], "to_sample": ends[1], "reason": "by hand"}]})
+    with pytest.raises(InputError, match="not a list of skipped samples"):
+        read_skips(paths)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from golden_losses import moved
 from real_corpus import corpus_files
 from workflow_support import LOCAL, ROOT, SNAKEMAKE
 
@@ -40,6 +41,7 @@ def test_the_sample_becomes_a_model_that_transformers_loads(tmp_path: Path) -> N
     means = [record["validation_mean"] for record in metrics(done, "validation")]
     assert sum(losses[-5:]) / 5 < losses[0] - 2
     assert means[-1] < means[0]
+    assert not moved(Path(__file__).parent / "golden/sample.json", done / "train/logs/metrics.jsonl")
     needed = {
         *("iteration", "consumed_samples", "consumed_tokens", "global_batch_size", "learning_rate", "loss"),
         *("grad_norm", "seconds", "tokens_per_second", "tflops_hardware", "tflops_model"),

@@ -73,11 +73,11 @@ class Watch:
         # consumed_samples before each of the last iterations.
         self._starts: deque[int] = deque(maxlen=guards.roll_back_iterations + 1)
         self._in_a_row = 0
+        if self._detector is not None:
+            self._detector.replay(past)
         for before, record in zip([None, *past], past, strict=False):
             if before is not None:
                 self._starts.append(before.consumed_samples)
-            if self._detector is not None:
-                self._detector.seen(record.iteration, record.grad_norm, record.loss)
             self._in_a_row = self._in_a_row + 1 if _was_left_out(record) else 0
 
     def leaves_out(self, grad_norm: float) -> bool:

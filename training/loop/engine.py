@@ -59,6 +59,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     optimizer = build_optimizer([dict(group) for group in groups], training.optimizer, kernel)
     if training.precision == "fp16" and mesh.device.type == "cpu":
         _allow_fp16_on_cpu()
+    _import_muon()
     with contextlib.redirect_stdout(io.StringIO()):
         engine, *_ = deepspeed.initialize(model=network, optimizer=optimizer, config=deepspeed_json(training))
     check_promises(engine, training, groups, type(optimizer))
@@ -67,6 +68,18 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
         # At the least scale an overflow is a gradient that is not finite: the gate's business, as in other precisions.
         engine.optimizer.loss_scaler.raise_error_at_min_scale = False
     return Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine))
+
+
+def _import_muon() -> None:
+    """DeepSpeed imports Muon for any optimizer, which would import torch's compiler: 1 s of a rank's start."""
+    from deepspeed.runtime import compiler
+
+    compile_them = compiler.compile
+    compiler.compile = lambda: lambda function: function
+    try:
+        import deepspeed.runtime.zero.muon.muon_optimizer  # noqa: F401
+    finally:
+        compiler.compile = compile_them
 
 
 def _allow_fp16_on_cpu() -> None:

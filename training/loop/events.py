@@ -16,6 +16,7 @@ from training.loop.control import Order, Poll
 from training.loop.energy import Energy
 from training.loop.state import TrainingState
 from training.loop.step import Done, record_of
+from training.resume.policy import shown
 from training.resume.roll_back import RollBack, roll_back
 
 _ORDERS = {"log": Order.GO, "skip": Order.GO, "roll_back": Order.ROLL_BACK, "stop": Order.FAIL}
@@ -69,7 +70,8 @@ def record_changes(run: TrainingState) -> None:
     if run.metrics is None or not run.keeper.changed:
         return
     position = run.position
-    changes = "; ".join(f"{change.key}: {change.before} -> {change.after}" for change in run.keeper.changed)
+    changed = run.keeper.changed
+    changes = "; ".join(f"{each.key}: {shown(each.before)} -> {shown(each.after)}" for each in changed)
     run.metrics.event(
         EventRecord(
             iteration=position.iteration,

@@ -12,6 +12,7 @@ from bloomery.base.atomic import explained
 from bloomery.base.lines import cut_unfinished_line
 from bloomery.base.progress import say
 from bloomery.base.times import utc_now
+from bloomery.base.units import format_finite
 from bloomery.contracts.logline import render, render_energy, render_event, render_validation
 from bloomery.contracts.record import EnergyRecord, EventRecord, MetricsRecord, Record, ValidationRecord, dump_record
 from training.loop.board import open_board
@@ -54,10 +55,8 @@ class MetricsWriter:
     def validation(self, record: ValidationRecord) -> None:
         """One validation."""
         self._record(record, render_validation(record))
-        say(
-            f" validation after iteration {record.iteration}: mean loss {record.validation_mean:.4f} over "
-            f"{len(record.validation)} sets"
-        )
+        mean = format_finite(record.validation_mean, ".4f")
+        say(f" validation after iteration {record.iteration}: mean loss {mean} over {len(record.validation)} sets")
 
     def event(self, record: EventRecord) -> None:
         """What a guard saw and did; also said."""

@@ -76,8 +76,8 @@ class TrainingState:
     """That the engine's buffers between stages have; None: none yet."""
     saved: tuple[Position, str] | None = None
     """The checkpoint that was saved or loaded last, and where it stands."""
-    pending: bool = False
-    """Whether a checkpoint is being written while training goes on."""
+    pending: float | None = None
+    """`time.perf_counter` when the checkpoint was begun that is written while training goes on; None: there is none."""
 
     def __post_init__(self) -> None:
         self.first_iteration = self.position.iteration + 1
@@ -93,7 +93,7 @@ class TrainingState:
         """One control poll; a checkpoint that every rank has written by now is sealed. Collective."""
         energy = self.energy.reading() if self.energy is not None else NO_ENERGY
         poll = self.control.poll(Report(verdict, work_seconds, self.keeper.written_here, energy))
-        if self.pending and poll.written:
+        if self.pending is not None and poll.written:
             self.finish_save()
         return poll
 
@@ -109,15 +109,17 @@ class TrainingState:
         started = time.perf_counter()
         name = self.keeper.save(self.position, wait=wait)
         self.clock.note_save(time.perf_counter() - started)
-        self.pending, self.saved = not wait, (self.position, name)
+        self.pending, self.saved = None if wait else started, (self.position, name)
         self.note(f"saved checkpoint {name}" if wait else f"checkpoint {name} is being written")
         return name
 
     def finish_save(self) -> None:
         """Make the checkpoint count that is being written, if any. Collective."""
-        if self.pending:
+        if self.pending is not None:
             self.keeper.finish()
-            self.pending = False
+            # All of it, beside training too: the last save of a segment is waited for.
+            self.clock.note_save(time.perf_counter() - self.pending)
+            self.pending = None
             self.note("the checkpoint is written")
 
     def note(self, text: str) -> None:

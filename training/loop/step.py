@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
+from deepspeed.runtime.pipe.engine import TRAIN_BATCH_TIMER
+
 from bloomery.base.times import utc_now
 from bloomery.contracts.record import MetricsRecord
 from bloomery.detect.slow_rank import extremes
@@ -56,6 +58,8 @@ def train_step(run: TrainingState, planned: PlannedStep) -> Done:
     loss = float(engine.train_batch(batches))
     seconds = time.perf_counter() - started
     run.clock.note_iteration(seconds)
+    # DeepSpeed keeps the time of each batch (on a GPU two events) until it prints them, which it never does here.
+    engine.timers(TRAIN_BATCH_TIMER).reset()
     outcome = Outcome(
         iteration=before.iteration + 1,
         from_sample=before.consumed_samples,

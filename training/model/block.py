@@ -35,8 +35,9 @@ class TransformerBlock(nn.Module):
         if mesh.tensor_size == 1:
             self._run = compiled(recomputed(self._once, what))
         else:
-            # Collectives break the compiler's graph, which it does not allow inside of a recomputation.
-            self._run = recomputed(compiled(self._once), what)
+            # Collectives break the compiler's graph, which it does not allow inside of a recomputation. And what
+            # `selective` would keep of compiled code are buffers that it uses again.
+            self._run = recomputed(self._once if what == "selective" else compiled(self._once), what)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[batch, length or this rank's part of it, hidden] -> the same shape."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from bloomery.base import installed
 from training.parallel.collectives import all_reduce
 
 IGNORED = -1
@@ -33,6 +33,11 @@ def _softmax(logits: torch.Tensor, shift: torch.Tensor, scale: torch.Tensor, gra
     grad.copy_((logits.float() - shift.unsqueeze(-1)).exp_().mul_(scale.unsqueeze(-1)))
 
 
+@lru_cache(maxsize=1)
+def _compiles() -> bool:
+    return installed.compiles_for_gpu()
+
+
 @lru_cache(maxsize=2)
 def _compiled(one: Pass) -> Pass:
     return torch.compile(one)
@@ -40,7 +45,7 @@ def _compiled(one: Pass) -> Pass:
 
 def _over_rows(one: Pass, logits: torch.Tensor, *others: torch.Tensor) -> None:
     """Go through all rows of `logits`; `others` have as many, and the last of them takes the result."""
-    if logits.is_cuda and find_spec("triton") is not None:
+    if logits.is_cuda and _compiles():
         _compiled(one)(logits, *others)
         return
     step = max(1, _CHUNK_ELEMENTS[logits.device.type] // logits.size(-1))

@@ -88,7 +88,7 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
     tensor_group: dist.ProcessGroup | None = None
     # Every rank takes part in making every group, in the same order. A size of 1 has no axis list of its own.
     for ranks in topology.get_axis_comm_lists("model") or [[r] for r in range(world)]:
-        group = dist.new_group(ranks)
+        group = dist.new_group(ranks, timeout=COLLECTIVE_TIMEOUT)
         if rank in ranks:
             tensor_group = group
     assert tensor_group is not None

@@ -134,7 +134,7 @@ class Difference:
     policy: Policy
 
     def __str__(self) -> str:
-        return f"{self.key}: {_shown(self.before)} -> {_shown(self.after)} ({self.policy.value})"
+        return f"{self.key}: {shown(self.before)} -> {shown(self.after)} ({self.policy.value})"
 
 
 def rule_of(key: str) -> Rule:
@@ -236,5 +236,6 @@ def _value(facts: dict[str, Any], key: str) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value of a key as people write it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -21,6 +21,7 @@ from bloomery.contracts.checkpoint import (
     step_name,
 )
 from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import SegmentStatus, read_segment
 from bloomery.contracts.skips import Skip, merged, read_skips
 from training.resume.policy import saved_stage
 from training.resume.skips import add_skip
@@ -35,8 +36,6 @@ class RollBack:
     from_sample: int
     """First sample that is skipped: a later one than asked for, where no checkpoint before that is kept."""
     to_sample: int
-    set_aside: tuple[str, ...]
-    """Checkpoints that lie in train/rolled-back/<n>/ now."""
 
 
 def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str) -> RollBack:
@@ -63,9 +62,9 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str) ->
     if not before and within:
         from_sample = within[-1].consumed_samples
     add_skip(paths, from_sample, to_sample, reason, roll_back=True)
-    aside = complete_roll_backs(paths)
+    complete_roll_backs(paths)
     left = next(_readable(paths), None)
-    return RollBack(step_name(left.iteration) if left else None, from_sample, to_sample, tuple(aside))
+    return RollBack(step_name(left.iteration) if left else None, from_sample, to_sample)
 
 
 def roll_backs(paths: RunPaths) -> int:
@@ -73,28 +72,35 @@ def roll_backs(paths: RunPaths) -> int:
     return sum(skip.roll_back for skip in read_skips(paths).skips)
 
 
-def complete_roll_backs(paths: RunPaths) -> list[str]:
-    """Set aside every checkpoint that was trained on samples of a roll-back; returns their names, newest first."""
+def complete_roll_backs(paths: RunPaths) -> None:
+    """Set aside every checkpoint that was trained on samples of a roll-back."""
     behind = [skip for skip in read_skips(paths).skips if skip.roll_back]
-    names = []
+    moved = False
     for checkpoint in list(_readable(paths)):
         number = next((n for n, skip in enumerate(behind, start=1) if _trained_on(checkpoint, skip)), None)
         if number is None:
             continue
+        _reopen(paths)
         name, folder = step_name(checkpoint.iteration), paths.rolled_back / str(number)
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
             (paths.checkpoints / name).rename(_free(folder / name))
             fsync_folder(paths.checkpoints)
         say(f"checkpoint {name} is set aside in {folder}: {behind[number - 1].reason}")
-        names.append(name)
-    if names:
+        moved = True
+    if moved:
         left, latest = next(_readable(paths), None), paths.checkpoints / LATEST_NAME
         if left is None:
             latest.unlink(missing_ok=True)
         else:
             write_text(latest, step_name(left.iteration) + "\n")
-    return names
+
+
+def _reopen(paths: RunPaths) -> None:
+    """A training that had finished goes on: its last segment is to be run again."""
+    for path in (*paths.segments.glob("[0-9]*.json"), paths.finished):
+        if path.exists() and read_segment(path).status is SegmentStatus.FINISHED:
+            path.unlink()
 
 
 def _trained_on(checkpoint: CheckpointManifest, skip: Skip) -> bool:

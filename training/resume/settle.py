@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.base.errors import CheckFailedError
 from bloomery.base.progress import say
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint, step_folders, step_name
+from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest, step_name
 from bloomery.contracts.index import IndexManifest, read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import how_to_keep, prefix_differences, sample_prefix
@@ -15,16 +15,8 @@ from training.resume.roll_back import complete_roll_backs
 
 
 def newest_checkpoint(paths: RunPaths) -> CheckpointManifest | None:
-    """Manifest of the newest checkpoint, whatever its identity; one whose manifest is damaged is passed over.
-
-    Silently: who loads checkpoints names the damaged ones.
-    """
-    for folder in step_folders(paths.checkpoints):
-        try:
-            return read_checkpoint(folder)
-        except InputError:
-            continue
-    return None
+    """Manifest of the newest checkpoint, whatever its identity; a damaged one is passed over."""
+    return newest_manifest(paths.checkpoints)
 
 
 def settle(configured: TrainStage, paths: RunPaths) -> TrainStage:

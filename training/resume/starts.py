@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from bloomery.base.atomic import read_json, write_json
-from bloomery.base.errors import CheckFailedError
+from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment
+
+
+class _Starts(BaseModel):
+    """What the file holds."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    newest_iteration: int | None
+    """Of the newest checkpoint; None: there is none."""
+    starts: int
+    """In a row that found it so."""
 
 
 def count_start(paths: RunPaths, newest_iteration: int | None, most: int, last: Segment | None) -> None:
@@ -20,8 +33,8 @@ def count_start(paths: RunPaths, newest_iteration: int | None, most: int, last: 
     Raises:
         CheckFailedError: there were that many. The count begins again, for a person who has mended the cause.
     """
-    before = read_json(paths.starts) if paths.starts.exists() else {}
-    starts = before["starts"] if before.get("newest_iteration", -1) == newest_iteration else 0
+    before = _read(paths)
+    starts = before.starts if before.newest_iteration == newest_iteration else 0
     if starts >= most:
         forget_starts(paths)
         ended = f"; the last attempt: {last.status.value} {last.message}".rstrip() if last else ""
@@ -31,7 +44,15 @@ def count_start(paths: RunPaths, newest_iteration: int | None, most: int, last: 
             expected=f"progress within training.segment.max_restarts_without_progress = {most} starts; when the cause "
             "is mended, the same command tries again",
         )
-    write_json(paths.starts, {"newest_iteration": newest_iteration, "starts": starts + 1})
+    write_json(paths.starts, _Starts(newest_iteration=newest_iteration, starts=starts + 1).model_dump(mode="json"))
+
+
+def _read(paths: RunPaths) -> _Starts:
+    """The count so far; a damaged file is no reason not to train."""
+    try:
+        return _Starts.model_validate(read_json(paths.starts))
+    except (InputError, ValidationError):
+        return _Starts(newest_iteration=None, starts=0)
 
 
 def forget_starts(paths: RunPaths) -> None:

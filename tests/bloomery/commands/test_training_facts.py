@@ -10,7 +10,7 @@ from fabricated_run import NOW, configuration, make_run, write_metrics
 from bloomery.commands import standing, status, summary
 from bloomery.commands.facts import gather as gather_facts
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import EnergyRecord, EventRecord, Record, dump_record, last_of_each
+from bloomery.contracts.record import EnergyRecord, EventRecord, Record, dump_record, standing_records
 
 CONFIG = configuration()
 HURT: dict[str, Any] = {
@@ -41,7 +41,7 @@ def append(paths: RunPaths, *records: Record) -> None:
 
 def watched(paths: RunPaths) -> None:
     """A last iteration that was not finite, an event and two segments' energy."""
-    last = last_of_each(paths.logs / "metrics.jsonl")[-1]
+    last = standing_records(paths.logs / "metrics.jsonl")[0][-1]
     shared = {
         "iteration": 641,
         "consumed_samples": last.consumed_samples,

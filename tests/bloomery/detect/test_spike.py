@@ -140,7 +140,7 @@ def test_a_resumed_training_judges_as_an_uninterrupted_one() -> None:
     values[180], values[220] = (math.nan, math.nan), (7.0, 4.0)
     whole, resumed = SpikeDetector(64, 6.0), SpikeDetector(64, 6.0)
     verdicts = [whole.seen(i, norm, loss) for i, (norm, loss) in enumerate(values)]
-    written = [record(i, *(v if math.isfinite(v) else None for v in pair)) for i, pair in enumerate(values[:230])]
-    resumed.replay(written, until_iteration=199)
+    written = [record(i, *(v if math.isfinite(v) else None for v in pair)) for i, pair in enumerate(values[:200])]
+    resumed.replay(written)
     assert [resumed.seen(i, *values[i]) for i in range(200, 300)] == verdicts[200:]
     assert verdicts[220] is not None

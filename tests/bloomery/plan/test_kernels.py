@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bloomery.base import installed
 from bloomery.base.errors import ConfigError
 from bloomery.base.installed import Apex, apex
 from bloomery.config.model import ModelConfig
@@ -61,6 +62,17 @@ def test_apex_is_used_where_it_is_real() -> None:
     assert taken(WITH_APEX, kind="sgd").optimizer == "fused"
     for facts in (CPU, H200, Facts(cuda=True, apex=Apex.OTHER), Facts(cuda=True, apex=Apex.SOURCE)):
         assert (taken(facts).layer_norm, taken(facts).optimizer) == ("torch", "fused")
+
+
+def test_a_node_without_a_c_compiler_compiles_nothing_for_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "has", lambda module: module == "triton")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("shutil.which", lambda program: "/usr/bin/clang" if program == "clang" else None)
+    assert taken(Facts.here(cuda=True, capability=(9, 0))).attention == "flex"
+    monkeypatch.setattr("shutil.which", lambda program: None)
+    without = taken(Facts.here(cuda=True, capability=(9, 0)))
+    assert without.attention == "sdpa"
+    assert "a C compiler" in without.reasons["attention"]
 
 
 @pytest.mark.parametrize(
