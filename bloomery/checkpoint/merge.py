@@ -28,6 +28,15 @@ def part_of(parameter: Parameter, rank: int, tensor_parallel: int) -> range | No
     return range(rank * size, (rank + 1) * size)
 
 
+def shards_of(parameter: Parameter, tensor_parallel: int, wanted: range | None) -> range:
+    """The tensor ranks of `tensor_parallel` whose shards hold something of `wanted`; None: of the whole parameter."""
+    dimension = parameter.placement.dimension
+    if dimension is None or wanted is None:
+        return range(tensor_parallel)
+    each = parameter.shard_shape(tensor_parallel)[dimension]
+    return range(wanted.start // each, -(-wanted.stop // each))
+
+
 def assemble(
     parameter: Parameter,
     shard: Callable[[int], torch.Tensor],
@@ -63,7 +72,7 @@ def assemble(
     wanted = range(parameter.shape[dimension]) if wanted is None else wanted
     shape = (*parameter.shape[:dimension], len(wanted), *parameter.shape[dimension + 1 :])
     found = torch.empty(shape, dtype=dtype)
-    for rank in range(wanted.start // each, -(-wanted.stop // each)):
+    for rank in shards_of(parameter, tensor_parallel, wanted):
         low, high = max(wanted.start, rank * each), min(wanted.stop, (rank + 1) * each)
         found.narrow(dimension, low - wanted.start, high - low).copy_(
             shard(rank).narrow(dimension, low - rank * each, high - low)
