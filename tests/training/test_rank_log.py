@@ -38,7 +38,7 @@ def test_text_goes_to_both_and_the_words_of_libraries_to_the_file(tmp_path: Path
     assert "rank 3, process" in head
     assert head.endswith(", segment 2")
     assert note.endswith("] to the file")
-    assert re.search(r"at most \d+\.\d MiB of main memory", memory)
+    assert re.search(r"at most \d+\.\d [MG]iB of main memory", memory)
     assert sorted(said) == ["from C", "from a child", "to stderr", "to stdout"]
 
 
