@@ -30,7 +30,6 @@ _STAND_INS: list[tuple[type[Plain], str]] = [
     (Fragment, "deepspeed.utils.tensor_fragment.fragment_address"),
     (Scaler, "deepspeed.runtime.fp16.loss_scaler.LossScaler"),
     (Scaler, "deepspeed.runtime.fp16.loss_scaler.DynamicLossScaler"),
-    (Plain, "deepspeed.runtime.zero.config.ZeroStageEnum"),
 ]
 
 

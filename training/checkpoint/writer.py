@@ -12,6 +12,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import IO, Any
 
@@ -142,7 +143,7 @@ class _HashingFile:
 
 
 def _on_host(value: Any, copied: bool) -> Any:
-    """`value` with its tensors on the CPU and without the rest of a larger buffer that a view would drag into the file.
+    """`value` with its tensors on the CPU, without the rest of a larger buffer that a view would drag into the file.
 
     `copied`: share nothing with `value`, so that training may go on while the result is written.
     """
@@ -157,4 +158,7 @@ def _on_host(value: Any, copied: bool) -> Any:
         return [_on_host(each, copied) for each in value]
     if type(value) is tuple:
         return tuple(_on_host(each, copied) for each in value)
+    if isinstance(value, Enum):
+        # Before Python 3.11.4 a member is pickled by a call of getattr, which no reader should allow.
+        return value.value
     return copy.deepcopy(value) if copied else value
