@@ -114,6 +114,13 @@ def test_updates_left_out_in_a_row_end_the_training_also_over_a_restart() -> Non
     assert said(Watch(policy, [*past, record(5)]).seen(outcome(6, norm=math.inf))).action == "skip"
 
 
+def test_after_a_restart_fp16_at_its_least_scale_is_not_taken_for_a_search() -> None:
+    policy = guards(max_skipped_updates=3)
+    for scale, action in ((1.0, "stop"), (2.0, "skip")):
+        past = [record(n, norm=None, update_skipped=True, loss_scale=scale) for n in (1, 2, 3)]
+        assert said(Watch(policy, past, least_scale=1.0).seen(outcome(4, norm=math.inf))).action == action
+
+
 def test_the_search_for_a_loss_scale_is_no_event() -> None:
     watch = Watch(guards(max_skipped_updates=1))
     for iteration in range(1, 6):

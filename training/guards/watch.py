@@ -58,13 +58,16 @@ class Verdict:
 class Watch:
     """State is the last iterations alone, so that a training that resumed watches as one that was never interrupted."""
 
-    def __init__(self, guards: GuardsConfig, past: Sequence[MetricsRecord] = (), roll_backs: int = 0) -> None:
+    def __init__(
+        self, guards: GuardsConfig, past: Sequence[MetricsRecord] = (), roll_backs: int = 0, least_scale: float = 1.0
+    ) -> None:
         """Prepare a watch.
 
         Args:
             guards: what to watch for.
             past: the last iterations before this segment's first, in order.
             roll_backs: of this training so far.
+            least_scale: fp16: the loss scale at which an overflow is no search for a lower one any more.
         """
         self._guards = guards
         self._roll_backs = roll_backs
@@ -78,7 +81,7 @@ class Watch:
         for before, record in zip([None, *past], past, strict=False):
             if before is not None:
                 self._starts.append(before.consumed_samples)
-            self._in_a_row = self._in_a_row + 1 if _was_left_out(record) else 0
+            self._in_a_row = self._in_a_row + 1 if _was_left_out(record, least_scale) else 0
 
     def leaves_out(self, grad_norm: float) -> bool:
         """Whether the update of a gradient of this norm is to be left out (`UpdateGate.decide`)."""
@@ -151,6 +154,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _was_left_out(record: MetricsRecord) -> bool:
-    searching = record.loss_scale is not None and record.grad_norm is None and record.loss is not None
-    return record.update_skipped and not searching
+def _was_left_out(record: MetricsRecord, least_scale: float) -> bool:
+    """Whether an update was left out that the guards counted: not in the search for a loss scale."""
+    overflowed = record.loss_scale is not None and record.grad_norm is None and record.loss is not None
+    return record.update_skipped and not (overflowed and (record.loss_scale or 0.0) > least_scale)

@@ -175,7 +175,7 @@ def open_training(
         position=position,
         total_iterations=trajectory(stage.model, training, here).iterations,
         keeper=keeper,
-        watch=Watch(training.guards, past.records, past.roll_backs),
+        watch=Watch(training.guards, past.records, past.roll_backs, training.loss_scale.minimum),
         clock=clock,
         control=control,
         work=WorkClock(trainer.engine, mesh.device),
