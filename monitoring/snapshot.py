@@ -26,7 +26,7 @@ def layout(paths: RunPaths) -> dict[str, tuple[Path, tuple[str, ...]]]:
         # `config/ingest/` stays at home: it names the folders of the user's own machine.
         "config": (paths.config, ("*.json",)),
         # A training that began anew left its logs there, beside its checkpoints.
-        "archive": (paths.train / "archive", ("*/logs/**/*", "*/history/*.json")),
+        "archive": (paths.train / "archive", ("*/logs/*", "*/logs/tensorboard/**/*", "*/history/*.json")),
     }
 
 

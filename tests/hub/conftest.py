@@ -187,7 +187,8 @@ class Publishable:
             f"{top}/{path.relative_to(folder).as_posix()}": path.read_bytes()
             for top, folder in tops.items()
             for path in folder.rglob("*")
-            if path.is_file() and not path.name.startswith(".")
+            # What each rank says stays at home.
+            if path.is_file() and not path.name.startswith(".") and path.parent.name != "ranks"
         }
         return files | {f"config/{path.name}": path.read_bytes() for path in self.paths.config.glob("*.json")}
 
