@@ -21,9 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 
 LAYOUTS = [(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 2, 1)]
-LAYERS, HIDDEN, HEADS, LENGTH, ROWS = 8, 512, 8, 256, 8192
+LAYERS, HIDDEN, HEADS, LENGTH, ROWS = 8, 256, 8, 256, 8192
 MICRO_BATCH, BATCH = 4, 64
-ROUNDS, STEPS = 3, 3
+ROUNDS, STEPS = 2, 2
 
 
 def _measure(tensor: int, pipeline: int, data: int, threads: int) -> None:
