@@ -23,7 +23,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
 LAYOUTS = [(1, 1, 1), (2, 1, 1), (1, 2, 1), (1, 1, 2), (2, 2, 1)]
 LAYERS, HIDDEN, HEADS, LENGTH, ROWS = 8, 256, 8, 256, 8192
 MICRO_BATCH, BATCH = 4, 64
-ROUNDS, STEPS = 2, 2
+ROUNDS, STEPS = 2, 3
 
 
 def _measure(tensor: int, pipeline: int, data: int, threads: int) -> None:
