@@ -10,11 +10,14 @@ TARGET ?= all
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -q
+# A worker a core, but not so many that their libraries fill the memory. A file stays with its worker and its fixtures,
+# but where a few files take most of the time.
+WORKERS := --numprocesses=logical --maxprocesses=4 --dist=
 UNIT := not slow and not distributed and not workflow and not cluster
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := run
-.PHONY: run test check style bench clean install system suite-unit suite-slow suite-workflow suite-cluster
+.PHONY: run test check style bench clean install system suite-workflow suite-cluster
 
 run: install
 	$(BIN)/snakemake $(TARGET) --profile workflow/profiles/local --configfile $(CONFIG)
@@ -47,22 +50,16 @@ system:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-# $(call suite,name,marker expression)
+# $(call suite,name,marker expression,options)
 define suite
-	@start=$$(date +%s); echo "suite $(1)"; $(PYTEST) -m "$(2)"; echo "suite $(1): $$(( $$(date +%s) - start )) s"
+	@start=$$(date +%s); echo "suite $(1)"; $(PYTEST) $(3) -m "$(2)"; echo "suite $(1): $$(( $$(date +%s) - start )) s"
 endef
 
 test: style system
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target suite-unit suite-slow
-	$(call suite,distributed,distributed and not workflow)
+	$(call suite,unit,$(UNIT),$(WORKERS)loadfile)
+	$(call suite,slow,slow and not distributed and not workflow,$(WORKERS)loadfile)
+	$(call suite,distributed,distributed and not workflow,$(WORKERS)worksteal)
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target suite-workflow suite-cluster
-
-# Side by side: each of these two works on one core.
-suite-unit: install
-	$(call suite,unit,$(UNIT))
-
-suite-slow: install
-	$(call suite,slow,slow and not distributed and not workflow)
 
 # Side by side: most of the time of the cluster's tests is waiting for its daemons.
 suite-workflow: install
@@ -79,7 +76,7 @@ style: install
 	$(BIN)/snakemake --lint
 
 check: style
-	$(call suite,unit,$(UNIT))
+	$(call suite,unit,$(UNIT),$(WORKERS)loadfile)
 
 # Each program prints one JSON; those that need real text read the *.jsonl.zst of the folder BLOOMERY_CORPUS.
 # On a GPU: bench/gpu/run.py (it says what it needs; no workflow package).

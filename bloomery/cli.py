@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
+from bloomery.base.atomic import disk_error
 from bloomery.base.errors import BloomeryError
 from bloomery.base.parent import follow_parent
 
@@ -73,15 +74,18 @@ for _verb, (_, _summary) in VERBS.items():
 
 
 def main() -> int:
-    """Run the command line; an error of ours is one readable message and its exit code."""
+    """Run the command line; an error of ours, or of the disk, is one readable message and its exit code."""
     # The rule of a training ignores it for its shell's sake, and programs inherit that.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     follow_parent()
     try:
         app(prog_name="bloomery")
-    except BloomeryError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+    except (BloomeryError, OSError) as error:
+        known = error if isinstance(error, BloomeryError) else disk_error(error)
+        if known is None:
+            raise
+        print(f"error: {known}", file=sys.stderr)
+        return known.exit_code
     return 0
 
 

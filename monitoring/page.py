@@ -31,14 +31,21 @@ _PAGE = Template("""\
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>$title</title>
 <style>
-body { font: 15px/1.5 system-ui, sans-serif; color: #2b2622; background: #fbf9f6; margin: 2rem auto; max-width: 84rem;
-  padding: 0 1.5rem; }
+:root { color-scheme: light dark; --paper: #fbf9f6; --card: white; --ink: #2b2622; --line: #e6e2dd; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #16181c; --card: #1e2126; --ink: #e8e6e1; --line: #30343b; }
+  svg { filter: invert(.9) hue-rotate(180deg) brightness(1.3); }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
+  max-width: 84rem; padding: 0 1.5rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.05rem; margin: 0 0 .4rem; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(26rem, 1fr)); gap: 1.2rem; }
-section { background: white; border: 1px solid #e6e2dd; border-radius: .5rem; padding: .9rem 1.1rem; overflow-x: auto; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1.2rem; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .9rem 1.1rem;
+  overflow-x: auto; }
 section.wide { grid-column: 1 / -1; }
 svg { width: 100%; height: auto; }
 table { border-collapse: collapse; margin: 0 0 1.2rem; } td, th { padding: .15rem .9rem .15rem 0; text-align: left; }
+td { overflow-wrap: anywhere; } td.short { white-space: nowrap; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 </style>
 </head>
@@ -154,9 +161,10 @@ def _event_table(events: Sequence[EventRecord]) -> str:
     shown = events[-_EVENTS_SHOWN:]
     more = f"<p>The last {len(shown)} of {len(events):,}.</p>" if len(shown) < len(events) else ""
     rows = "".join(
-        f'<tr><td class="number">{event.iteration:,}</td><td>{escape(event.event.replace("_", " "))}</td>'
-        f"<td>{escape(event.action.replace('_', ' '))}</td><td>{escape(event.message)}</td></tr>"
+        f'<tr><td class="number">{event.iteration:,}</td><td class="short">'
+        f'{escape(event.event.replace("_", " "))}</td><td class="short">{escape(event.action.replace("_", " "))}</td>'
+        f"<td>{escape(event.message)}</td></tr>"
         for event in shown
     )
-    head = '<tr><th class="number">iteration</th><th>event</th><th>action</th><th></th></tr>'
+    head = '<tr><th class="number">iteration</th><th>event</th><th>action</th><th>what was seen</th></tr>'
     return f"{more}<table>{head}{rows}</table>"

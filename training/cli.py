@@ -43,6 +43,7 @@ def roll_back(
     """
     from bloomery.base.errors import InputError
     from bloomery.base.progress import say
+    from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.paths import RunPaths
     from training.loop.lease import lease
     from training.resume.roll_back import roll_back as go_back
@@ -50,8 +51,15 @@ def roll_back(
     paths = RunPaths(run)
     if not paths.checkpoints.is_dir():
         raise InputError("no training has saved a checkpoint here", where=str(paths.checkpoints))
+    samples = read_index_manifest(paths.index_manifest).train_samples
+    if not from_sample < to_sample <= samples:
+        raise InputError(
+            f"samples {from_sample} to below {to_sample} are no range of this training's",
+            where="--from-sample, --to-sample",
+            expected=f"from 0 to {samples} at most, the first below the second",
+        )
     with lease(paths.train):
-        done = go_back(paths, from_sample, to_sample, reason)
+        done = go_back(paths, from_sample, to_sample, reason, by_guard=False)
     start = f"from {done.checkpoint}" if done.checkpoint else "from the beginning"
     say(f"the training goes on {start}, without samples {done.from_sample} to {done.to_sample - 1}")
 

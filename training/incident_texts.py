@@ -62,11 +62,9 @@ class IncidentTexts:
             ended, self._running = self._running, None
             self._take(ended)
         for path in incident_files(self._paths.incidents):
-            # An iteration that came again after a roll-back has another file.
-            key = f"{path.name} {path.stat().st_mtime_ns}"
-            if key in self._tried or texts_path(path).exists():
+            if path.name in self._tried or texts_path(path).exists():
                 continue
-            self._tried.add(key)
+            self._tried.add(path.name)
             if (samples := _samples(path)) is not None:
                 self._running = self._start(samples, texts_path(path))
                 return True

@@ -20,12 +20,13 @@ from bloomery.config.stages import TrainStage, read_stage
 from bloomery.contracts.checkpoint import CheckpointManifest, step_name
 from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, read_segment, write_segment
+from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
 from bloomery.plan.engine import refuse_untrainable
 from bloomery.plan.trajectory import START, Point, trajectory
 from training.incident_texts import IncidentTexts
 from training.loop.death import die_with_parent
 from training.loop.lease import lease
+from training.resume.places import check_places
 from training.resume.policy import continues, identity
 from training.resume.settle import newest_checkpoint, settle
 from training.resume.starts import count_start, forget_starts
@@ -55,12 +56,13 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         TryAgainError: stopped by a person; the same command goes on from the checkpoint.
         CheckFailedError: the crash budget is used up, nothing comes of many starts, a check of the training failed, or
             what changed since the newest checkpoint is refused.
-        ConfigError, InputError: the configuration or the index is wrong.
+        ConfigError, InputError: the configuration or the index is wrong, or there is a folder where a file should be.
     """
     stage = read_stage(config, TrainStage)
     refuse_untrainable(stage.model, stage.training)
     paths = RunPaths(run)
     with lease(paths.train):
+        check_places(paths)
         stage = settle(stage, paths)
         before = _history(paths, number)
         if before and _stands(before[-1], stage, paths):
@@ -83,7 +85,7 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
             forget_starts(paths)
         if segment.status in (SegmentStatus.STOPPED, SegmentStatus.FINISHED):
             # Used up; one that came too late for a segment that ended otherwise is for the next one.
-            (paths.control / STOP_FILE).unlink(missing_ok=True)
+            clear_request(paths.control / STOP_FILE)
         if segment.status is SegmentStatus.STOPPED:
             raise TryAgainError(
                 f"stopped after iteration {segment.iteration} of {segment.total_iterations}; "
@@ -199,9 +201,11 @@ def _outcome(
     status, crashes = SegmentStatus.CRASHED, _previous_crashes(paths, number) + 1
     message = f"its processes ended with code {code}"
     if "error" in answer:
-        status, crashes, message = SegmentStatus.FAILED, 0, str(answer["error"])
-        error = BloomeryError(message)
-        error.exit_code = answer["exit_code"]
+        message = str(answer["error"])
+        # A fault that may pass, such as a file server that was away, is tried again, within the crash budget.
+        if answer["exit_code"] != TryAgainError.exit_code:
+            status, crashes, error = SegmentStatus.FAILED, 0, BloomeryError(message)
+            error.exit_code = answer["exit_code"]
     newest = newest_checkpoint(paths)
     segment = Segment(
         number=number,

@@ -6,8 +6,8 @@
 
 Needs Python 3.11 or newer, torch 2.11 or newer, deepspeed, pydantic, PyYAML, safetensors, and transformers for the
 peers. Every variant is a process of its own: its memory is its own, and one that fails or hangs leaves the others
-alone. A piece that was measured already is left out, so that the same command goes on after a break. Goal: 50 % MFU at
-1b3 (issue 7).
+alone. What was measured already is left out, so that the same command goes on after a break and tries again what
+failed. Goal: 50 % MFU at 1b3 (issue 7).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -49,13 +50,16 @@ def _pieces(shape: str | None) -> dict[str, list[list[str]]]:
     return pieces
 
 
-def _run(commands: list[list[str]]) -> list[dict[str, Any]]:
-    """The commands' results, or why there is none, within the time of a piece."""
+def _run(commands: list[list[str]], measured: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The commands' results, or why there is none, within the time of a piece; `measured`: those that are there."""
     deadline = time.monotonic() + PIECE_SECONDS
     found = []
     for script, *options in commands:
         left = deadline - time.monotonic()
         said = " ".join([script, *options])
+        if said in measured:
+            found.append(measured[said])
+            continue
         if left < 20:
             found.append({"command": said, "error": f"no time was left of the piece's {PIECE_SECONDS:.0f} s"})
             continue
@@ -67,11 +71,17 @@ def _run(commands: list[list[str]]) -> list[dict[str, Any]]:
             found.append({"command": said, "error": f"not done within {left:.0f} s"})
             continue
         if done.returncode:
-            last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-            found.append({"command": said, "error": last[0]})
+            found.append({"command": said, "error": _reason(done.stderr) or f"exit code {done.returncode}"})
             continue
         found.append({"command": said, **json.loads(done.stdout.strip().splitlines()[-1])})
     return found
+
+
+def _reason(said: str) -> str | None:
+    """The line of a traceback that says what was wrong: the compiler writes advice behind it."""
+    lines = [re.sub(r"^\[rank\d+\]:", "", line).strip() for line in said.splitlines()]
+    errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Failed|Unsupported)\b", line)]
+    return next((line for line in reversed(errors or lines) if line), None)
 
 
 def _table(results: dict[str, list[dict[str, Any]]]) -> str:
@@ -81,7 +91,7 @@ def _table(results: dict[str, list[dict[str, Any]]]) -> str:
         for each in piece:
             name = each["command"].removeprefix("step.py --shape ")
             if "error" in each:
-                lines.append(f"{name:64} {each['error'][:60]}")
+                lines.append(f"{name:64} {each['error'][:160]}")
             elif "step_seconds" in each:
                 mfu = f"{100 * each['mfu']:.1f} %" if each["mfu"] is not None else "-"
                 memory = f"{each['peak_memory_gib']:.1f}" if each["peak_memory_gib"] is not None else "-"
@@ -108,14 +118,15 @@ def main() -> int:
     results: dict[str, list[dict[str, Any]]] = {}
     for name in options.pieces or pieces:
         path = options.output / f"{name}.json"
-        if not path.exists():
-            written = path.with_suffix(".tmp")
-            written.write_text(json.dumps(_run(pieces[name]), indent=2) + "\n", encoding="utf-8")
-            written.rename(path)
-        results[name] = json.loads(path.read_text(encoding="utf-8"))
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        measured = {each["command"]: each for each in before if "error" not in each}
+        results[name] = _run(pieces[name], measured)
+        written = path.with_suffix(".tmp")
+        written.write_text(json.dumps(results[name], indent=2) + "\n", encoding="utf-8")
+        written.rename(path)
     print(_table(results))
-    measured = [each for piece in results.values() for each in piece if each.get("mfu") is not None]
-    ours = [each["mfu"] for each in measured if each["shape"] == "1b3" and each["who"] == "ours"]
+    on_gpu = [each for piece in results.values() for each in piece if each.get("mfu") is not None]
+    ours = [each["mfu"] for each in on_gpu if each["shape"] == "1b3" and each["who"] == "ours"]
     if ours:
         print(f"\n1b3: best MFU {100 * max(ours):.1f} %, goal {100 * GOAL_MFU:.0f} %")
     return int(any("error" in each for piece in results.values() for each in piece))

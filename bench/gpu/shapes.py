@@ -31,7 +31,7 @@ class Shape:
 
 
 SHAPES = {
-    "350m": Shape(layers=24, hidden=1024, heads=16, length=2048, rows=250_880, micro_batch=8, micro_batches=4),
+    "350m": Shape(layers=24, hidden=1024, heads=16, length=2048, rows=250_880, micro_batch=4, micro_batches=8),
     "1b3": Shape(layers=24, hidden=2048, heads=16, length=2048, rows=250_880, micro_batch=4, micro_batches=8),
     # 8 of its 30 blocks: with all of them the optimizer's state alone fills the memory.
     "6b3-slice": Shape(layers=8, hidden=4096, heads=32, length=2048, rows=250_880, micro_batch=4, micro_batches=8),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.errors import ResourceError
+from bloomery.base.errors import BloomeryError, ResourceError, TryAgainError
 
 _DAY_SECONDS = 86_400
 _EXPLAINED = {
@@ -23,23 +23,41 @@ _EXPLAINED = {
     errno.EPERM: "operation not permitted",
     errno.EEXIST: "there is a file where a folder should be",
     errno.ENOTDIR: "there is a file where a folder should be",
+    errno.EISDIR: "there is a folder where a file should be",
 }
+_PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ESHUTDOWN}
+"""What a network file system says while its server is away, or after; a disk that dies says the first, too."""
 
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn an `OSError` about space, permission or a place into a `ResourceError` that names the path."""
+    """Turn an `OSError` of the disk into a `ResourceError` that names the path, one that may pass into a
+    `TryAgainError`."""
     try:
         yield
     except OSError as error:
-        reason = _EXPLAINED.get(error.errno or 0)
-        if reason is None:
+        known = disk_error(error)
+        if known is None:
             raise
-        raise ResourceError(
-            f"cannot write: {reason}",
-            where=str(path),
-            expected="a writable folder with free space (nothing was left half-written)",
-        ) from error
+        expected = known.expected
+        if isinstance(known, ResourceError):
+            expected = "a writable folder with free space (nothing was left half-written)"
+        raise type(known)(f"cannot write: {known.what}", where=str(path), expected=expected) from error
+
+
+def disk_error(error: OSError) -> BloomeryError | None:
+    """What an `OSError` about space, permission, a place or a disk that fails means to a person; None of another one.
+
+    A `ResourceError` or, where the fault may pass, a `TryAgainError`; with the path that the error names, if any.
+    """
+    number, where = error.errno or 0, str(error.filename) if error.filename is not None else None
+    if number in _PASSING:
+        expected = "a disk or file server that answers: look at it where this comes again"
+        return TryAgainError(os.strerror(number), where=where, expected=expected)
+    if number in _EXPLAINED:
+        expected = "a place that this user may read and write, with free space"
+        return ResourceError(_EXPLAINED[number], where=where, expected=expected)
+    return None
 
 
 @contextlib.contextmanager

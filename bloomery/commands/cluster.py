@@ -29,15 +29,15 @@ def init(
     qos: Annotated[Text, typer.Option(help="Quality of service of the training.")] = None,
     constraint: Annotated[Text, typer.Option(help="Feature that a training node must have.")] = None,
     gpus_per_node: Annotated[Number, typer.Option(min=0, help="GPUs of a training node; 0: train on CPUs.")] = None,
-    ranks_per_node: Annotated[Number, typer.Option(min=1, help="Processes of a training node [GPUs].")] = None,
+    ranks_per_node: Annotated[Number, typer.Option(min=1, help="Processes of a training node; default: GPUs.")] = None,
     max_minutes: Annotated[Number, typer.Option(min=1, help="Longest training job, minutes.")] = None,
     cpus_per_node: Annotated[Number, typer.Option(min=1, help="CPUs to ask for on a training node.")] = None,
     memory_mb_per_node: Annotated[Number, typer.Option(min=1, help="Memory to ask for on a training node, MB.")] = None,
     exclusive: Annotated[bool | None, typer.Option(help="Ask for whole training nodes.")] = None,
     internet_partition: Annotated[Text, typer.Option(help="Partition whose nodes reach the Hub.")] = None,
-    modules: Annotated[Text, typer.Option(help="Environment modules, separated by commas [those loaded now].")] = None,
+    modules: Annotated[Text, typer.Option(help="Environment modules, by commas; default: those loaded now.")] = None,
     container: Annotated[Text, typer.Option(help="Apptainer image of the jobs.")] = None,
-    scratch: Annotated[Text, typer.Option(help="Fast folder for temporary files [${SCRATCH}].")] = None,
+    scratch: Annotated[Text, typer.Option(help="Fast folder for temporary files; default: ${SCRATCH}.")] = None,
     as_json: Json = False,
 ) -> None:
     """Write the site's file: detect what SLURM says, and ask for the rest on a terminal."""
@@ -198,7 +198,7 @@ REHEARSAL_MINUTES = 20
 @app.command()
 def rehearse(
     config: Annotated[Path, typer.Argument(help="A run's YAML, such as config/sample.yaml.")],
-    output: Annotated[Path | None, typer.Option(help="The file to write [<CONFIG>.rehearsal.yaml, here].")] = None,
+    output: Annotated[Path | None, typer.Option(help="The file to write; default: CONFIG.rehearsal.yaml.")] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Nodes that the training fills.")] = 2,
     submit: Annotated[bool, typer.Option("--submit", help="Start it, too.")] = False,
     as_json: Json = False,

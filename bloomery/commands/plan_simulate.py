@@ -61,7 +61,7 @@ def simulate(
     config = load_planned(file, as_json=as_json, gpu=gpu)
     campaign, rates = campaign_of(config), None
     if save_every is not None:
-        campaign = replace(campaign, save_every_iterations=save_every)
+        campaign = replace(campaign, save_every_iterations=save_every, save_rules=(), save_at_iterations=())
     if incidents is not None:
         rates = calibrate(load_incidents(incidents))
     if days_between_failures is not None:

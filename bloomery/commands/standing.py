@@ -191,10 +191,12 @@ def _state(
         return State.TRAINING
     if training:
         return State.QUEUED
+    last = segments.last_attempt
     if not (queue.jobs or (workflow is not None and workflow.alive is True)):
-        return State.FINISHED if is_finished(paths) else State.STOPPED
+        ended = last is None or last.status == SegmentStatus.FINISHED
+        return State.FINISHED if ended and is_finished(paths) else State.STOPPED
     # finished.json comes a moment after the last segment.
-    if segments.last_attempt is not None and segments.last_attempt.status == SegmentStatus.FINISHED:
+    if last is not None and last.status == SegmentStatus.FINISHED:
         return State.FINISHED if published else State.DELIVERING
     return State.BETWEEN if begun else State.PREPARING
 

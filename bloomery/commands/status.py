@@ -18,7 +18,7 @@ _BAR = 24
 
 @app.command()
 def status(
-    run: Annotated[Path | None, typer.Option(help="Folder of the run [the one below --root worked on last].")] = None,
+    run: Annotated[Path | None, typer.Option(help="Folder of the run; default: the one worked on last.")] = None,
     root: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:

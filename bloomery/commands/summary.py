@@ -101,10 +101,14 @@ def _one_line(text: str) -> str:
 
 def next_command(facts: Facts) -> str:
     """What to type next."""
+    is_sample = Path(facts.run).name == "sample"
     if not facts.models:
-        again = "snakemake --profile slurm --configfile CONFIG" if facts.on_cluster else "make run"
+        profile = "slurm" if facts.on_cluster else "workflow/profiles/local"
+        again = f"snakemake --profile {profile} --configfile CONFIG"
+        if is_sample and not facts.on_cluster:
+            again = "make run"
         return f"{again} (the same command goes on where the run stands)"
-    if Path(facts.run).name == "sample":
+    if is_sample:
         config = "config/udhr.yaml"
         return f"snakemake --profile slurm --configfile {config}" if facts.on_cluster else f"make run CONFIG={config}"
     page = shlex.quote(f"{facts.run}/report.zip")

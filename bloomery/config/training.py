@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationInfo, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from bloomery.config.schedule import schedule_problems
 from bloomery.config.section import Contradiction, Count, NotTruth, Positive, Section, report
@@ -169,6 +169,12 @@ class TrainingConfig(Section):
     """CPU threads of each process (OMP_NUM_THREADS)."""
     peak_tflops: Annotated[float, Field(gt=0), NotTruth] | None = None
     """Peak of one device in TFLOP/s, for MFU (A100 bf16: 312); null: no MFU."""
+
+    @field_validator("activation_checkpointing", mode="before")
+    @classmethod
+    def _as_in_0_1(cls, value: object) -> object:
+        """0.1.0 wrote true and false, for the two that it had: its runs and checkpoints are still read."""
+        return ("full" if value else "none") if isinstance(value, bool) else value
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:

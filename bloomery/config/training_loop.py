@@ -100,7 +100,7 @@ class GuardsConfig(Section):
     roll_back_iterations: Positive = 10
     """A roll-back also skips the samples of so many iterations before the event: a gradient grows before its loss."""
     max_roll_backs: Positive = 3
-    """Roll-backs of a training; at the next one it stops with status `failed`."""
+    """Roll-backs of a training by its guards; at the next one it stops with status `failed`."""
 
 
 class KernelsConfig(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -86,10 +87,16 @@ def step_name(iteration: int) -> str:
 
 
 def step_folders(folder: Path) -> list[Path]:
-    """Folders that have a checkpoint's name, newest first. They get it whole: what is missing was lost."""
-    if not folder.is_dir():
+    """Folders that have a checkpoint's name, newest first. They get it whole: what is missing was lost.
+
+    Raises OSError where the disk does not answer: that is no training without checkpoints, which would begin anew.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if _STEP.fullmatch(entry.name) and entry.is_dir()]
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return sorted((path for path in folder.iterdir() if _STEP.fullmatch(path.name) and path.is_dir()), reverse=True)
+    return [folder / name for name in sorted(names, reverse=True)]
 
 
 def newest_manifest(folder: Path) -> CheckpointManifest | None:

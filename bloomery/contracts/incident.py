@@ -1,17 +1,21 @@
 """train/incidents/step<n>.json: what a guard saw and did at an iteration; beside it, the texts of its samples.
 
+An iteration that comes again after a roll-back has other samples: what is seen then has a file of its own, `step<n>-2`.
 The training writes the first, the launcher the second (`bloomery trace --json`): processes that train read no text.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from bloomery.base.atomic import read_json, write_json
+from bloomery.base.atomic import dump_json, read_json, write_text
 from bloomery.base.errors import InputError
+
+_NAME = re.compile(r"step(\d+)(?:-(\d+))?\.json")
 
 
 class Incident(BaseModel):
@@ -31,19 +35,22 @@ class Incident(BaseModel):
     message: str
 
 
-def incident_name(iteration: int) -> str:
-    """File of an incident: `step00000100.json`."""
-    return f"step{iteration:08d}.json"
+def incident_name(iteration: int, time: int = 1) -> str:
+    """File of an iteration's incident: `step00000100.json`, of a second one `step00000100-2.json`."""
+    return f"step{iteration:08d}{'' if time == 1 else f'-{time}'}.json"
 
 
 def write_incident(folder: Path, incident: Incident) -> Path:
-    """Write an incident's file atomically; returns its path.
+    """Write an incident's file atomically, beside earlier ones of the iteration; returns its path.
 
-    The texts of an iteration that comes again after a roll-back are others: those of before are removed.
+    The same incident again, as of a training that was killed and went on from before it, is not written twice.
     """
-    path = folder / incident_name(incident.iteration)
-    texts_path(path).unlink(missing_ok=True)
-    write_json(path, incident.model_dump(mode="json"))
+    time, text = 1, dump_json(incident.model_dump(mode="json"))
+    while (path := folder / incident_name(incident.iteration, time)).exists():
+        if path.read_text(encoding="utf-8") == text:
+            return path
+        time += 1
+    write_text(path, text)
     return path
 
 
@@ -61,5 +68,7 @@ def texts_path(incident: Path) -> Path:
 
 
 def incident_files(folder: Path) -> list[Path]:
-    """Files of incidents, by iteration."""
-    return sorted(path for path in folder.glob("step*.json") if not path.name.endswith(".texts.json"))
+    """Files of incidents, by iteration, and in the order in which they were written."""
+    found = ((_NAME.fullmatch(path.name), path) for path in folder.glob("step*.json"))
+    numbered = [(int(name[1]), int(name[2] or 1), path) for name, path in found if name is not None]
+    return [path for _, _, path in sorted(numbered)]

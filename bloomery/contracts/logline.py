@@ -159,7 +159,9 @@ def _losses(loss: float | None) -> str:
 
 def render_event(record: EventRecord) -> str:
     """The line of an event."""
-    samples = "" if record.from_sample is None else f"; samples {record.from_sample} to {record.to_sample}"
+    samples = ""
+    if record.from_sample is not None and record.to_sample is not None:
+        samples = f"; samples {record.from_sample} to {record.to_sample - 1}"
     what, action = record.event.replace("_", " "), record.action.replace("_", " ")
     return f"[{record.time}] {what} at iteration {record.iteration}: {record.message}{samples}; action: {action}"
 

@@ -92,5 +92,8 @@ def how_to_keep(before: SamplePrefix) -> str:
     stages = [f"{{from_sample: {stage.from_sample}, ...}} as it was" for stage in before.stages[:-1]]
     last = before.stages[-1]
     stages.append(f"{{from_sample: {last.from_sample}, spread_to: {last.spread_to}}} with the weights it had")
-    stages.append(f"what shall change in a stage with from_sample >= {before.samples}")
+    stages.append(
+        f"what shall change in a stage with from_sample >= {before.samples}, and what a longer training adds in one "
+        f"with from_sample <= {last.spread_to}"
+    )
     return f"the same documents and, in index.blend, {'; '.join(stages)}"

@@ -71,8 +71,8 @@ class MetricsRecord(BaseModel):
     slowest_seconds: float | None = None
 
 
-class ValidationRecord(BaseModel):
-    """Losses of the fixed, named validation sets after an iteration."""
+class _Stamped(BaseModel):
+    """Where and when a record beside the steps was made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -81,22 +81,21 @@ class ValidationRecord(BaseModel):
     consumed_tokens: int
     segment: int
     time: str
+    """UTC, ISO 8601."""
+
+
+class ValidationRecord(_Stamped):
+    """Losses of the fixed, named validation sets after an iteration."""
+
     validation: dict[str, Finite]
     """Mean loss per set."""
     validation_mean: Finite
     """Mean over sets."""
 
 
-class EventRecord(BaseModel):
+class EventRecord(_Stamped):
     """Something that a guard saw and did."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    iteration: int
-    consumed_samples: int
-    consumed_tokens: int
-    segment: int
-    time: str
     event: Literal["spike", "non_finite", "drift", "resumed"]
     action: Literal["log", "skip", "roll_back", "stop"]
     message: str
@@ -106,16 +105,9 @@ class EventRecord(BaseModel):
     """First behind them."""
 
 
-class EnergyRecord(BaseModel):
+class EnergyRecord(_Stamped):
     """Energy of a segment so far, over all its nodes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    iteration: int
-    consumed_samples: int
-    consumed_tokens: int
-    segment: int
-    time: str
     energy_kwh: float
     co2_kg: float
     nodes: int

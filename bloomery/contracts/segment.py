@@ -16,6 +16,17 @@ SAVE_FILE = "save"
 """File in train/control: save after the current iteration and go on."""
 
 
+def clear_request(path: Path) -> None:
+    """Remove a stop or save file that was heeded. Raises InputError where a folder has its name."""
+    if path.is_dir():
+        raise InputError(
+            "is a folder: it was heeded, and cannot be cleared",
+            where=str(path),
+            expected="a file, as `touch` makes it; remove the folder and run the same command again",
+        )
+    path.unlink(missing_ok=True)
+
+
 class SegmentStatus(StrEnum):
     """Why a segment ended."""
 

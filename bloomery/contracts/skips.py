@@ -23,6 +23,8 @@ class Skip(SkipRange):
     reason: str
     roll_back: bool = False
     """Whether the training went back to before the range; False: it was added before the training came there."""
+    by_guard: bool = True
+    """Whether a guard went back; False: a person asked for it."""
 
 
 class Skips(BaseModel):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from slurm_cluster import SlurmCluster
 from slurm_workflow import bloomery, end_workflows, slurm_workflow
-from workflow_support import ROOT
+from workflow_support import ROOT, Workflow
 
 from bloomery.commands.machine import State, site
 
@@ -31,6 +31,8 @@ def test_a_site_is_detected_and_a_rehearsal_of_the_sample_runs_there(cluster: Sl
     made = bloomery(environment, tmp_path, "cluster", "rehearse", "config/sample.yaml")
     assert (made["nodes"], made["world_size"]) == (2, 4)
     config = yaml.safe_load((tmp_path / "sample.rehearsal.yaml").read_text())
+    # The data on this machine: only the training is rehearsed, and other tests make data on the cluster.
+    Workflow(tmp_path, config).run("index")
     workflow = slurm_workflow(cluster, tmp_path, config)
     try:
         workflow.run("finish_training", "--set-resources", "train_segment:runtime=20")

@@ -50,6 +50,13 @@ def test_a_tied_copy_that_drifted_is_refused(fabricate):
     run.edit_layer(head_layer(run.stage.model), 1, lambda state: state["word_embeddings.weight"].mul_(2))
     run.rewrite_manifest()
     assert "tied to pipeline layer" in refused(run)
+    # A rank that loads the other half compares only that.
+    checkpoint = Checkpoint(run.checkpoint, run.stage.model)
+    embedding = next(each for each in checkpoint.parameters if each.tied_layers)
+    rows = embedding.shape[0] // 2
+    assert checkpoint.weight(embedding, torch.bfloat16, range(rows)).shape[0] == rows
+    with pytest.raises(CheckFailedError, match="tied to pipeline layer"):
+        checkpoint.weight(embedding, torch.bfloat16, range(rows, 2 * rows))
 
 
 def test_an_edited_file_is_refused_before_it_is_unpickled(fabricate):

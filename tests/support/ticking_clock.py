@@ -147,7 +147,8 @@ class TickingClock:
         while True:
             iteration += 1
             last = iteration == len(self.seconds)
-            saves = iteration % own.save_every_iterations == 0 or last
+            every = next((n for until, n in own.save_rules if iteration <= until), own.save_every_iterations)
+            saves = iteration % every == 0 or iteration in own.save_at_iterations or last
             steps = ["useful"] * self.seconds[iteration - 1]
             pauses = []
             if iteration % own.validation_every_iterations == 0 or last:
@@ -178,5 +179,5 @@ class TickingClock:
         self.at_most = max(self.at_most, len(self.folder))
         for_good = self.campaign.keep_every_iterations
         for old in self.folder[: -self.campaign.keep_last]:
-            if not for_good or old % for_good:
+            if (not for_good or old % for_good) and old not in self.campaign.save_at_iterations:
                 self.folder.remove(old)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from snakemake_server import dry_run
 
 from bloomery.base.digest import sha256_file
 
@@ -81,9 +82,13 @@ class Workflow:
         )
 
     def run(self, *arguments: str, expect: int = 0) -> str:
-        process = self.start(*arguments)
-        talk, _ = process.communicate(timeout=900)
-        assert process.returncode == expect, talk
+        if "--dry-run" in arguments and self.program == SNAKEMAKE:
+            code, talk = dry_run(self.command(*arguments)[len(SNAKEMAKE) - len(SNAKEFILE) :], self.environment)
+        else:
+            process = self.start(*arguments)
+            talk, _ = process.communicate(timeout=900)
+            code = process.returncode
+        assert code == expect, talk
         return talk
 
     def planned(self, *arguments: str) -> dict[str, int]:

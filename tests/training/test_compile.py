@@ -32,7 +32,9 @@ def step(mesh: Any, run: TrainStage) -> tuple[float, list[torch.Tensor]]:
     return loss.item(), [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
 
 
-def compiled_and_not(what: str, **parallel: Any) -> dict[str, int]:
+def compiled_and_not(
+    what: str, attention: str = "auto", model: dict[str, Any] | None = None, **parallel: Any
+) -> dict[str, int]:
     """Compares both on this rank; counts of what the compiler did.
 
     Graphs are captured and differentiated as ever; making C++ of them is torch's own part, and takes a minute.
@@ -47,9 +49,10 @@ def compiled_and_not(what: str, **parallel: Any) -> dict[str, int]:
     found, mesh = [], None
     for compile_blocks in (False, True):
         raw = stage(precision="fp32").model_dump(mode="json")
-        raw["model"] |= {"heads": 4, "hidden_size": 48, "layers": 3}
+        raw["model"] |= {"heads": 4, "hidden_size": 48, "layers": 3} | (model or {})
         raw["training"]["parallel"] |= parallel
         raw["training"] |= {"activation_checkpointing": what, "kernels": {"compile": compile_blocks}}
+        raw["training"]["kernels"]["attention"] = attention
         run = TrainStage.model_validate(raw)
         mesh = mesh or build_mesh(run.training.parallel)
         with patch("torch.compile", partial(torch.compile, backend="aot_eager")):
@@ -64,6 +67,15 @@ def compiled_and_not(what: str, **parallel: Any) -> dict[str, int]:
 def test_the_three_blocks_share_one_graph() -> None:
     (counts,) = run_ranks(compiled_and_not_alone, 1)
     assert (counts["unique_graphs"], counts["breaks"]) == (1, 0)
+
+
+@pytest.mark.parametrize("positions", ["alibi", "rotary"])
+def test_flex_attention_is_part_of_the_graph(positions: str) -> None:
+    """Its mask, ALiBi's slopes and rotations are constants of the block's graph, which nothing breaks."""
+    # A head of its least size.
+    model = {"positions": positions, "embedding_layernorm": positions == "alibi", "hidden_size": 64}
+    (counts,) = run_ranks(compiled_flex, 1, model)
+    assert counts["breaks"] == 0
 
 
 def test_split_blocks_compute_the_same() -> None:
@@ -105,6 +117,19 @@ def test_every_length_of_a_curriculum_is_compiled() -> None:
     """torch itself stops after 8, and the full length would be computed uncompiled for the rest of the training."""
     lengths = range(2, 24, 2)
     assert run_ranks(graphs_of_a_curriculum, 1, lengths) == [len(lengths)]
+
+
+def compiled_flex(model: dict[str, Any]) -> dict[str, int]:
+    from unittest.mock import patch
+
+    from torch.nn.attention import flex_attention
+
+    # As in test_attention: torch keeps its backward pass, and our rules the whole of it, from a CPU.
+    with (
+        patch.object(flex_attention, "_validate_device", lambda *tensors: None),
+        patch("bloomery.plan.kernels._flex_lacks", lambda *facts: None),
+    ):
+        return compiled_and_not("full", "flex", model)
 
 
 def compiled_and_not_alone() -> dict[str, int]:

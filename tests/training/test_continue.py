@@ -47,6 +47,7 @@ def run(configuration: TrainStage, folder: Path) -> dict[str, Any]:
             "groups": [{key: each[key] for key in ("betas", "eps")} for each in wrapper.optimizer.param_groups],
             "decays": sorted(each["weight_decay"] for each in wrapper.optimizer.param_groups),
             "clipping": state.trainer.engine.gradient_clipping(),
+            "rates": {each["lr"] for each in wrapper.optimizer.param_groups},
             "steps": {int(value["step"]) for value in wrapper.optimizer.state.values()},
         }
 
@@ -75,7 +76,10 @@ def test_schedule_batch_and_optimizer_change_at_a_checkpoint(tmp_path: Path) -> 
         assert planned is not None
         assert record["learning_rate"] == planned.learning_rate
         assert record["global_batch_size"] == planned.global_batch_size
+        assert record["tflops_hardware"] == pytest.approx(4 / 3 * record["tflops_model"]), "every block is recomputed"
         assert record["total_iterations"] == (10 if iteration <= 3 else 8)
+    for ran, last in ((first, 3), (second, 8)):
+        assert ran["rates"] == {found[last]["learning_rate"]}, "what is logged is what the optimizer went by"
     (event,) = [record for record in records(tmp_path) if "event" in record]
     assert (event["event"], event["iteration"], event["segment"]) == ("resumed", 3, 1)
     assert event["message"].startswith("from iteration 4 on model.stable_attention: true -> false; ")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+from fabricated_training import stage
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.contracts.incident import Incident, incident_files, read_incident, texts_path, write_incident
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, SegmentStatus
+from training import launch
 from training.incident_texts import IncidentTexts
 from training.resume.starts import count_start, forget_starts
 
@@ -111,10 +114,40 @@ def test_who_asks_the_launcher_to_stop_does_not_wait_for_texts(tmp_path: Path) -
     assert list(paths.incidents.iterdir()) == [path]
 
 
-def test_an_iteration_that_comes_again_loses_the_texts_of_before(tmp_path: Path) -> None:
+def test_an_iteration_that_comes_again_has_an_incident_of_its_own(tmp_path: Path) -> None:
     path = write_incident(tmp_path, spike(7))
     texts_path(path).write_text("{}")
+    assert write_incident(tmp_path, spike(7)) == path, "a training that was killed does the same again"
     assert incident_files(tmp_path) == [path]
-    assert read_incident(path) == spike(7)
-    write_incident(tmp_path, spike(7, (200, 216)))
-    assert not texts_path(path).exists()
+    # After a roll-back it has other samples.
+    others = [spike(7, (begin, begin + 16)) for begin in range(200, 440, 24)]
+    paths = [write_incident(tmp_path, other) for other in others]
+    later = write_incident(tmp_path, spike(8))
+    assert incident_files(tmp_path) == [path, *paths, later], "the tenth behind the second"
+    assert [read_incident(each) for each in incident_files(tmp_path)] == [spike(7), *others, spike(8)]
+    assert texts_path(path).exists()
+    assert not texts_path(paths[0]).exists()
+
+
+def test_texts_are_fetched_while_the_processes_run_and_at_their_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    class Texts:
+        def __init__(self, paths: RunPaths) -> None:
+            assert paths.run == tmp_path
+
+        def look(self) -> bool:
+            seen.append("look")
+            return False
+
+        def finish(self, seconds: float) -> None:
+            seen.append(f"finish in {seconds:.0f} s")
+
+    monkeypatch.setattr(launch, "IncidentTexts", Texts)
+    monkeypatch.setattr(launch, "_LOOK_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(launch, "start_command", lambda *_: [sys.executable, "-c", "import time; time.sleep(0.4)"])
+    assert launch._run_processes(stage(), tmp_path / "config", RunPaths(tmp_path), 1, tmp_path / "result", None) == 0
+    assert seen[0] == "look"
+    assert seen[-1] == "finish in 60 s"

@@ -161,6 +161,31 @@ def test_too_many_updates_left_out_fail_the_training_on_every_rank(tmp_path: Pat
     assert [record["action"] for record in records(tmp_path) if "event" in record] == ["skip", "skip", "stop"]
 
 
+def _all_left_out(configuration: TrainStage, folder: Path) -> str:
+    """How a training ends none of whose losses is finite, over two segments."""
+    from training.loop.segment import train
+
+    for number in (1, 2):
+        with opened(configuration, folder, number) as run:
+
+            def lost(batches: object, step: Any = run.trainer.engine.train_batch) -> float:
+                step(batches)
+                return float("nan")
+
+            run.trainer.engine.train_batch, run.trainer.gate.decide = lost, lambda _norm: True
+            try:
+                train(run)
+            except CheckFailedError as error:
+                return f"segment {number}: {error.what}"
+    return "went on"
+
+
+def test_what_the_guards_saw_before_a_restart_counts_after_it(tmp_path: Path) -> None:
+    configuration = stage(samples=200, guards={"max_skipped_updates": 2}, segment={"iterations": 2})
+    (said,) = run_ranks(_all_left_out, 1, configuration, tmp_path)
+    assert said.startswith("segment 2: the loss is nan at iteration 3; 3 updates in a row were left out")
+
+
 def _interrupted(configuration: TrainStage, folder: Path) -> tuple[Segment, Segment]:
     """A TERM to rank 1 alone while it reads the first validation set, and the segment after that."""
     from training.loop.segment import train

@@ -113,7 +113,7 @@ def test_all_records_are_drawn_against_steps_samples_and_tokens_and_purged_when_
     assert [line.skipped_iterations for line in log[:4]] == [0, 0, 1, 0]
     text = (tmp_path / "main_log.txt").read_text()
     assert "validation loss at iteration 2, mean over 2 sets | lm loss value: 2.500000E+00" in text
-    assert "spike at iteration 2: grew; samples 8 to 16; action: log" in text
+    assert "spike at iteration 2: grew; samples 8 to 15; action: log" in text
     assert "0.5 kWh, 0.25 kg CO2" in text
 
     board = tmp_path / "tensorboard"

@@ -69,6 +69,26 @@ def test_initial_weights_depend_on_their_names_alone(mesh):
         assert torch.equal(rebuilt, whole)
 
 
+def test_initial_weights_have_the_spread_of_their_kind(mesh):
+    """BLOOM's rule sqrt(1 / (3 hidden)); what writes to the residual stream has it over sqrt(2 layers)."""
+    from bloomery.plan.parameters import declare
+    from training.model.initialize import draw
+
+    model = _stage(4).model
+    std = (3 * model.hidden_size) ** -0.5
+    outputs = ("self_attention.dense.weight", "mlp.dense_4h_to_h.weight")
+    for parameter in declare(model, 256):
+        whole = draw(parameter, model, 5)
+        if whole.dim() == 1:
+            # Of LayerNorms the weights; every other vector is a bias.
+            assert (whole == float(parameter.name.endswith("weight"))).all(), parameter.name
+            continue
+        expected = std / (2 * model.layers) ** 0.5 if parameter.name.endswith(outputs) else std
+        # Of n numbers the deviation is known to 1 / sqrt(2 n): 1.5 % of the smallest matrix.
+        assert float(whole.std()) == pytest.approx(expected, rel=0.06), parameter.name
+        assert abs(float(whole.mean())) < 0.1 * expected
+
+
 @pytest.mark.parametrize("chunk", [60, 2**18])
 def test_cross_entropy_and_its_gradient_equal_torch(mesh, monkeypatch, chunk):
     """Row by row as well as all at once; an ignored label adds nothing, and still counts in the mean."""

@@ -104,3 +104,26 @@ def test_a_drift_of_one_value_on_one_rank_is_named(tmp_path: Path) -> None:
     assert read_incident(incident).event == "drift"
     assert "the fp32 state of h.1.post_attention_layernorm.bias of rank 3 is not that of rank 2" in str(trained)
     assert not (tmp_path / "train" / "checkpoints" / "step00000004").exists()
+
+
+def _drift_before_the_first_step(configuration: TrainStage, folder: Path) -> str:
+    """What a segment says whose data-parallel rank 1 has other weights and random numbers from the start."""
+    import random
+
+    from training.loop.segment import train
+
+    with opened(configuration, folder) as run:
+        if run.trainer.mesh.rank == 1:
+            next(iter(run.trainer.network.parameters())).data.view(-1)[5] += 0.01
+            random.random()
+        with pytest.raises(CheckFailedError) as caught:
+            train(run)
+        return str(caught.value)
+
+
+def test_replicas_are_compared_before_the_first_step_and_their_random_numbers_too(tmp_path: Path) -> None:
+    for said in run_ranks(_drift_before_the_first_step, 2, stage(data=2), tmp_path):
+        assert said.startswith(
+            "iteration 0: replicas drifted: word_embeddings.weight of rank 1 is not that of rank 0; "
+            "the state of random numbers (python) of rank 1 is not that of rank 0;"
+        )

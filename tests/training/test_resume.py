@@ -77,11 +77,14 @@ def test_launcher_takes_its_ranks_with_it(launcher):
     process = run.start()
     run.wait_for_iteration(1, process)
     process.send_signal(signal.SIGKILL)
-    process.communicate()
+    # Not `communicate`: the ranks hold the pipe, and it would wait for the end of their training.
+    process.wait()
     deadline = time.monotonic() + 20
     while _ranks_of(run) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not _ranks_of(run), "ranks outlived their launcher"
+    assert "finished after iteration" not in (run.run / "train/logs/main_log.txt").read_text()
+    process.stdout.close()
 
 
 @pytest.mark.parametrize(("asynchronous", "iteration"), [(False, 9), (True, 6)])

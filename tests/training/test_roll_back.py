@@ -160,6 +160,14 @@ def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths
     assert read_skips(paths).skips[0].reason == "gradients of a broken dump"
     # So the workflow sees that it goes on.
     assert [path.exists() for path in (*ended, paths.finished)] == [True, False, False]
+    assert roll_backs(paths) == 0, "what a person asks for is not held against the guards"
+    # The index has 64 samples more than the training reads.
+    for begin, end in ((120, 129), (128, 140), (50, 50)):
+        beyond = [*words[:4], "--from-sample", str(begin), "--to-sample", str(end)]
+        done = CliRunner().invoke(app, beyond)
+        assert f"samples {begin} to below {end} are no range of this training's" in str(done.exception)
+        assert "from 0 to 128 at most" in str(done.exception)
+    assert len(read_skips(paths).skips) == 1
     words[3] = str(paths.run / "no")
     assert CliRunner().invoke(app, words).exit_code == 1
     assert not (paths.run / "no").exists()

@@ -16,6 +16,7 @@ from training_launcher import Launcher
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.record import EnergyRecord, read_records, total_energy
 from bloomery.detect.slow_rank import SlowRankDetector
+from bloomery.plan.flops import iteration_flops
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -51,6 +52,11 @@ def test_the_slowest_rank_is_the_one_that_computes_not_the_one_that_waits(tmp_pa
     assert [record["slowest_rank"] for record in records] == [SLOW] * len(records)
     assert all(record["slowest_seconds"] >= slept for record in records)
     assert all(record["slowest_seconds"] <= record["seconds"] for record in records)
+    for record in records:
+        # 500 tokens fill 512 rows; nothing is recomputed, so that the hardware does what the model needs.
+        tflops = iteration_flops(configuration.model, 512, 8, recomputed=False) / (record["seconds"] * 2 * 1e12)
+        assert record["tflops_model"] == record["tflops_hardware"] == pytest.approx(tflops)
+        assert record["tokens_per_second"] == pytest.approx(8 * 32 / record["seconds"])
     waited = [record["slowest_seconds"] - record["fastest_seconds"] for record in records]
     assert sorted(waited)[len(waited) // 2] > slept / 2
     log = (tmp_path / "train/logs/main_log.txt").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fabricated_training import stage
@@ -55,3 +56,30 @@ def test_every_sample_counts_once_whatever_the_layout(tmp_path: Path) -> None:
     assert expected == pytest.approx([sum(each[:count]) / count for count in COUNTS], rel=1e-6)
     for layout in ((1, 1, 4, 1), (2, 2, 1, 4)):
         assert losses(*layout)[0] == pytest.approx(expected, rel=1e-6), layout
+
+
+def _read_by_iteration(configuration: TrainStage, folder: Path) -> dict[int, list[tuple[str, int]]]:
+    """Which samples of which sets were read after each iteration, over three segments."""
+    from training.loop.segment import train
+
+    found: dict[int, list[tuple[str, int]]] = {}
+    for number in (1, 2, 3):
+        with opened(configuration, folder, number) as run:
+            read = run.reader.validation
+
+            def noted(name: str, sample: int, state: Any = run, read: Any = read) -> object:
+                found.setdefault(state.position.iteration, []).append((name, sample))
+                return read(name, sample)
+
+            run.reader.validation = noted
+            train(run)
+    return found
+
+
+def test_every_validation_reads_the_same_samples_and_none_is_done_again_after_a_restart(tmp_path: Path) -> None:
+    validation = {"every_iterations": 2, "samples": 4}
+    configuration = stage(samples=64, validation=validation, segment={"iterations": 2})
+    (found,) = run_ranks(_read_by_iteration, 1, configuration, tmp_path)
+    assert sorted(found) == [2, 4, 5]
+    for read in found.values():
+        assert read == [(name, sample) for name in ("validation/xx", "validation/yy") for sample in range(4)]

@@ -63,27 +63,27 @@ def test_a_killed_workflow_goes_on_with_the_same_bytes_and_losses(
 
 def test_a_killed_stage_fails_the_workflow_and_the_next_one_goes_on(finished: Workflow, indexed: Workflow) -> None:
     workflow = indexed
-    process = workflow.start()
+    process = workflow.start("train")
     wait_until(lambda: iterations(workflow) >= 12, process)
     launcher(process).kill()
     talk, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "train_segment/1.log" in talk
     assert "the same command goes on from here" in talk
-    workflow.run()
+    workflow.run("train")
     assert workflow.losses() == finished.losses()
 
 
 def test_a_stopped_training_says_how_to_go_on_and_does(finished: Workflow, indexed: Workflow) -> None:
     workflow = indexed
-    process = workflow.start()
+    process = workflow.start("train")
     wait_until(lambda: iterations(workflow) >= 6, process)
     launcher(process).terminate()
     talk, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "run the same command again to go on" in talk
     assert not (workflow.run_folder / "train/segments/1.json").exists()
-    workflow.run()
+    workflow.run("train")
     assert workflow.losses() == finished.losses()
 
 
@@ -134,4 +134,4 @@ def test_jobs_that_outlive_the_workflow_do_not_hold_the_run(fresh: Callable[...,
     wait_until(lambda: not holders(), process, seconds=10)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    workflow.run("corpus")
+    workflow.run("runs/tiny/corpus/verdicts/texts/00000.parquet")

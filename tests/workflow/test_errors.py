@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from workflow_support import LOCAL, ROOT, SNAKEMAKE, Workflow
+from snakemake_server import dry_run
+from workflow_support import LOCAL, ROOT, SNAKEFILE, SNAKEMAKE, Workflow
 
 pytestmark = pytest.mark.workflow
 
@@ -73,11 +74,11 @@ def test_every_shipped_configuration_dry_runs_without_network(path: Path, tmp_pa
     (tmp_path / "config").symlink_to(ROOT / "config")
     folders = dict.fromkeys(("BLOOMERY_CORPUS", "BLOOMERY_TOKENS"), str(texts))
     environment = {**os.environ, **folders, "PATH": "/usr/bin:/bin", "HF_HUB_OFFLINE": "1"}
-    command = [*SNAKEMAKE, *LOCAL, "--directory", str(tmp_path), "--configfile", str(path), "--dry-run"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
+    arguments = [*SNAKEFILE, *LOCAL, "--directory", str(tmp_path), "--configfile", str(path), "--dry-run"]
+    code, talk = dry_run(arguments, environment)
+    assert code == 0, talk
     name = yaml.safe_load(path.read_text())["name"]
-    assert re.search(r"^train_segment +1$", done.stdout + done.stderr, flags=re.MULTILINE)
+    assert re.search(r"^train_segment +1$", talk, flags=re.MULTILINE)
     assert (tmp_path / "runs" / name / "config/parts.json").exists()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
 
 import pytest
 from workflow_support import Workflow
@@ -10,10 +10,10 @@ from workflow_support import Workflow
 pytestmark = pytest.mark.workflow
 
 
-def test_a_gate_that_is_not_passed_stops_every_run_until_it_is(fresh: Callable[..., Workflow]) -> None:
-    # A verdict without limits comes first: it must not stand in for the one that fails.
-    free = fresh()
-    free.run("tokenizer")
+def test_a_gate_that_is_not_passed_stops_every_run_until_it_is(indexed: Workflow) -> None:
+    # A verdict without limits came first: it must not stand in for the one that fails.
+    free = indexed
+    shutil.rmtree(free.run_folder / "index")
     strict = free.changed("tokenizer.report", {"gate": {"max_tokens_per_word": 0.1}})
     for _ in range(2):
         talk = strict.run("index", expect=1)

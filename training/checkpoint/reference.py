@@ -39,6 +39,7 @@ def reference_logits(trainer: Trainer, tokens: torch.Tensor) -> torch.Tensor | N
     samples, length = tokens.shape
     # To a length that sequence parallelism can split; what stands behind a token does not change its logits.
     x = functional.pad(tokens.to(mesh.device), (0, -length % mesh.tensor_size))
+    # As DeepSpeed sends activations: over the same pairs of ranks, so NCCL makes no further communicator for it.
     if not mesh.is_first_stage:
         x = torch.empty(network.boundary_shape(samples, x.shape[1]), device=mesh.device)
         dist.recv(x, mesh.rank_of(pipeline=mesh.pipeline_rank - 1, data=0, tensor=mesh.tensor_rank))

@@ -51,11 +51,12 @@ class CheckpointStore:
             return False
 
     def begin(self, iteration: int, needed_bytes: int) -> None:
-        """Make an empty `work` folder. Raises ResourceError before the first byte when the checkpoint cannot fit."""
+        """Make the `work` folder. Raises ResourceError before the first byte when the checkpoint cannot fit."""
         work = self.work(iteration)
         self.give_up()
         with explained(work):
-            work.mkdir(parents=True)
+            # NFS keeps a folder while somebody has a removed file of it open.
+            work.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(work).free
         if free < needed_bytes:
             self.give_up()

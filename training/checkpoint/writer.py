@@ -88,6 +88,9 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
         if self.problem is not None:
             return
         try:
+            # Rank 0 has made the folder; another node's file system client may remember that there was none, and asks
+            # its server only when told to make it.
+            path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as handle:
                 hashing = _HashingFile(handle)
                 write(hashing)

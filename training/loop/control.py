@@ -15,7 +15,8 @@ from types import FrameType
 import torch
 import torch.distributed as dist
 
-from bloomery.contracts.segment import SAVE_FILE, STOP_FILE
+from bloomery.contracts.segment import SAVE_FILE, STOP_FILE, clear_request
+from training.checkpoint.agree import from_rank_0
 from training.loop.clock import SegmentClock
 from training.loop.energy import Energy
 
@@ -93,9 +94,8 @@ class ControlPlane:
         return Order.SAVE if (self._folder / SAVE_FILE).exists() else Order.GO
 
     def clear_save(self) -> None:
-        """The save that was asked for is done."""
-        if dist.get_rank() == 0:
-            (self._folder / SAVE_FILE).unlink(missing_ok=True)
+        """The save that was asked for is done. Collective. Raises InputError where the request is a folder."""
+        from_rank_0(lambda: clear_request(self._folder / SAVE_FILE))
 
     def poll(self, report: Report | None = None) -> Poll:
         """The same answer on every rank. Collective."""

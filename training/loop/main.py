@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from bloomery.base.atomic import write_json
+from bloomery.base.atomic import disk_error, write_json
 from bloomery.base.errors import BloomeryError
 from bloomery.contracts.paths import RunPaths
 from training.loop.death import die_with_parent
@@ -15,7 +15,7 @@ from training.loop.rank_log import open_rank_log
 
 
 def main() -> None:
-    """Run one segment; rank 0 writes its result, a rank with an error of ours writes that instead."""
+    """Run one segment; rank 0 writes its result, a rank with an error of ours or of a disk writes that instead."""
     die_with_parent()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
@@ -48,10 +48,13 @@ def main() -> None:
             write_json(arguments.result, {"segment": segment.model_dump(mode="json")})
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
-    except BloomeryError as error:
+    except (BloomeryError, OSError) as error:
+        known = error if isinstance(error, BloomeryError) else disk_error(error)
+        if known is None:
+            raise
         rank = os.environ.get("RANK", "0")
-        print(f"rank {rank}: {error}", file=sys.stderr, flush=True)
-        write_json(arguments.result, {"error": str(error), "exit_code": error.exit_code})
+        print(f"rank {rank}: {known}", file=sys.stderr, flush=True)
+        write_json(arguments.result, {"error": str(known), "exit_code": known.exit_code})
         # The other ranks wait in a collective; torchrun ends them when this one leaves with an error.
         os._exit(1)
 

@@ -45,9 +45,10 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end
 def train(run: TrainingState) -> Segment:
     """Train until the segment ends, and save. Collective."""
     parallel, iteration = run.trainer.mesh.parallel, run.position.iteration
+    total, world = run.total_iterations, parallel.world_size
+    begins = f"resuming after iteration {iteration} of {total}" if iteration else f"starting, {total} iterations"
     run.note(
-        f"segment {run.number}: {f'resuming after iteration {iteration}' if iteration else 'starting'} of "
-        f"{run.total_iterations}; {parallel.world_size} processes (tensor {parallel.tensor} x pipeline "
+        f"segment {run.number}: {begins}; {world} process{'es' * (world > 1)} (tensor {parallel.tensor} x pipeline "
         f"{parallel.pipeline} x data {parallel.data}) on {run.trainer.mesh.device.type}, "
         f"{run.trainer.stage.training.precision}"
     )

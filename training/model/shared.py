@@ -19,10 +19,11 @@ def shared(make: Callable[P, T]) -> Callable[P, T]:
     """
     kept: Callable[..., T] = lru_cache(maxsize=2)(make)
 
-    # The compiler would look through the cache alone and make the tensor again in each block.
-    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
     @wraps(make)
     def get(*arguments: P.args, **options: P.kwargs) -> T:
         return kept(*arguments, **options)
 
-    return get  # type: ignore[no-any-return]
+    # The compiler names a constant after the code that made it, and refuses two of a name in one graph.
+    get.__code__ = get.__code__.replace(co_name=make.__name__)  # type: ignore[attr-defined]
+    # It would look through the cache alone and make the tensor again in each block.
+    return torch.compiler.assume_constant_result(get)  # type: ignore[no-any-return,no-untyped-call]

@@ -7,7 +7,8 @@ holds its part of the sequence: all-gather in, reduce-scatter out; the same byte
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -17,6 +18,13 @@ from training.parallel.collectives import all_gather, all_reduce, reduce_scatter
 
 SEQUENCE = 1
 """Dimension of the sequence: activations are [batch, length, hidden]."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _not_compiled(function: Function) -> Function:
+    """A collective ends the compiler's graph, and its clock is left alone: the compiler takes up events of a GPU."""
+    return torch.compiler.disable(function)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class _Copy(torch.autograd.Function):
@@ -102,21 +110,25 @@ class _SumGradients(torch.autograd.Function):
         return None, *(part.view_as(grad).to(grad.dtype) for part, grad in zip(parts, grads, strict=True))
 
 
+@_not_compiled
 def copy_to_tensor_parallel(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     """Enter a column-parallel region: the same values on each rank, gradients summed on the way back."""
     return _Copy.apply(x, group)  # type: ignore[no-untyped-call,no-any-return]
 
 
+@_not_compiled
 def reduce_from_tensor_parallel(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     """Leave a row-parallel region: partial results summed over the ranks."""
     return _Reduce.apply(x, group)  # type: ignore[no-untyped-call,no-any-return]
 
 
+@_not_compiled
 def reduce_scatter_from_tensor_parallel(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     """Leave a row-parallel region: [batch, length, hidden] partial -> [batch, length / size, hidden] summed."""
     return _ReduceScatter.apply(x, group)  # type: ignore[no-untyped-call,no-any-return]
 
 
+@_not_compiled
 def gather_linear(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, group: dist.ProcessGroup
 ) -> torch.Tensor:
@@ -124,6 +136,7 @@ def gather_linear(
     return _GatherLinear.apply(x, weight, bias, group)  # type: ignore[no-untyped-call,no-any-return]
 
 
+@_not_compiled
 def sum_gradients(group: dist.ProcessGroup, *parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Replicated parameters that each rank applies to its part of the sequence: their gradients are partial sums."""
     return _SumGradients.apply(group, *parameters)  # type: ignore[no-untyped-call,no-any-return]

@@ -38,13 +38,13 @@ class RollBack:
     to_sample: int
 
 
-def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str) -> RollBack:
+def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *, by_guard: bool = True) -> RollBack:
     """Skip the samples from `from_sample` to below `to_sample`, and set aside the checkpoints that saw them.
 
     Where the checkpoints before `from_sample` are gone, the oldest one within the range is taken, and the samples from
     there on are skipped: never is a training begun again that has a checkpoint from before `to_sample`.
 
-    One process calls it, while none trains on or saves.
+    One process calls it, while none trains on or saves. `by_guard`: no person asked for it.
 
     Raises:
         CheckFailedError: every checkpoint was saved after the whole range was trained on.
@@ -61,15 +61,15 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str) ->
         )
     if not before and within:
         from_sample = within[-1].consumed_samples
-    add_skip(paths, from_sample, to_sample, reason, roll_back=True)
+    add_skip(paths, from_sample, to_sample, reason, roll_back=True, by_guard=by_guard)
     complete_roll_backs(paths)
     left = next(_readable(paths), None)
     return RollBack(step_name(left.iteration) if left else None, from_sample, to_sample)
 
 
 def roll_backs(paths: RunPaths) -> int:
-    """How often this training went back."""
-    return sum(skip.roll_back for skip in read_skips(paths).skips)
+    """How often a guard of this training went back; what a person asked for is not held against it."""
+    return sum(skip.roll_back and skip.by_guard for skip in read_skips(paths).skips)
 
 
 def complete_roll_backs(paths: RunPaths) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from bloomery.base.errors import ConfigError
+from bloomery.config.training_loop import CheckpointConfig, SaveRule
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -29,6 +30,10 @@ class Campaign:
     """The iterations, in order."""
     save_every_iterations: int
     """A save after each multiple of this, and after the last iteration."""
+    save_rules: tuple[tuple[int, int], ...] = ()
+    """(last iteration, interval) of the first part of the training, in order; behind it `save_every_iterations`."""
+    save_at_iterations: tuple[int, ...] = ()
+    """Saves after these as well; their checkpoints are kept for good."""
     save_seconds: float = 0.0
     """The training stands still so long for a save."""
     validation_every_iterations: int
@@ -60,6 +65,8 @@ class Campaign:
         """Raise ConfigError for numbers that no training has."""
         at_least_one = {
             "save_every_iterations": self.save_every_iterations,
+            "save_rules": min((number for rule in self.save_rules for number in rule), default=None),
+            "save_at_iterations": min(self.save_at_iterations, default=None),
             "validation_every_iterations": self.validation_every_iterations,
             "keep_last": self.keep_last,
             "keep_every_iterations": self.keep_every_iterations,
@@ -89,6 +96,17 @@ class Campaign:
         """All iterations."""
         return sum(phase.iterations for phase in self.phases)
 
+    @property
+    def checkpoint(self) -> CheckpointConfig:
+        """When to save and what to keep, as the training takes it."""
+        return CheckpointConfig(
+            every_iterations=self.save_every_iterations,
+            schedule=[SaveRule(until_iteration=until, every_iterations=every) for until, every in self.save_rules],
+            at_iterations=list(self.save_at_iterations),
+            keep_last=self.keep_last,
+            keep_every_iterations=self.keep_every_iterations,
+        )
+
 
 def _require(
     values: dict[str, float | None] | dict[str, int | None], right: Callable[[float], bool], rule: str
@@ -100,8 +118,6 @@ def _require(
 
 def campaign_of(config: RunConfig) -> Campaign:
     """The campaign of a run: its batch ladder, saves and segments, and the faults that its plan assumes.
-
-    Saves come every `checkpoint.every_iterations`: rules for the first part of a training, and points, are left out.
 
     Raises ConfigError when a job is too short for its own start and end.
     """
@@ -126,6 +142,8 @@ def campaign_of(config: RunConfig) -> Campaign:
     return Campaign(
         phases=phases,
         save_every_iterations=training.checkpoint.every_iterations,
+        save_rules=tuple((rule.until_iteration, rule.every_iterations) for rule in training.checkpoint.schedule),
+        save_at_iterations=tuple(training.checkpoint.at_iterations),
         save_seconds=save,
         validation_every_iterations=training.validation.every_iterations,
         validation_seconds=config.plan.validation_seconds,

@@ -7,12 +7,12 @@ iterations. 8 bytes an iteration: 0.9 MB for BLOOM.
 
 from __future__ import annotations
 
-import math
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 
+from bloomery.plan.save_points import is_due, is_for_good
 from bloomery.plan.simulation.campaign import Campaign
 
 
@@ -32,6 +32,11 @@ class Work:
         self.campaign = campaign
         self.iterations = campaign.iterations
         self._phase_ends = list(accumulate(phase.iterations for phase in campaign.phases))
+        self._checkpoint = campaign.checkpoint
+        self._saves = [i for i in range(1, self.iterations + 1) if i == self.iterations or is_due(self._checkpoint, i)]
+        self._saved_after = frozenset(self._saves)
+        self._for_good = list(accumulate((is_for_good(self._checkpoint, i) for i in self._saves), initial=0))
+        """`_for_good[n]`: checkpoints of the first n saves that are never removed."""
         self.done = array("d", [0.0])
         """`done[i]`: iteration i is done, and the validation and the save that are due after it."""
         clock, iteration = 0.0, 0
@@ -51,7 +56,7 @@ class Work:
 
     def saves_after(self, iteration: int) -> bool:
         """Whether a save is due."""
-        return iteration % self.campaign.save_every_iterations == 0 or iteration == self.iterations
+        return iteration in self._saved_after
 
     def last_done(self, clock: float) -> int:
         """The newest iteration that is done, with all that is due after it."""
@@ -63,7 +68,8 @@ class Work:
 
     def last_save_due(self, iteration: int) -> int:
         """The newest iteration up to `iteration` after which a save is due; 0: none."""
-        return iteration if self.saves_after(iteration) else iteration - iteration % self.campaign.save_every_iterations
+        saves = bisect_right(self._saves, iteration)
+        return self._saves[saves - 1] if saves else 0
 
     def end_after(self, iteration: int) -> float:
         """When a job ends that leaves after `iteration`: saved, by a save of its own where none is due."""
@@ -77,7 +83,7 @@ class Work:
             left -= min(left, phase.iterations)
         last = int(iteration == self.iterations)
         validations = (iteration - last) // campaign.validation_every_iterations + last
-        saves = (iteration - last) // campaign.save_every_iterations + last
+        saves = bisect_right(self._saves, iteration)
         return Share(useful, validations * campaign.validation_seconds, saves * campaign.save_seconds)
 
     def begun(self, iteration: int, seconds: float) -> tuple[Share, bool]:
@@ -104,22 +110,15 @@ class Work:
         written before an old one is removed, and the number kept never falls: the most is what lay there before the
         newest came, and the newest.
         """
-        every = self.campaign.save_every_iterations
-        # A save at the end, where none would be due, is one more of the extra ones.
-        own = [*extra, newest] if newest and newest % every and newest not in extra else extra
-        saves = newest // every + len(own)
-        if not saves:
+        due = bisect_right(self._saves, newest)
+        if not due and not extra:
             return 0, 0
-        due = newest // every
-        before = self._kept(due, own[:-1]) if newest % every else self._kept(due - 1, own)
-        return self._kept(due, own), before + 1
+        before = self._kept(due - 1, extra) if self.saves_after(newest) else self._kept(due, extra[:-1])
+        return self._kept(due, extra), before + 1
 
     def _kept(self, due: int, extra: list[int]) -> int:
-        """Checkpoints kept of `due` saves at multiples of the interval and of the `extra` ones."""
-        campaign = self.campaign
-        every, last, for_good = campaign.save_every_iterations, campaign.keep_last, campaign.keep_every_iterations
-        if for_good is None:
-            return min(last, due + len(extra))
-        kept = due // (math.lcm(every, for_good) // every) + len([i for i in extra if i % for_good == 0])
-        recent = sorted([*range(max(1, due - last + 1) * every, (due + 1) * every, every), *extra[-last:]])[-last:]
-        return kept + len([i for i in recent if i % for_good])
+        """Checkpoints kept of the first `due` saves and of the `extra` ones."""
+        last, checkpoint = self.campaign.keep_last, self._checkpoint
+        for_good = self._for_good[due] + len([i for i in extra if is_for_good(checkpoint, i)])
+        recent = sorted([*self._saves[max(0, due - last) : due], *extra[-last:]])[-last:]
+        return for_good + len([i for i in recent if not is_for_good(checkpoint, i)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -15,8 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from bloomery.base.atomic import atomic_path, dump_json, read_json, write_bytes, write_if_changed, write_json
-from bloomery.base.errors import InputError, ResourceError
+from bloomery.base.atomic import (
+    atomic_path,
+    dump_json,
+    explained,
+    read_json,
+    write_bytes,
+    write_if_changed,
+    write_json,
+)
+from bloomery.base.errors import InputError, ResourceError, TryAgainError
 
 
 def test_a_written_file_is_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -115,6 +124,11 @@ def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
     for place in (obstacle / "below", obstacle / "far/below"):
         with pytest.raises(ResourceError, match="there is a file where a folder should be"):
             write_bytes(place, b"x")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ResourceError, match="there is a folder where a file should be"):
+        write_bytes(tmp_path / "folder", b"x")
+    with pytest.raises(TryAgainError, match=r"cannot write: Stale file handle; .*answers"), explained(tmp_path):
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
     tmp_path.chmod(0o555)
     user = os.geteuid()
     if user == 0:

@@ -66,6 +66,21 @@ def test_an_error_is_one_message_without_a_traceback() -> None:
     assert done.stderr == "error: absent.yaml: no such file; expected: a run's YAML, e.g. config/sample.yaml\n"
 
 
+def test_an_error_of_the_disk_is_one_message_too() -> None:
+    program = """
+import errno, sys
+import bloomery.cli
+def fail(**_):
+    raise OSError(errno.ESTALE, "Stale file handle", "/runs/x/train")
+bloomery.cli.app = fail
+sys.exit(bloomery.cli.main())
+"""
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.returncode == 75
+    assert process.stderr.startswith("error: /runs/x/train: Stale file handle; expected: ")
+    assert "Traceback" not in process.stderr
+
+
 def test_check_says_what_the_run_will_be() -> None:
     done = bloomery("config", "check", "config/sample.yaml", "--json")
     figures = json.loads(done.stdout)
@@ -133,7 +148,7 @@ def test_summary_of_a_run_that_has_not_begun(tmp_path: Path) -> None:
     done = bloomery("summary", "--run", str(tmp_path), "--json")
     facts = json.loads(done.stdout)
     assert (facts["corpus"], facts["training"], facts["models"]) == (None, None, [])
-    assert facts["next"].startswith("make run")
+    assert facts["next"].startswith("snakemake --profile workflow/profiles/local --configfile CONFIG (")
     missing = bloomery("summary", "--run", str(tmp_path / "absent"))
     assert missing.returncode == 1
     assert "no such folder" in missing.stderr
@@ -147,7 +162,8 @@ def test_summary_says_the_command_of_the_cluster_where_the_run_was_on_one(tmp_pa
 
     paths = RunPaths(tmp_path / run)
     paths.config.mkdir(parents=True)
-    assert next_command(gather(paths.run)).startswith("make run (")
+    local = "snakemake --profile workflow/profiles/local --configfile CONFIG"
+    assert next_command(gather(paths.run)).startswith("make run (" if run == "sample" else f"{local} (")
     paths.monitoring.mkdir()
     paths.slurm_runs.write_text("0a1b\n")
     facts = gather(paths.run)

@@ -150,6 +150,8 @@ def test_a_stopped_training_says_why(tmp_path: Path, ended: SegmentStatus, words
     write_metrics(paths, CONFIG, 640)
     message = "torchrun\n[9]" if ended is SegmentStatus.CRASHED else ""
     write_ended(paths, 1, ended, 640, in_chain=False, message=message)
+    # Of a shorter training that had finished before it was prolonged.
+    write_json(paths.finished, {})
     # What a killed launcher and a killed workflow leave behind.
     write_json(paths.train / "lease", {"pid": ENDED, "host": socket.gethostname(), "job": None})
     write_json(paths.run / ".lock", {"pid": ENDED, "host": socket.gethostname(), "command": "snakemake"})

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from bloomery.base.atomic import write_json
 from bloomery.base.errors import ConfigError
 from bloomery.config import validate_config
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stage_sections import ingest_stage, stage_sections
-from bloomery.config.stages import IngestStage, JudgeStage, read_stage, write_stage
+from bloomery.config.stages import IngestStage, JudgeStage, TrainStage, read_stage, write_stage
 from bloomery.plan.batch import samples_to_read
 
 ROOT = Path(__file__).parents[3]
@@ -123,3 +124,11 @@ def test_a_part_is_written_once_and_read_back(tmp_path: Path) -> None:
     assert write_stage(path, stage)
     assert not write_stage(path, stage)
     assert read_stage(path, IngestStage) == stage
+
+
+@pytest.mark.parametrize(("old", "new"), [(True, "full"), (False, "none")])
+def test_the_training_of_a_run_of_0_1_0_is_still_read(tmp_path: Path, old: bool, new: str) -> None:
+    written = sections()["train"]
+    written["training"]["activation_checkpointing"] = old
+    write_json(tmp_path / "train.json", written)
+    assert read_stage(tmp_path / "train.json", TrainStage).training.activation_checkpointing == new

@@ -77,7 +77,8 @@ def test_the_same_stage_laid_out_to_another_end_is_another_one() -> None:
     ]
     assert how_to_keep(before) == (
         "the same documents and, in index.blend, {from_sample: 0, spread_to: 100} with the weights it had; "
-        "what shall change in a stage with from_sample >= 20"
+        "what shall change in a stage with from_sample >= 20, and what a longer training adds in one "
+        "with from_sample <= 100"
     )
 
 
@@ -104,4 +105,5 @@ def test_how_to_keep_several_stages(samples: int) -> None:
     staged = index((0, 40, {"aa": 75, "bb": 25}), (40, 100, {"aa": 30, "bb": 60}))
     text = how_to_keep(sample_prefix(staged, samples))
     assert "{from_sample: 0, ...} as it was; {from_sample: 40, spread_to: 130} with the weights it had; " in text
-    assert text.endswith(f"from_sample >= {samples}")
+    assert f"from_sample >= {samples}, and" in text
+    assert text.endswith("with from_sample <= 130")

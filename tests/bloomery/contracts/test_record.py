@@ -118,7 +118,7 @@ def test_events_and_energy_are_records_too(tmp_path: Path) -> None:
     assert check is not None
     assert (step.iteration, check.iteration) == (2, 2)
     assert render_event(events(path)[0]) == (
-        "[2026-01-01T00:00:00Z] spike at iteration 2: grew; samples 8 to 24; action: log"
+        "[2026-01-01T00:00:00Z] spike at iteration 2: grew; samples 8 to 23; action: log"
     )
 
 

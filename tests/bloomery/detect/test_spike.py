@@ -107,6 +107,18 @@ def test_nothing_is_judged_before_half_a_window_and_what_is_no_number_is_passed_
     assert detector.seen(16, 0.2, 2.0) is None, "equal values leave no spread, and are no spikes"
 
 
+def test_the_threshold_is_so_many_deviations_of_the_logarithm() -> None:
+    """Two values in turn: their logarithms lie 0.5 from the median, 0.5 x 1.4826 is the robust deviation."""
+    deviation = 0.5 * 1.4826
+    for deviations, fires in ((3.9, False), (4.1, True)):
+        detector = SpikeDetector(32, 4.0)
+        for iteration in range(32):
+            detector.seen(iteration, math.exp(0.5 if iteration % 2 else -0.5), 2.0)
+        value = math.exp(deviations * deviation)
+        assert detector.is_high(value) is fires
+        assert (detector.seen(32, value, 2.0) is not None) is fires
+
+
 def test_asking_records_nothing() -> None:
     one, other = SpikeDetector(32, 6.0), SpikeDetector(32, 6.0)
     for iteration, (norm, loss) in enumerate(quiet(40, 1)):

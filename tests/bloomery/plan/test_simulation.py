@@ -47,6 +47,8 @@ campaigns = st.builds(
     Campaign,
     phases=st.lists(st.builds(Phase, st.integers(1, 15), even(2, 40)), min_size=1, max_size=4).map(tuple),
     save_every_iterations=counts,
+    save_rules=st.dictionaries(counts, counts, max_size=2).map(lambda rules: tuple(sorted(rules.items()))),
+    save_at_iterations=st.lists(st.integers(1, 30), max_size=2).map(tuple),
     save_seconds=even(0, 60),
     validation_every_iterations=counts,
     validation_seconds=even(0, 60),

@@ -157,6 +157,7 @@ def rows_of(made: Any) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
+@pytest.mark.slow
 def test_shard_sizes_partitions_and_the_order_of_the_input_change_nothing(corpus_run: Any, tmp_path: Path) -> None:
     rows = corpus_of(6, 120)
     expected = rows_of(run(corpus_run, source(write(tmp_path / "all.jsonl", rows))))

@@ -16,6 +16,8 @@ from sanitized import compile_driver, folded, kernel_sources, run_driver
 from data_prep.corpus import _text
 from data_prep.tokenizer import _bpe
 
+pytestmark = pytest.mark.slow
+
 STOP, FLAGGED = ["the", "का", "a"], ["the a", "a a a a a a a a"]
 Document = tuple[bytes, int]
 

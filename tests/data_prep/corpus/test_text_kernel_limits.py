@@ -84,6 +84,7 @@ print(json.dumps([whole, measure(blob[: _text.SCOPE_CHARACTERS]), peak, seconds]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["words", "one word"])
 def test_a_line_of_100_mb_takes_seconds_and_less_than_a_gib(kind: str) -> None:
     size = 100_000_000

@@ -202,6 +202,7 @@ def test_a_cut_archive_keeps_the_records_before(tmp_path: Path, name: str) -> No
         ("web.warc.gz", b"no archive at all\n" * 9, "damaged file"),
         ("web.warc.gz", gzip.compress(b"no archive at all\n" * 9), "damaged file"),
     ],
+    ids=["nothing", "nothing of gzip", "text", "text for gzip", "text in gzip"],
 )
 def test_what_is_no_archive_is_one_bad_row(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     path = tmp_path / name

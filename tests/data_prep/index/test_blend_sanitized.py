@@ -9,6 +9,8 @@ from sanitized import compile_driver, run_driver
 
 from data_prep.index import _index
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:

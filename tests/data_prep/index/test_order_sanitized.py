@@ -10,6 +10,8 @@ from sanitized import compile_driver, run_driver
 from data_prep.index import _index
 from data_prep.index.split import numbers_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -134,6 +134,7 @@ def test_merges_equal_those_of_hugging_face_when_dead_pairs_are_swept_out() -> N
 WORDS = st.dictionaries(st.text("abc", min_size=1, max_size=14).map(str.encode), st.integers(0, 9), max_size=12)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(WORDS, st.integers(0, 30), st.sampled_from([1, 2, 3, 4, 7, 1 << 20]))
 def test_merges_equal_the_definition(counts: dict[bytes, int], merges: int, max_token_bytes: int) -> None:

@@ -68,6 +68,7 @@ def test_a_mistake_is_told(make_shard: MakeShard, tmp_path: Path, arguments: lis
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_what_ends_it_leaves_nothing_that_looks_whole(make_shard: MakeShard, tmp_path: Path, number: int) -> None:
     shard = make_shard(

@@ -119,6 +119,7 @@ def test_a_piece_of_megabytes_takes_seconds_not_hours():
     assert time.process_time() - start < 20
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_is_merged_again():
     """More pieces than the memory of pieces holds, and more bytes: it is emptied on the way, more than once."""
     merges, _ = doubling()

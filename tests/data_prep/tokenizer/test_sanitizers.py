@@ -14,6 +14,8 @@ from sanitized import compile_driver, folded, kernel_sources, run_driver
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.pre_tokenizer import PRESETS
 
+pytestmark = pytest.mark.slow
+
 ORDER = np.arange(256)
 
 
@@ -92,7 +94,6 @@ def test_so_many_pairs_that_the_trainer_lowers_its_minimum_and_sweeps_out_the_de
     assert sanitized(driver, documents) == list(expected(documents))
 
 
-@pytest.mark.slow
 def test_more_pieces_than_the_encoder_remembers(driver: Path) -> None:
     """It forgets them all and goes on: 16 MiB of pieces and their tokens."""
     generator = random.Random(4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -11,9 +11,8 @@ Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Causal attention: query, key, value [batch, length, heads, head_dim] -> [batch, length, heads, head_dim]."""
 
 
-@dataclass(frozen=True)
-class Heads:
-    """The heads of one tensor-parallel rank."""
+class Heads(NamedTuple):
+    """The heads of one tensor-parallel rank; no dataclass: torch 2.11's compiler takes none as a constant."""
 
     total: int
     """Of the whole model: ALiBi's slopes depend on it."""

@@ -1,0 +1,86 @@
+"""Forks dry-runs out of a process that has imported Snakemake, and what our Snakefile imports, once.
+
+Most of a dry-run is the start of Python and these imports, and the tests ask for more than a hundred. Run as a program
+with the file descriptor of a connection; it ends when the other end closes. Use `dry_run`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+_server: tuple[subprocess.Popen[bytes], Connection] | None = None
+
+
+def dry_run(arguments: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Exit code and what is said of `python -m snakemake ARGUMENTS`, where --dry-run is among the arguments."""
+    assert "--dry-run" in arguments
+    with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
+        talk = Path(folder) / "talk"
+        connection = _connection()
+        connection.send((arguments, dict(environment), str(talk)))
+        assert connection.poll(300), talk.read_text(encoding="utf-8")
+        return connection.recv(), talk.read_text(encoding="utf-8")
+
+
+def _connection() -> Connection:
+    global _server
+    if _server is None or _server[0].poll() is not None:
+        ours, theirs = socket.socketpair()
+        process = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+        theirs.close()
+        _server = process, Connection(ours.detach())
+    return _server[1]
+
+
+@atexit.register
+def _stop_server() -> None:
+    if _server is not None:
+        _server[1].close()
+        _server[0].wait(timeout=30)
+
+
+def main() -> None:
+    """Answer until the other end closes."""
+    import snakemake.cli
+
+    # What workflow/rules/common.smk imports; nothing that reads the environment when it is imported.
+    import bloomery.config.load
+    import bloomery.config.site
+    import bloomery.plan.engine
+    import bloomery.plan.slurm
+    import bloomery.workflow.prepare  # noqa: F401
+    import data_prep.corpus.parts
+    import data_prep.tokenizer.origin  # noqa: F401
+
+    # Imports Snakemake's plugins.
+    snakemake.cli.get_argument_parser()
+    assert "huggingface_hub" not in sys.modules
+    connection = Connection(int(sys.argv[1]))
+    while True:
+        try:
+            arguments, environment, talk = connection.recv()
+        except EOFError:
+            return
+        if (pid := os.fork()) == 0:
+            connection.close()
+            file = os.open(talk, os.O_WRONLY | os.O_CREAT)
+            os.dup2(file, 1)
+            os.dup2(file, 2)
+            os.environ.clear()
+            os.environ.update(environment)
+            sys.argv = ["snakemake", *arguments]
+            snakemake.cli.main()
+            return
+        connection.send(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+if __name__ == "__main__":
+    main()
