@@ -75,6 +75,7 @@ def test_a_hub_that_is_down_ends_as_try_again(hub):
     assert TOKEN not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_an_answer_that_never_comes_does_not_block(hub):
     hub.faults({"path": "whoami", "delay": 5, "times": 1})
     done = ask(hub.url, 30, hub.environment)

@@ -15,6 +15,7 @@ from training.loop.energy import Energy, EnergyMeter
 FRANCE = EnergyConfig(country="FRA", every_seconds=0.2)
 
 
+@pytest.mark.slow
 def test_a_node_is_measured_once_and_its_energy_grows(capfd: pytest.CaptureFixture[str]) -> None:
     first, second = EnergyMeter(FRANCE, local_rank=0), EnergyMeter(FRANCE, local_rank=1)
     try:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import os, subprocess, sys
 from pathlib import Path
@@ -31,6 +33,7 @@ def run(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", PROGRAM, str(folder), end], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_text_goes_to_both_and_the_words_of_libraries_to_the_file(tmp_path: Path) -> None:
     done = run(tmp_path, "well")
     assert (done.returncode, done.stdout, done.stderr) == (0, "to stdout\n", "to stderr\n")
@@ -42,6 +45,7 @@ def test_text_goes_to_both_and_the_words_of_libraries_to_the_file(tmp_path: Path
     assert sorted(said) == ["from C", "from a child", "to stderr", "to stdout"]
 
 
+@pytest.mark.slow
 def test_an_exception_is_in_both_and_a_next_process_goes_on_in_the_file(tmp_path: Path) -> None:
     done = run(tmp_path, "raise")
     assert done.returncode == 1
@@ -52,6 +56,7 @@ def test_an_exception_is_in_both_and_a_next_process_goes_on_in_the_file(tmp_path
     assert text.count("rank 3, process") == 2
 
 
+@pytest.mark.slow
 def test_a_segmentation_fault_leaves_its_stack_in_the_file(tmp_path: Path) -> None:
     done = run(tmp_path, "fault")
     assert done.returncode == -signal.SIGSEGV

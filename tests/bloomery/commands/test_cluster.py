@@ -98,6 +98,7 @@ def test_a_scheduler_that_does_not_answer_is_worth_another_try(tmp_path: Path, s
     assert "Unable to contact slurm controller" in done.stderr
 
 
+@pytest.mark.slow
 def test_rehearse_writes_beside_where_it_is_called_and_says_what_to_type(tmp_path: Path, nothing: str) -> None:
     assert bloomery("init", *ALL, cwd=tmp_path, path=nothing).returncode == 0
     done = bloomery("rehearse", str(ROOT / "config/sample.yaml"), cwd=tmp_path, path=nothing)

@@ -205,6 +205,7 @@ def test_the_sync_says_how_old_it_is_and_what_went_wrong_since(tmp_path: Path) -
     assert said(paths)["sync"] == "never succeeded; 1 failure since: no reason given"
 
 
+@pytest.mark.slow
 def test_a_damaged_state_of_the_sync_is_one_clear_message(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     for damage in ("{", '{"synced": "soon"}', "[1]"):

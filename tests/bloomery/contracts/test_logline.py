@@ -122,6 +122,7 @@ def test_a_number_that_is_none_is_named(tmp_path: Path) -> None:
     assert "no iteration's line in it" in done.stderr
 
 
+@pytest.mark.slow
 def test_parse_and_check_by_the_command_line(tmp_path: Path) -> None:
     config = str(ROOT / "config/models/tr11-176b.yaml")
     rows = [json.loads(row) for row in run("parse", str(PUBLISHED)).stdout.splitlines()]
@@ -141,6 +142,7 @@ def test_parse_and_check_by_the_command_line(tmp_path: Path) -> None:
     assert "departures from the plan in 12 lines" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_log_of_a_run_is_as_planned(tmp_path: Path) -> None:
     # What the plan renders for an iteration is what its check accepts.
     config = str(ROOT / "config/models/tr8-104b-curriculum.yaml")

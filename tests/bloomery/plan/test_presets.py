@@ -68,6 +68,7 @@ def test_the_table_of_presets_is_up_to_date() -> None:
     assert (ROOT / "docs/models/README.md").read_text() == index_page(plans)
 
 
+@pytest.mark.slow
 def test_the_picture_of_the_simulation_is_up_to_date(tmp_path: Path) -> None:
     picture = tmp_path / "simulation.svg"
     done = plan("simulate", "config/models/tr11-176b.yaml", "--figure", str(picture))
@@ -164,6 +165,7 @@ def test_no_column_of_a_report_is_folded_at_80_columns(words: str) -> None:
     assert max(len(line) for line in text.splitlines() if "│" in line or "┃" in line) <= 80
 
 
+@pytest.mark.slow
 def test_a_page_says_where_its_run_stands(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text((ROOT / "config/models/t5-small.yaml").read_text())
     done = plan("page", str(tmp_path / "mine.yaml"), "--output", str(tmp_path))

@@ -132,6 +132,7 @@ def test_secrets_go_and_every_other_byte_of_code_stays(tmp_path: Path, corpus_ru
     assert found["windows"][1] == rows[1]["text"]
 
 
+@pytest.mark.slow
 def test_a_list_of_licences_keeps_those_and_no_others(tmp_path: Path, corpus_run: Any) -> None:
     stated: list[Any] = ["MIT", "apache-2.0", "GPL-3.0", None, ["MIT", "GPL-2.0"], "GPL-2.0 OR MIT"]
     rows = [{"text": variant(n), "label": str(n), "license": licence} for n, licence in enumerate(stated)]

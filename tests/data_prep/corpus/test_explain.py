@@ -75,6 +75,7 @@ def test_explain_a_kept_a_judged_and_a_duplicate_document(sample_run: Any) -> No
             assert row["id"] in twin["stands_for"]
 
 
+@pytest.mark.slow
 def test_explain_on_the_command_line(sample_run: Any) -> None:
     row = next(row for row in sample_run.rows("removed") if not row["twin"])
     command = [sys.executable, "-m", "bloomery.cli", "corpus", "explain", str(sample_run.folder), row["id"]]

@@ -34,6 +34,7 @@ def found(edges: list[tuple[int, int]], memory_bytes: int, folder: Path) -> dict
     return dict(rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).filter(lambda pair: pair[0] != pair[1]), max_size=60),
@@ -44,6 +45,7 @@ def test_the_smallest_node_of_each_component(tmp_path: Path, edges: list[tuple[i
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory_bytes", [1 << 12, 1 << 24])
 def test_a_long_chain_and_a_large_star(tmp_path: Path, memory_bytes: int) -> None:
     chain = list(itertools.pairwise(np.random.default_rng(1).permutation(2000).tolist()))

@@ -200,6 +200,7 @@ def test_measures_of_a_batch_are_those_of_its_documents() -> None:
 TEXTS = st.text(st.one_of(st.sampled_from("ab A1'’\u200d\n.…#。人क्ี-*Ãâ€"), st.sampled_from(STABLE)), max_size=120)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.lists(TEXTS, max_size=4))
 def test_measures_of_any_spaced_text_equal_the_reference(texts: list[str]) -> None:
@@ -214,6 +215,7 @@ def test_letters_and_marks_are_never_special() -> None:
     assert measured["special_ratio"][0] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SAME_UNICODE, reason="the table records another version of Unicode")
 def test_every_code_point_has_the_category_and_lower_case_of_unicodedata() -> None:
     every = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]

@@ -220,6 +220,7 @@ def large_shard(folder: Path, megabytes: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_killed_job_leaves_no_idx_and_the_next_one_is_whole(run, tmp_path):
     shard = large_shard(tmp_path / "clean", 24)
     output = tmp_path / "tokens/00000"

@@ -156,6 +156,7 @@ def tokens_of(merges: list[tuple[int, int]]) -> list[bytes]:
     return tokens
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(WORDS)
 def test_no_two_tokens_are_the_same_bytes(counts: dict[bytes, int]) -> None:

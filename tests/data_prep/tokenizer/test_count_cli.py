@@ -37,6 +37,7 @@ def test_options_choose_the_pre_tokenizer_and_the_end_says_what_comes_next(
     assert told == {"preset": "modern", "split_digits": True}
 
 
+@pytest.mark.slow
 def test_the_configuration_gives_what_the_same_options_give(make_shard: MakeShard, tmp_path: Path) -> None:
     shard = make_shard("s/0", {"en": ["a  b"]})
     config = tmp_path / "count.json"

@@ -75,6 +75,7 @@ def test_every_character_is_on_the_side_where_tokenizers_puts_it(name: str, spli
             assert pieces(text, name, split_digits) == split(text), f"U+{ord(one):04X}"
 
 
+@pytest.mark.slow
 def test_the_table_of_characters_is_that_of_the_installed_tokenizers() -> None:
     """As above, in seconds: between two letters a letter joins them, a number, a space or a symbol does not."""
     for chunk in _chunks(list(characters()), 1 << 14):

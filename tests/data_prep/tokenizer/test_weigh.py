@@ -55,6 +55,7 @@ def weigh(folder, counts_of_tables, weights, mixture=None, pending_rows=None):
 WEIGHTS = {"en": 0.5, "fr": 0.3, "hi": 0.2}
 
 
+@pytest.mark.slow
 @given(COUNTS, COUNTS, st.integers(1, 8))
 def test_neither_order_nor_number_of_tables_nor_memory_changes_anything(tmp_path_factory, first, second, pending):
     one = weigh(tmp_path_factory.mktemp("x"), {"a": Counter(first) + Counter(second)}, WEIGHTS)

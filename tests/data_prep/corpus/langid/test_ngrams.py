@@ -145,6 +145,7 @@ def test_the_verb_trains_from_shards(tmp_path: Path) -> None:
     assert output.read_bytes() == written
 
 
+@pytest.mark.slow
 def test_the_shipped_model_is_what_its_program_makes(tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         pytest.skip("no npm client on this machine (apt-get install npm)")
