@@ -26,7 +26,7 @@ def main() -> None:
         Path(folder).mkdir(parents=True, exist_ok=True)
     rest = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     command = [
-        *(sys.executable, "-m", "torch.distributed.run"),
+        *(sys.executable, "-m", "training.agent"),
         *("--nnodes", str(options.nodes), "--node-rank", os.environ.get("SLURM_NODEID", "0")),
         *("--nproc-per-node", str(options.ranks_per_node)),
         *("--master-addr", options.master_address, "--master-port", str(options.master_port)),

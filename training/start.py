@@ -36,7 +36,7 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
     """
     if allocation is None:
         world = str(training.parallel.world_size)
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", world]
+        torchrun = [sys.executable, "-m", "training.agent", "--standalone", "--nproc-per-node", world]
         return [*torchrun, "-m", "training.loop.main", *arguments]
     job = slurm.own_job()
     if job is None:

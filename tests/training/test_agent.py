@@ -1,0 +1,36 @@
+"""How the processes of a segment ended is said in a line each, without the traceback of who started them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import os, signal, sys, time
+if os.environ["RANK"] == "1":
+    {end}
+time.sleep(60)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.distributed
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL"), ("sys.exit(3)", "ended with code 3")],
+    ids=["killed", "exited"],
+)
+def test_who_failed_is_said_in_a_line(tmp_path: Path, end: str, said: str) -> None:
+    program = tmp_path / "rank.py"
+    program.write_text(PROGRAM.format(end=end))
+    command = [sys.executable, "-m", "training.agent", "--standalone", "--nproc-per-node", "2", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    failed = [line for line in done.stderr.splitlines() if line.startswith("rank ")]
+    assert failed[0].startswith("rank 1 (process ")
+    assert failed[0].endswith(said)
+    assert "Traceback" not in done.stderr
+    assert "more ranks" not in done.stderr
