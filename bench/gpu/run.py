@@ -40,10 +40,10 @@ _PEERS = [("--who", "neox"), ("--who", "neox", "--compile"), ("--who", "bloom")]
 
 
 def _pieces(shape: str | None) -> dict[str, list[list[str]]]:
-    """Name -> commands: the two halves of a shape are pieces of their own."""
+    """Name -> commands, the goal's shape first: the two halves of a shape are pieces of their own."""
     small = ["--batch", "1", "--heads", "4", "--length", "128", "--head-size", "32"] if shape == "tiny" else []
     pieces = {"attention": [["attention.py", *small]]}
-    for name in [shape] if shape else ["350m", "1b3", "6b3-slice"]:
+    for name in [shape] if shape else ["1b3", "350m", "6b3-slice"]:
         variants = [["step.py", "--shape", name, *options] for options in [*_OURS[:4], *_PEERS[:1]]]
         pieces[name] = variants
         pieces[f"{name}-more"] = [["step.py", "--shape", name, *options] for options in [*_OURS[4:], *_PEERS[1:]]]

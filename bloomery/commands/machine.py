@@ -163,9 +163,10 @@ def chosen(capability: tuple[int, int] | None) -> list[Finding]:
     training = TrainingConfig(train_samples=1, batch=batch, optimizer=optimizer)
     facts = Facts.here(cuda=capability is not None, capability=capability or (0, 0))
     kernels = choose(model, training, facts)
-    names = {"attention": kernels.attention, "layer_norm": kernels.layer_norm, "optimizer": kernels.optimizer}
+    own = "for a model like BLOOM in bf16; each training's log says what it took"
     return [
-        Finding(f"training.kernels.{key}", State.OK, f"{name} ({kernels.reasons[key]})") for key, name in names.items()
+        Finding(f"training.kernels.{key}", State.OK, f"{name} ({kernels.reasons[key]})", own)
+        for key, name in kernels.names.items()
     ]
 
 

@@ -58,6 +58,14 @@ class Kernels:
     reasons: dict[str, str]
     """By the key's name."""
 
+    @property
+    def names(self) -> dict[str, str]:
+        """Key of training.kernels -> what computes it."""
+        return {"attention": self.attention, "layer_norm": self.layer_norm, "optimizer": self.optimizer}
+
+    def __str__(self) -> str:
+        return "; ".join(f"{key} {name} ({self.reasons[key]})" for key, name in self.names.items())
+
 
 def choose(model: ModelConfig, training: TrainingConfig, facts: Facts) -> Kernels:
     """What `training.kernels` means on a machine. Raises ConfigError for what it asks for and cannot have."""

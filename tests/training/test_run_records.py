@@ -79,4 +79,5 @@ def test_a_segment_records_its_energy_once_a_node_and_what_each_rank_says(launch
         assert f"tensor 0, pipeline 0, data {rank} of 1 x 1 x 2, on cpu" in text
         assert re.search(r"at most .* of main memory", text)
     assert "segment 1: starting" in (logs / "ranks/0.log").read_text()
+    assert "kernels: attention " in (logs / "main_log.txt").read_text()
     assert "segment 1: starting" not in (logs / "ranks/1.log").read_text()

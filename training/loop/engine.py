@@ -11,6 +11,7 @@ import torch
 
 from bloomery.config.stages import TrainStage
 from bloomery.plan.deepspeed_json import deepspeed_json
+from bloomery.plan.kernels import Kernels
 from training.model.initialize import initialize
 from training.model.kernels import kernels_here
 from training.model.pipeline import BloomPipeline
@@ -32,6 +33,7 @@ class Trainer:
     vocabulary_rows: int
     gate: UpdateGate
     """Decides on each update; see there."""
+    kernels: Kernels
 
     @property
     def dtype(self) -> torch.dtype:
@@ -55,8 +57,8 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     # Before the optimizer is built over them: its groups must hold the parameters that train.
     network.to(TYPES[training.precision])
     groups = parameter_groups(network, training.optimizer, stage.model, vocabulary_rows)
-    kernel = kernels_here(stage.model, training, mesh.device).optimizer
-    optimizer = build_optimizer([dict(group) for group in groups], training.optimizer, kernel)
+    kernels = kernels_here(stage.model, training, mesh.device)
+    optimizer = build_optimizer([dict(group) for group in groups], training.optimizer, kernels.optimizer)
     if training.precision == "fp16" and mesh.device.type == "cpu":
         _allow_fp16_on_cpu()
     _import_muon()
@@ -67,7 +69,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     if training.precision == "fp16":
         # At the least scale an overflow is a gradient that is not finite: the gate's business, as in other precisions.
         engine.optimizer.loss_scaler.raise_error_at_min_scale = False
-    return Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine))
+    return Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine), kernels)
 
 
 def _import_muon() -> None:
