@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
-from bloomery.base.atomic import disk_error
+from bloomery.base.atomic import known_error
 from bloomery.base.errors import BloomeryError
 from bloomery.base.parent import follow_parent
 
@@ -81,7 +81,7 @@ def main() -> int:
     try:
         app(prog_name="bloomery")
     except (BloomeryError, OSError) as error:
-        known = error if isinstance(error, BloomeryError) else disk_error(error)
+        known = known_error(error)
         if known is None:
             raise
         print(f"error: {known}", file=sys.stderr)

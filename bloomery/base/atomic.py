@@ -36,7 +36,7 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        known = disk_error(error)
+        known = known_error(error)
         if known is None:
             raise
         expected = known.expected
@@ -45,11 +45,14 @@ def explained(path: Path) -> Iterator[None]:
         raise type(known)(f"cannot write: {known.what}", where=str(path), expected=expected) from error
 
 
-def disk_error(error: OSError) -> BloomeryError | None:
-    """What an `OSError` about space, permission, a place or a disk that fails means to a person; None of another one.
+def known_error(error: BloomeryError | OSError) -> BloomeryError | None:
+    """What an error means to a person: one of ours itself; None for what is no fault of the disk.
 
-    A `ResourceError` or, where the fault may pass, a `TryAgainError`; with the path that the error names, if any.
+    An `OSError` about space, permission, a place or a disk that fails is a `ResourceError` or, where the fault may
+    pass, a `TryAgainError`; with the path that it names, if any.
     """
+    if isinstance(error, BloomeryError):
+        return error
     number, where = error.errno or 0, str(error.filename) if error.filename is not None else None
     if number in _PASSING:
         expected = "a disk or file server that answers: look at it where this comes again"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import pickle
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from rank_server import Job
+from server_process import ServerProcess
 
-_server: tuple[subprocess.Popen[bytes], Connection] | None = None
+_server = ServerProcess(Path(__file__).with_name("rank_server.py"))
 
 
 class RankError(AssertionError):
@@ -39,7 +37,8 @@ def run_ranks(function: Callable[..., Any], world: int, *arguments: Any, timeout
         RankError: a rank raised an exception, died, or did not end in time.
     """
     __tracebackhide__ = True
-    connection = _connection()
+    for_all = {"DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    connection = _server.connection({**os.environ, **for_all})
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         job = Job(
             file=str(Path(function.__code__.co_filename).resolve()),
@@ -62,7 +61,7 @@ def run_ranks(function: Callable[..., Any], world: int, *arguments: Any, timeout
             problem = connection.recv()
         except BaseException:
             # Ctrl-C while it runs: this server is of no more use, and its ranks end with it.
-            stop_server()
+            _server.stop()
             raise
         answers = {rank: _answer(Path(folder) / f"{rank}.pickle") for rank in range(world)}
         if problem is not None:
@@ -83,35 +82,6 @@ def _answer(path: Path) -> tuple[bool, Any] | None:
     # Written by our own rank a moment ago.
     answer: tuple[bool, Any] = pickle.loads(path.read_bytes())
     return answer
-
-
-def _connection() -> Connection:
-    global _server
-    if _server is not None and _server[0].poll() is None:
-        return _server[1]
-    ours, theirs = socket.socketpair()
-    program = Path(__file__).with_name("rank_server.py")
-    environment = {**os.environ, "DS_ACCELERATOR": "cpu", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, str(program), str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environment
-    )
-    theirs.close()
-    _server = process, Connection(ours.detach())
-    return _server[1]
-
-
-def stop_server() -> None:
-    """End the process that forks ranks, if there is one."""
-    global _server
-    if _server is None:
-        return
-    process, connection = _server
-    _server = None
-    connection.close()
-    process.wait(timeout=30)
-
-
-atexit.register(stop_server)
 
 
 def free_port() -> int:

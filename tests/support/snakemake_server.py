@@ -6,17 +6,16 @@ with the file descriptor of a connection; it ends when the other end closes. Use
 
 from __future__ import annotations
 
-import atexit
 import os
-import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-_server: tuple[subprocess.Popen[bytes], Connection] | None = None
+from server_process import ServerProcess
+
+_server = ServerProcess(Path(__file__))
 
 
 def dry_run(arguments: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
@@ -24,27 +23,10 @@ def dry_run(arguments: list[str], environment: Mapping[str, str]) -> tuple[int, 
     assert "--dry-run" in arguments
     with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
         talk = Path(folder) / "talk"
-        connection = _connection()
+        connection = _server.connection()
         connection.send((arguments, dict(environment), str(talk)))
         assert connection.poll(300), talk.read_text(encoding="utf-8")
         return connection.recv(), talk.read_text(encoding="utf-8")
-
-
-def _connection() -> Connection:
-    global _server
-    if _server is None or _server[0].poll() is not None:
-        ours, theirs = socket.socketpair()
-        process = subprocess.Popen([sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()])
-        theirs.close()
-        _server = process, Connection(ours.detach())
-    return _server[1]
-
-
-@atexit.register
-def _stop_server() -> None:
-    if _server is not None:
-        _server[1].close()
-        _server[0].wait(timeout=30)
 
 
 def main() -> None:

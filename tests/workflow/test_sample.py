@@ -93,10 +93,10 @@ def test_the_declaration_of_human_rights_in_41_languages(tmp_path: Path) -> None
 
 def test_a_folder_of_compressed_files_that_the_environment_names(tmp_path: Path) -> None:
     # Some of the smallest files: a file is a dozen jobs, and together they hold enough for the vocabulary.
-    files = sorted(corpus_files(), key=lambda path: path.stat().st_size)[:18]
+    files = sorted(corpus_files(), key=lambda path: path.stat().st_size)[14:18]
     texts = tmp_path / "texts"
     texts.mkdir()
-    for path in files[-4:]:
+    for path in files:
         (texts / path.name).symlink_to(path)
     done = run(tmp_path, "folder.yaml", train_samples=480, BLOOMERY_CORPUS=str(texts))
     assert json.loads((done / "export/folder/parity.json").read_text())["tokens"] > 0

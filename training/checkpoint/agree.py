@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 
-from bloomery.base.atomic import disk_error
+from bloomery.base.atomic import known_error
 from bloomery.base.errors import BloomeryError, ResourceError
 
 Answer = TypeVar("Answer")
@@ -18,15 +18,16 @@ def from_rank_0(compute: Callable[[], Answer]) -> Answer:
 
     Raises:
         BloomeryError: of the kind that rank 0 raised.
-        ResourceError, TryAgainError: rank 0 had an `OSError` (`bloomery.base.atomic.disk_error`).
+        ResourceError, TryAgainError: rank 0 had an `OSError` (`bloomery.base.atomic.known_error`).
     """
     told: list[Any] = [None, None]
     if dist.get_rank() == 0:
         try:
             told[0] = compute()
-        except (BloomeryError, OSError) as error:
-            known = error if isinstance(error, BloomeryError) else _of_system(error)
-            told[1] = (type(known), known.what, known.where, known.expected)
+        except BloomeryError as error:
+            told[1] = _parts(error)
+        except OSError as error:
+            told[1] = _parts(known_error(error) or ResourceError(error.strerror or str(error), where=error.filename))
     dist.broadcast_object_list(told, src=0)
     if told[1] is not None:
         kind, what, where, expected = told[1]
@@ -35,8 +36,8 @@ def from_rank_0(compute: Callable[[], Answer]) -> Answer:
     return answer
 
 
-def _of_system(error: OSError) -> BloomeryError:
-    return disk_error(error) or ResourceError(error.strerror or str(error), where=error.filename)
+def _parts(error: BloomeryError) -> tuple[Any, ...]:
+    return type(error), error.what, error.where, error.expected
 
 
 def from_every_rank(value: Answer) -> list[Answer]:

@@ -11,9 +11,7 @@ import torch
 
 from bloomery.config.stages import TrainStage
 from bloomery.plan.deepspeed_json import deepspeed_json
-from bloomery.plan.kernels import Kernels
 from training.model.initialize import initialize
-from training.model.kernels import kernels_here
 from training.model.pipeline import BloomPipeline
 from training.optim.builder import build_optimizer, parameter_groups
 from training.optim.gate import UpdateGate
@@ -33,7 +31,6 @@ class Trainer:
     vocabulary_rows: int
     gate: UpdateGate
     """Decides on each update; see there."""
-    kernels: Kernels
 
     @property
     def dtype(self) -> torch.dtype:
@@ -57,8 +54,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     # Before the optimizer is built over them: its groups must hold the parameters that train.
     network.to(TYPES[training.precision])
     groups = parameter_groups(network, training.optimizer, stage.model, vocabulary_rows)
-    kernels = kernels_here(stage.model, training, mesh.device)
-    optimizer = build_optimizer([dict(group) for group in groups], training.optimizer, kernels.optimizer)
+    optimizer = build_optimizer([dict(group) for group in groups], training.optimizer, network.kernels.optimizer)
     if training.precision == "fp16" and mesh.device.type == "cpu":
         _allow_fp16_on_cpu()
     _import_muon()
@@ -69,7 +65,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     if training.precision == "fp16":
         # At the least scale an overflow is a gradient that is not finite: the gate's business, as in other precisions.
         engine.optimizer.loss_scaler.raise_error_at_min_scale = False
-    return Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine), kernels)
+    return Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine))
 
 
 def _import_muon() -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from bloomery.base.atomic import disk_error, write_json
+from bloomery.base.atomic import known_error, write_json
 from bloomery.base.errors import BloomeryError
 from bloomery.contracts.paths import RunPaths
 from training.loop.death import die_with_parent
@@ -49,7 +49,7 @@ def main() -> None:
         torch.distributed.barrier()
         torch.distributed.destroy_process_group()
     except (BloomeryError, OSError) as error:
-        known = error if isinstance(error, BloomeryError) else disk_error(error)
+        known = known_error(error)
         if known is None:
             raise
         rank = os.environ.get("RANK", "0")

@@ -52,7 +52,7 @@ def train(run: TrainingState) -> Segment:
         f"{parallel.pipeline} x data {parallel.data}) on {run.trainer.mesh.device.type}, "
         f"{run.trainer.stage.training.precision}"
     )
-    run.note(f"kernels: {run.trainer.kernels}")
+    run.note(f"kernels: {run.trainer.network.kernels}")
     record_changes(run)
     order = _iterate(run)
     if order is Order.ROLL_BACK:

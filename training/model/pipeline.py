@@ -13,6 +13,7 @@ from torch import nn
 
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import TrainingConfig
+from bloomery.plan.kernels import Kernels
 from bloomery.plan.parameters import layer_count
 from bloomery.plan.partition import stage_bounds
 from training.model.block import TransformerBlock
@@ -29,7 +30,8 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
     def __init__(self, mesh: Mesh, model: ModelConfig, training: TrainingConfig, vocabulary_rows: int) -> None:
         self._bounds = stage_bounds(model, vocabulary_rows, mesh.parallel.pipeline, training.partition)
         self._mesh, self._hidden = mesh, model.hidden_size
-        layers = _layers(mesh, model, training, vocabulary_rows)
+        self.kernels = kernels_here(model, training, mesh.device)
+        layers = _layers(mesh, model, training, vocabulary_rows, self.kernels)
         assert len(layers) == layer_count(model)
         first_row = mesh.tensor_rank * (vocabulary_rows // mesh.tensor_size)
 
@@ -65,10 +67,9 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
         return found
 
 
-def _layers(mesh: Mesh, model: ModelConfig, training: TrainingConfig, rows: int) -> list[LayerSpec]:
+def _layers(mesh: Mesh, model: ModelConfig, training: TrainingConfig, rows: int, kernels: Kernels) -> list[LayerSpec]:
     """Every layer of the model, in the order of `bloomery.plan.gpt`."""
     hidden, epsilon = model.hidden_size, model.layer_norm_epsilon
-    kernels = kernels_here(model, training, mesh.device)
     if training.kernels.compile or kernels.attention == "flex":
         compile_each_length(model, training)
     fused = kernels.layer_norm == "apex"

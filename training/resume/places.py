@@ -10,7 +10,7 @@ from bloomery.contracts.segment import SAVE_FILE, STOP_FILE
 
 
 def check_places(paths: RunPaths) -> None:
-    """Look before any process starts at what they would stumble over one by one, after hours in the queue.
+    """Look before any process starts: checkpoints that are no folder would be taken for none.
 
     Raises:
         InputError: one is of the wrong kind.
