@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.errors import BloomeryError, ResourceError, TryAgainError
+from bloomery.base.errors import BloomeryError, InputError, ResourceError, TryAgainError
 
 _DAY_SECONDS = 86_400
 _EXPLAINED = {
@@ -159,14 +159,20 @@ def write_if_changed(target: Path, text: str) -> bool:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file; a missing, unreadable or damaged one is an `InputError` that names it."""
-    from bloomery.base.errors import InputError
+    """Read a JSON file.
 
+    Raises:
+        InputError: it is missing, unreadable or damaged.
+        TryAgainError: it may be fine: the disk or file server does not answer.
+    """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError("no such file", where=str(path)) from error
     except OSError as error:
+        known = known_error(error)
+        if isinstance(known, TryAgainError):
+            raise known from error
         raise InputError(f"cannot be read ({error.strerror})", where=str(path)) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"not valid JSON ({error})", where=str(path)) from error

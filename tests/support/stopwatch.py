@@ -29,7 +29,7 @@ def time_is_linear(work: Callable[[int], object], size: int) -> bool:
     for _ in range(_TRIES):
         little = processor_seconds(lambda: work(size))
         much = processor_seconds(lambda: work(10 * size))
-        if much < 40 * max(little, 0.01):
+        if much < 40 * max(little, 0.002):
             return True
     return False
 

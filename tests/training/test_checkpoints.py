@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -157,6 +158,30 @@ def test_damaged_checkpoints_are_passed_over_and_replaced(tmp_path, capfd):
         (checkpoint / "manifest.json").unlink()
     with pytest.raises(RankError, match="every checkpoint is damaged"):
         run_ranks(resume, 2, configuration, tmp_path)
+
+
+def test_a_checkpoint_that_cannot_be_read_now_is_not_a_damaged_one(tmp_path):
+    configuration = stage(pipeline=2, samples=320)
+    make_index(tmp_path, 320)
+    run_ranks(save_each, 2, configuration, tmp_path, 2)
+    for told in run_ranks(resume_without_file_server, 2, configuration, tmp_path):
+        assert told == (75, "Stale file handle")
+    assert run_ranks(resume, 2, configuration, tmp_path)[0]["position"].iteration == 2
+
+
+def resume_without_file_server(configuration: Any, run: Path) -> tuple[int, str]:
+    """What is said when one rank's share of the files does not come."""
+    from bloomery.base.errors import BloomeryError
+    from bloomery.contracts import checkpoint
+
+    def stale(path: Path) -> str:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+
+    if int(os.environ["RANK"]) == 1:
+        checkpoint.sha256_file = stale  # type: ignore[assignment]
+    with pytest.raises(BloomeryError) as raised:
+        Training(configuration, run)
+    return raised.value.exit_code, raised.value.what
 
 
 def save_each(configuration: Any, run: Path, iterations: int) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +277,7 @@ def _refusals(configuration: TrainStage, good: Path, planted: list[Path]) -> lis
         except BloomeryError as error:
             problem = str(error)
         # Only the replica that keeps a parameter's state looks at it.
-        problem = next(filter(None, from_every_rank(problem)), "")
+        problem = next(filter(None, from_every_rank(partial(str, problem))), "")
         if not problem:
             try:
                 problem = "" if check_continuity(trainer, folder, manifest).difference < 1e-5 else "differs"

@@ -20,28 +20,37 @@ def from_rank_0(compute: Callable[[], Answer]) -> Answer:
         BloomeryError: of the kind that rank 0 raised.
         ResourceError, TryAgainError: rank 0 had an `OSError` (`bloomery.base.atomic.known_error`).
     """
-    told: list[Any] = [None, None]
-    if dist.get_rank() == 0:
-        try:
-            told[0] = compute()
-        except BloomeryError as error:
-            told[1] = _parts(error)
-        except OSError as error:
-            told[1] = _parts(known_error(error) or ResourceError(error.strerror or str(error), where=error.filename))
+    told = [_outcome(compute) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(told, src=0)
-    if told[1] is not None:
-        kind, what, where, expected = told[1]
-        raise kind(what, where=where, expected=expected)
-    answer: Answer = told[0]
-    return answer
+    (answer,) = _answers(told)
+    return answer  # type: ignore[no-any-return]
 
 
-def _parts(error: BloomeryError) -> tuple[Any, ...]:
-    return type(error), error.what, error.where, error.expected
+def from_every_rank(compute: Callable[[], Answer]) -> list[Answer]:
+    """Every rank computes; every rank returns all answers in the order of ranks, or raises the first error. Collective.
+
+    Raises:
+        BloomeryError, ResourceError, TryAgainError: as in `from_rank_0`, of the first rank that had an error.
+    """
+    told: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(told, _outcome(compute))
+    return _answers(told)
 
 
-def from_every_rank(value: Answer) -> list[Answer]:
-    """The value of each rank, on every rank. Collective."""
-    found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, value)
-    return found
+def _outcome(compute: Callable[[], Any]) -> tuple[Any, tuple[Any, ...] | None]:
+    """What `compute` answered and, of its error, what can be sent to other ranks."""
+    try:
+        return compute(), None
+    except BloomeryError as error:
+        known = error
+    except OSError as error:
+        known = known_error(error) or ResourceError(error.strerror or str(error), where=error.filename)
+    return None, (type(known), known.what, known.where, known.expected)
+
+
+def _answers(told: list[Any]) -> list[Any]:
+    for _, problem in told:
+        if problem is not None:
+            kind, what, where, expected = problem
+            raise kind(what, where=where, expected=expected)
+    return [answer for answer, _ in told]

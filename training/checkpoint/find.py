@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch.distributed as dist
 
-from bloomery.base.errors import BloomeryError, CheckFailedError
+from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.base.progress import say
 from bloomery.contracts.checkpoint import (
     CheckpointManifest,
@@ -35,15 +36,18 @@ def newest_good(folder: Path, wanted: Callable[[CheckpointManifest], bool]) -> F
 
     Raises:
         CheckFailedError: all of them are damaged: a training that took weeks must not begin again by itself.
+        ResourceError, TryAgainError: a file cannot be read here and now. That is no damage: to train on from an
+            older checkpoint would lose work, and to find every one damaged would end the training.
     """
     names = from_rank_0(lambda: [candidate.name for candidate in step_folders(folder)])
     damaged: list[str] = []
     for name in names:
-        manifest, problem = from_rank_0(lambda name=name: _read(folder / name))  # type: ignore[misc]
+        manifest, problem = from_rank_0(partial(_read, folder / name))
         if manifest is not None:
-            if not from_rank_0(lambda manifest=manifest: wanted(manifest)):  # type: ignore[misc]
+            if not from_rank_0(partial(wanted, manifest)):
                 continue
-            problem = next(filter(None, from_every_rank(_verify_share(folder / name, manifest))), None)
+            problems = from_every_rank(partial(_verify_share, folder / name, manifest))
+            problem = next(filter(None, problems), None)
             if problem is None:
                 return Found(manifest, frozenset(damaged))
         if dist.get_rank() == 0:
@@ -62,7 +66,7 @@ def _read(folder: Path) -> tuple[CheckpointManifest | None, str | None]:
     """A checkpoint's manifest, or what is wrong with it."""
     try:
         manifest = read_checkpoint(folder)
-    except BloomeryError as error:
+    except InputError as error:
         return None, str(error)
     if folder.name != step_name(manifest.iteration):
         return None, f"its manifest is that of {step_name(manifest.iteration)}"
@@ -70,11 +74,15 @@ def _read(folder: Path) -> tuple[CheckpointManifest | None, str | None]:
 
 
 def _verify_share(folder: Path, manifest: CheckpointManifest) -> str | None:
-    """Compare this rank's share of the files, dealt by size, with the manifest; what is wrong, if anything."""
+    """Compare this rank's share of the files, dealt by size, with the manifest; what is wrong, if anything.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
     by_size = sorted(manifest.files, key=lambda name: (-manifest.files[name].bytes, name))
     try:
         for name in by_size[dist.get_rank() :: dist.get_world_size()]:
             verify_file(folder, manifest, name)
-    except (BloomeryError, OSError) as error:
+    except CheckFailedError as error:
         return str(error)
     return None

@@ -144,7 +144,7 @@ class CheckpointKeeper:
             return None
         position, self._pending = self._pending, None
         self._writer.join()
-        written = from_every_rank((self._writer.files, _said(self._writer.problem)))
+        written = from_every_rank(lambda: (self._writer.files, _said(self._writer.problem)))
         from_rank_0(lambda: self._seal(position, written))
         return step_name(position.iteration)
 

@@ -160,4 +160,15 @@ def test_json_that_no_other_program_reads_is_refused(tmp_path: Path) -> None:
         read_json(damaged)
     with pytest.raises(InputError, match="no such file"):
         read_json(tmp_path / "absent.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_json(tmp_path)
     assert json.loads(dump_json({"é": [1]})) == {"é": [1]}
+
+
+def test_json_that_a_file_server_does_not_give_may_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stale(path: Path, **_: object) -> str:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
+
+    monkeypatch.setattr(Path, "read_text", stale)
+    with pytest.raises(TryAgainError, match=r"x\.json: Stale file handle"):
+        read_json(tmp_path / "x.json")
