@@ -45,7 +45,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 section.wide { grid-column: 1 / -1; }
 svg { width: 100%; height: auto; }
 table { border-collapse: collapse; margin: 0 0 1.2rem; } td, th { padding: .15rem .9rem .15rem 0; text-align: left; }
-td { overflow-wrap: anywhere; } td.short { white-space: nowrap; }
+td { overflow-wrap: anywhere; } td.short { white-space: nowrap; } td.long { min-width: 14rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 </style>
 </head>
@@ -161,10 +161,10 @@ def _event_table(events: Sequence[EventRecord]) -> str:
     shown = events[-_EVENTS_SHOWN:]
     more = f"<p>The last {len(shown)} of {len(events):,}.</p>" if len(shown) < len(events) else ""
     rows = "".join(
-        f'<tr><td class="number">{event.iteration:,}</td><td class="short">'
+        f'<tr><td class="number">{event.iteration:,}</td><td class="short">{escape(event.time)}</td><td class="short">'
         f'{escape(event.event.replace("_", " "))}</td><td class="short">{escape(event.action.replace("_", " "))}</td>'
-        f"<td>{escape(event.message)}</td></tr>"
+        f'<td class="long">{escape(event.message)}</td></tr>'
         for event in shown
     )
-    head = '<tr><th class="number">iteration</th><th>event</th><th>action</th><th>what was seen</th></tr>'
+    head = '<tr><th class="number">iteration</th><th>time</th><th>event</th><th>action</th><th>what was seen</th></tr>'
     return f"{more}<table>{head}{rows}</table>"
