@@ -195,7 +195,7 @@ def _losses(facts: CardFacts, paths: RunPaths) -> str:
         nodes = f"{energy.nodes} nodes" if energy.nodes != 1 else "one node"
         parts.append(
             f"Energy of the training's processors and memory ({nodes}, by codecarbon): "
-            f"{format_energy(energy.energy_kwh, energy.co2_kg)} by its country's energy mix."
+            f"{format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)} by its country's energy mix."
         )
     return "\n\n".join(parts) or NOT_RECORDED
 

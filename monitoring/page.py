@@ -135,7 +135,8 @@ def _facts(
         rows.append(("left out", f"{last.skipped_samples:,} samples, {last.skipped_updates:,} updates{finite}"))
     if energy is not None:
         nodes = f"{energy.nodes} node{'s' if energy.nodes != 1 else ''}"
-        rows.append(("energy", f"{format_energy(energy.energy_kwh, energy.co2_kg)} ({nodes}, codecarbon)"))
+        said = format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)
+        rows.append(("energy", f"{said} ({nodes}, codecarbon)"))
     cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
     return f"<table>{cells}</table>"
 

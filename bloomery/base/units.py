@@ -74,7 +74,19 @@ def format_finite(value: float | None, form: str) -> str:
     return "not finite" if value is None else f"{value:{form}}"
 
 
-def format_energy(kwh: float, co2_kg: float) -> str:
-    """`433196, 24690` -> `433,196 kWh, 24,690 kg CO2`; small ones with four digits."""
+def format_energy(kwh: float, co2_kg: float, estimated_kwh: float | None) -> str:
+    """`433196, 24690, 51984` -> `433,196 kWh (12 % estimated), 24,690 kg CO2`; small ones with four digits.
+
+    `estimated_kwh`: of `kwh`, what no sensor measured; None: nobody knows, and nothing is said of it.
+    """
     energy, co2 = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (kwh, co2_kg))
-    return f"{energy} kWh, {co2} kg CO2"
+    return f"{energy} kWh{_estimated(kwh, estimated_kwh)}, {co2} kg CO2"
+
+
+def _estimated(kwh: float, estimated_kwh: float | None) -> str:
+    if estimated_kwh is None or not kwh:
+        return ""
+    if not estimated_kwh:
+        return " (measured)"
+    percent = round(100 * estimated_kwh / kwh)
+    return " (estimated)" if percent >= 100 else f" ({percent or 'under 1'} % estimated)"

@@ -27,6 +27,7 @@ _WHY = {
     "training.parallel.pipeline": "the nodes are filled exactly",
     "training.parallel.data": "the nodes are filled exactly",
     "training.batch.micro_batch_size": "small",
+    "training.batch.micro_batch_changes": "with the one step of growth",
     "training.batch.global_batch_size": "as many micro-batches as stages, at least",
     "training.batch.rampup.start": "one step of growth",
     "training.batch.rampup.increment": "one step of growth",

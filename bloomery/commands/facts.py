@@ -60,6 +60,8 @@ class TrainingFacts:
     energy_kwh: float | None
     """Of all segments; None: not measured."""
     co2_kg: float | None
+    estimated_kwh: float | None
+    """Of `energy_kwh`, what no sensor measured; None: not recorded."""
     seconds: float
     """Sum of the iterations' times."""
     tokens_per_second: float
@@ -168,6 +170,7 @@ def _training(paths: RunPaths) -> TrainingFacts | None:
         skipped_updates=records[-1].skipped_updates,
         energy_kwh=energy.energy_kwh if energy else None,
         co2_kg=energy.co2_kg if energy else None,
+        estimated_kwh=energy.estimated_kwh if energy else None,
         seconds=sum(record.seconds for record in records),
         tokens_per_second=median(record.tokens_per_second for record in records),
     )

@@ -6,6 +6,7 @@ import socket
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from statistics import median
 
 from bloomery.base.errors import InputError
@@ -16,6 +17,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, read_tail
 from bloomery.contracts.segment import Segment, read_segment
 from bloomery.contracts.skips import effective
+from bloomery.plan.batch import samples_of_time
 from bloomery.plan.memory import checkpoint_bytes_per_parameter
 from bloomery.plan.parameters import padded_vocabulary, parameter_count
 from bloomery.plan.trajectory import Point, Trajectory, trajectory
@@ -47,7 +49,7 @@ class Progress:
     skipped_updates: int
     """Iterations that left the weights as they were."""
     non_finite: int
-    """Of them, those whose loss or gradient was not finite."""
+    """Iterations whose loss or gradient was not finite."""
     events: list[EventRecord]
     """What guards saw and did lately, the newest last."""
     energy: EnergyRecord | None
@@ -160,18 +162,15 @@ def progress(paths: RunPaths, stage: TrainStage, now: float) -> Progress | None:
 def seconds_left(stage: TrainStage, rest: Trajectory, recent: list[MetricsRecord]) -> float:
     """Training time of `rest`, what is left after the last of `recent`, at their pace.
 
-    An iteration of m micro-batches takes m + p - 1 slots of a pipeline of p stages (1F1B); the pace is a time a slot
-    and token: small batches of a ramp-up waste more of it than the full ones that are to come.
+    The pace is a time a token, those that pass in the pipeline's bubble counted: small batches of a ramp-up waste more
+    of it than the full ones that are to come.
     """
-    batch, parallel, full = stage.training.batch, stage.training.parallel, stage.model.sequence_length
-    unit, bubble = batch.micro_batch_size * parallel.data, parallel.pipeline - 1
+    taken = partial(samples_of_time, stage.training.batch, stage.training.parallel)
+    full = stage.model.sequence_length
     pace = median(
-        record.seconds / (record.global_batch_size / unit + bubble) / (record.sequence_length or full)
-        for record in recent
+        record.seconds / taken(record.global_batch_size) / (record.sequence_length or full) for record in recent
     )
-    return pace * sum(
-        each.steps * (each.global_batch_size / unit + bubble) * each.sequence_length for each in rest.stretches
-    )
+    return pace * sum(each.steps * taken(each.global_batch_size) * each.sequence_length for each in rest.stretches)
 
 
 def chain(paths: RunPaths) -> ChainFacts:

@@ -25,6 +25,8 @@ def status(
     """Say how a run stands: segments, progress, time left, loss, speed, queue, checkpoint, sync, disk."""
     from dataclasses import asdict
 
+    from pydantic_core import to_jsonable_python
+
     from bloomery.base.atomic import dump_json
     from bloomery.base.errors import InputError
     from bloomery.base.table import print_table
@@ -41,7 +43,9 @@ def status(
     check_run(run)
     standing = gather(run, epoch_now())
     if as_json:
-        print(dump_json({**asdict(standing), "others": [other.as_posix() for other in others]}), end="")
+        # Records of events and energy are models, which `asdict` leaves as they are.
+        facts = to_jsonable_python(asdict(standing))
+        print(dump_json({**facts, "others": [other.as_posix() for other in others]}), end="")
         return
     rows = lines(standing)
     if others:
@@ -165,8 +169,8 @@ def _watched(progress: Progress) -> list[tuple[str, str]]:
         rows.append((what, f"iteration {event.iteration:,}: {_plain(event.message)} ({action})"))
     if energy := progress.energy:
         nodes = f"{energy.nodes} node{'s' if energy.nodes != 1 else ''}"
-        said = f"{format_energy(energy.energy_kwh, energy.co2_kg)} by segment {energy.segment} on {nodes}"
-        rows.append(("energy", said))
+        said = format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)
+        rows.append(("energy", f"{said} by segment {energy.segment} on {nodes}"))
     return rows
 
 

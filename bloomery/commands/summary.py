@@ -76,7 +76,8 @@ def lines(facts: Facts) -> list[tuple[str, str]]:
             left_out = f"{training.skipped_samples:,} samples, {training.skipped_updates:,} updates"
             rows.append(("left out", left_out))
         if training.energy_kwh is not None and training.co2_kg is not None:
-            rows.append(("energy", format_energy(training.energy_kwh, training.co2_kg)))
+            said = format_energy(training.energy_kwh, training.co2_kg, training.estimated_kwh)
+            rows.append(("energy", said))
     for model in facts.models:
         verdict = "holds" if model.passed else "FAILS"
         rows += [

@@ -52,11 +52,23 @@ class RampupConfig(Section):
     """Samples over which it grows to `global_batch_size`."""
 
 
+class MicroBatchChange(Section):
+    """Another micro-batch from some batch of the ramp-up on: a pipeline has enough of the larger ones by then."""
+
+    from_batch: Positive
+    """First global batch size with it, samples."""
+    size: Positive
+    """Micro-batch size, samples."""
+
+
 class BatchConfig(Section):
     """Batches, in samples."""
 
     micro_batch_size: Positive = 1
     """Samples that one replica takes through the pipeline at a time."""
+    micro_batch_changes: tuple[MicroBatchChange, ...] = ()
+    """Other micro-batch sizes while the batch ramps up, `from_batch` ascending (BLOOM had 1, and 2 from a batch of 784
+    on)."""
     global_batch_size: Positive
     """Samples of one optimizer step."""
     rampup: RampupConfig | None = None
@@ -182,9 +194,9 @@ class TrainingConfig(Section):
         return self
 
     def _batch_problems(self) -> list[Contradiction]:
-        from bloomery.plan.batch import global_batch_size, ladder_rungs
+        from bloomery.plan.batch import global_batch_size, ladder_rungs, micro_batch_size
 
-        batch, ramp, unit = self.batch, self.batch.rampup, self.batch.micro_batch_size * self.parallel.data
+        batch, ramp = self.batch, self.batch.rampup
         full, first, size = "training.batch.global_batch_size", "training.batch.rampup.start", batch.global_batch_size
         problems: list[Contradiction] = []
         keys: tuple[str, ...]
@@ -210,13 +222,20 @@ class TrainingConfig(Section):
             keys = ("training.batch.rampup.increment", full, first)
             right = f"at least {-(-(size - ramp.start) // MOST_SIZES)}, for at most {MOST_SIZES} steps"
             return [*problems, Contradiction(message, keys, ramp.increment, right)]
+        if unreached := self._unreached_changes():
+            return [*problems, unreached]
         rungs = (first, "training.batch.rampup.increment") if ramp is not None else ()
-        if bad := [rung for rung in ladder_rungs(batch) if rung % unit]:
+        units = [(rung, micro_batch_size(batch, rung)) for rung in ladder_rungs(batch)]
+        if bad := [(rung, micro) for rung, micro in units if rung % (micro * self.parallel.data)]:
+            micro = bad[0][1]
+            alike = [str(rung) for rung, other in bad if other == micro]
+            changes = ("training.batch.micro_batch_changes",) if batch.micro_batch_changes else ()
+            unit = micro * self.parallel.data
             message = (
-                f"training: batch: {', '.join(map(str, bad[:5]))} not divisible by micro_batch_size x parallel.data = "
-                f"{batch.micro_batch_size} x {self.parallel.data} = {unit}"
+                f"training: batch: {', '.join(alike[:5])} not divisible by micro_batch_size x parallel.data = "
+                f"{micro} x {self.parallel.data} = {unit}"
             )
-            keys = (full, *rungs, "training.batch.micro_batch_size", "training.parallel.data")
+            keys = (full, *rungs, "training.batch.micro_batch_size", *changes, "training.parallel.data")
             of = "batch sizes" if ramp is None else "a start, an increment and a global_batch_size"
             return [*problems, Contradiction(message, keys, size, f"{of} that {unit} divides")]
         if self.train_samples < (needed := global_batch_size(batch, 0)):
@@ -224,6 +243,25 @@ class TrainingConfig(Section):
             keys = ("training.train_samples", full, first)
             problems.append(Contradiction(message, keys, self.train_samples, f"at least {needed}"))
         return problems
+
+    def _unreached_changes(self) -> Contradiction | None:
+        """A change of the micro-batch that no batch, or the first one, brings."""
+        from bloomery.plan.batch import global_batch_size
+
+        start, full = global_batch_size(self.batch, 0), self.batch.global_batch_size
+        key, before = "training.batch.micro_batch_changes", start
+        for change in self.batch.micro_batch_changes:
+            if not before < change.from_batch <= full:
+                message = (
+                    f"training: batch.micro_batch_changes: from_batch {change.from_batch} does not come after "
+                    f"{before} on the way from a batch of {start} to one of {full}"
+                )
+                right = f"from_batch in ascending order, above {start} and at most {full}"
+                if start == full:
+                    right = "no micro_batch_changes without a ramp-up"
+                return Contradiction(message, (key, "training.batch.rampup.start"), change.from_batch, right)
+            before = change.from_batch
+        return None
 
     def _engine_problems(self) -> list[Contradiction]:
         problems: list[Contradiction] = []

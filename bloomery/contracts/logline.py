@@ -117,8 +117,6 @@ def render_line(line: LogLine) -> str:
 
 def render(record: MetricsRecord) -> str:
     """The line of one iteration. As in Megatron's, skipped and nan iterations are those since the line before."""
-    # A gradient that overflows while fp16 looks for its scale is skipped, and no NaN.
-    is_nan = record.loss is None or (record.grad_norm is None and record.loss_scale is None)
     return render_line(
         LogLine(
             iteration=record.iteration,
@@ -132,7 +130,7 @@ def render(record: MetricsRecord) -> str:
             loss_scale=record.loss_scale,
             grad_norm=_number(record.grad_norm),
             skipped_iterations=int(record.update_skipped),
-            nan_iterations=int(is_nan),
+            nan_iterations=int(not record.is_finite),
             samples_per_second=record.samples_per_second,
             tflops=record.tflops_hardware,
         )
@@ -170,5 +168,6 @@ def render_energy(record: EnergyRecord) -> str:
     """The line of a segment's energy so far."""
     return (
         f"[{record.time}] energy of segment {record.segment} up to iteration {record.iteration}: "
-        f"{format_energy(record.energy_kwh, record.co2_kg)}, {record.nodes} node{'s' if record.nodes != 1 else ''}"
+        f"{format_energy(record.energy_kwh, record.co2_kg, record.estimated_kwh)}, "
+        f"{record.nodes} node{'s' if record.nodes != 1 else ''}"
     )

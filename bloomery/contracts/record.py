@@ -61,14 +61,21 @@ class MetricsRecord(BaseModel):
     skipped_updates: int = 0
     """Such iterations of the whole training so far, this one included."""
     non_finite: int = 0
-    """Of them, those whose loss or gradient was not finite."""
+    """Of all iterations so far, those that are not `is_finite`."""
     loss_scale: float | None = None
     """fp16: the scale that the gradient was computed with."""
+    overflowed: bool | None = None
+    """fp16: the scaled gradient overflowed while the scale could still fall: part of finding the scale."""
     fastest_rank: int | None = None
     fastest_seconds: float | None = None
     """Time that the fastest rank computed in the forward and backward passes, its waiting for others left out."""
     slowest_rank: int | None = None
     slowest_seconds: float | None = None
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether loss and gradient were; what overflowed in the search for a loss scale is not held against it."""
+        return self.loss is not None and (self.grad_norm is not None or bool(self.overflowed))
 
 
 class _Stamped(BaseModel):
@@ -112,6 +119,9 @@ class EnergyRecord(_Stamped):
     co2_kg: float
     nodes: int
     """Nodes that were measured."""
+    estimated_kwh: float | None = None
+    """Of `energy_kwh`, what no sensor measured: memory, and processors whose counters nobody may read. 0: all was
+    measured, on every node; None: not recorded."""
 
 
 Record = MetricsRecord | ValidationRecord | EventRecord | EnergyRecord
@@ -271,10 +281,16 @@ def total_energy(path: Path) -> EnergyRecord | None:
             continue
         goes_on = before is not None and record.segment == before.segment and record.energy_kwh >= before.energy_kwh
         since = before if goes_on else None
-        kwh = record.energy_kwh - (since.energy_kwh if since else 0.0) + (total.energy_kwh if total else 0.0)
-        co2 = record.co2_kg - (since.co2_kg if since else 0.0) + (total.co2_kg if total else 0.0)
-        total, before = record.model_copy(update={"energy_kwh": kwh, "co2_kg": co2}), record
+        columns = ("energy_kwh", "co2_kg", "estimated_kwh")
+        sums = {column: _added(column, record, since, total) for column in columns}
+        total, before = record.model_copy(update=sums), record
     return total
+
+
+def _added(column: str, now: EnergyRecord, since: EnergyRecord | None, total: EnergyRecord | None) -> float | None:
+    """`total` and what `now` has more than `since`, none of which counts as 0; None where one does not say it."""
+    end, start, sum_before = (0.0 if each is None else getattr(each, column) for each in (now, since, total))
+    return None if None in (end, start, sum_before) else end - start + sum_before
 
 
 def find_step(path: Path, iteration: int) -> MetricsRecord | None:

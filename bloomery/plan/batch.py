@@ -1,4 +1,4 @@
-"""The global batch as a function of consumed samples (Megatron's ramp-up rule).
+"""The global batch as a function of consumed samples (Megatron's ramp-up rule), the micro-batch as one of the batch.
 
 The batch is `start + steps * increment` with `steps = int(consumed / (ramp_samples / increments))` while
 `consumed <= ramp_samples`, and the full batch after. Checked against BLOOM's published log (tests/plan).
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bloomery.config.training import BatchConfig
+    from bloomery.config.training import BatchConfig, ParallelConfig
 
 
 def global_batch_size(batch: BatchConfig, consumed_samples: int) -> int:
@@ -30,6 +30,24 @@ def ladder_rungs(batch: BatchConfig) -> list[int]:
     if ramp is None:
         return [batch.global_batch_size]
     return [*range(ramp.start, batch.global_batch_size, ramp.increment), batch.global_batch_size]
+
+
+def micro_batch_size(batch: BatchConfig, batch_samples: int) -> int:
+    """Samples of a micro-batch in an optimizer step of `batch_samples`."""
+    reached = (change.size for change in reversed(batch.micro_batch_changes) if change.from_batch <= batch_samples)
+    return next(reached, batch.micro_batch_size)
+
+
+def largest_micro_batch(batch: BatchConfig) -> int:
+    """Samples of the largest micro-batch that the run passes through: what its memory must hold."""
+    return max([batch.micro_batch_size, *(change.size for change in batch.micro_batch_changes)])
+
+
+def samples_of_time(batch: BatchConfig, parallel: ParallelConfig, batch_samples: int) -> int:
+    """How long a stage takes for an optimizer step of `batch_samples`, in samples: m + p - 1 turns of a micro-batch
+    with m micro-batches and p stages (1F1B), the pipeline's bubble among them."""
+    bubble = (parallel.pipeline - 1) * micro_batch_size(batch, batch_samples)
+    return batch_samples // parallel.data + bubble
 
 
 @dataclass(frozen=True)

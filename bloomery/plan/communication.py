@@ -47,8 +47,7 @@ def communication(config: RunConfig, batch_samples: int, sequence_length: int | 
     training = config.training
     parallel, tensor, data = training.parallel, training.parallel.tensor, training.parallel.data
     parts = stages(config.model, training, planned_rows(config))
-    micro_batches = batch_samples // (training.batch.micro_batch_size * data)
-    stream = stream_bytes(config)
+    stream = stream_bytes(config, batch_samples // data)
     if sequence_length is not None:
         stream = stream * sequence_length // config.model.sequence_length
     crossing = stream // (tensor if parallel.sequence_parallel else 1)
@@ -56,7 +55,7 @@ def communication(config: RunConfig, batch_samples: int, sequence_length: int | 
     held = max(stage.shard_parameters for stage in parts)
     weights = WEIGHT_BYTES[training.precision]
     return Communication(
-        tensor=int(2 * (tensor - 1) / tensor * reductions(training) * stream * blocks * micro_batches),
-        pipeline=2 * crossing * micro_batches if parallel.pipeline > 1 else 0,
+        tensor=int(2 * (tensor - 1) / tensor * reductions(training) * stream * blocks),
+        pipeline=2 * crossing if parallel.pipeline > 1 else 0,
         data=int((data - 1) / data * held * (2 * GRADIENT_BYTES + weights)),
     )

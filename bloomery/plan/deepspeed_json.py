@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bloomery.plan.batch import micro_batch_size
+
 if TYPE_CHECKING:
     from bloomery.config.training import TrainingConfig
 
@@ -35,7 +37,7 @@ def deepspeed_json(training: TrainingConfig) -> dict[str, Any]:
         # Between stages each tensor rank sends its part of what all of them hold; with sequence parallelism each holds
         # its own, and the next stage would put a mixture together.
         "pipeline": {"pipe_partitioned": replicated, "grad_partitioned": replicated},
-        "train_micro_batch_size_per_gpu": batch.micro_batch_size,
+        "train_micro_batch_size_per_gpu": micro_batch_size(batch, batch.global_batch_size),
         "train_batch_size": batch.global_batch_size,
         "gradient_clipping": training.optimizer.gradient_clipping,
         "zero_optimization": {"stage": 1, "reduce_bucket_size": REDUCE_BUCKET_ELEMENTS},

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomery.base.errors import ConfigError
+from bloomery.plan.batch import micro_batch_size, samples_of_time
 from bloomery.plan.communication import communication
 from bloomery.plan.disk import checkpoint_bytes
 from bloomery.plan.flops import iteration_flops
@@ -37,7 +38,8 @@ def bubble_fraction(stages_count: int, micro_batches: int) -> float:
 
 def micro_batches(config: RunConfig, batch_samples: int) -> int:
     """Micro-batches of one replica in an iteration."""
-    return batch_samples // (config.training.batch.micro_batch_size * config.training.parallel.data)
+    training = config.training
+    return batch_samples // (micro_batch_size(training.batch, batch_samples) * training.parallel.data)
 
 
 def has_speed(config: RunConfig) -> bool:
@@ -57,17 +59,18 @@ def iteration_seconds(config: RunConfig, batch_samples: int, sequence_length: in
             where="plan.gpu",
             expected="a GPU (`bloomery plan gpus` lists them; --gpu a100-80gb) or plan.tflops_hardware",
         )
-    full = config.training.batch.global_batch_size
-    turns = micro_batches(config, batch_samples) + config.training.parallel.pipeline - 1
-    estimate = turns * _turn_seconds(config, sequence_length) + _exchange_seconds(config)
+    training = config.training
+    full = training.batch.global_batch_size
+    turns = micro_batches(config, batch_samples) + training.parallel.pipeline - 1
+    estimate = turns * _turn_seconds(config, batch_samples, sequence_length) + _exchange_seconds(config)
     stated = config.plan.tflops_hardware
     if stated is None:
         return estimate
-    whole = _hardware_flops(config, full, None) / (config.training.parallel.world_size * stated * 1e12)
-    full_turns = micro_batches(config, full) + config.training.parallel.pipeline - 1
+    whole = _hardware_flops(config, full, None) / (training.parallel.world_size * stated * 1e12)
+    taken, full_taken = (samples_of_time(training.batch, training.parallel, size) for size in (batch_samples, full))
     exchange = min(_exchange_seconds(config), 0.5 * whole)
     work = _hardware_flops(config, batch_samples, sequence_length) / _hardware_flops(config, batch_samples, None)
-    return exchange + (whole - exchange) * turns / full_turns * work
+    return exchange + (whole - exchange) * taken / full_taken * work
 
 
 def _hardware_flops(config: RunConfig, batch_samples: int, sequence_length: int | None) -> float:
@@ -80,14 +83,14 @@ def _hardware_flops(config: RunConfig, batch_samples: int, sequence_length: int 
     )
 
 
-def _turn_seconds(config: RunConfig, sequence_length: int | None) -> float:
-    """One micro-batch, forward and backward, on the fullest stage; 0 without a GPU."""
+def _turn_seconds(config: RunConfig, batch_samples: int, sequence_length: int | None) -> float:
+    """One micro-batch of a batch, forward and backward, on the fullest stage; 0 without a GPU."""
     if config.plan.gpu is None:
         return 0.0
     gpu, training, model = gpus()[config.plan.gpu], config.training, config.model
     parallel = training.parallel
     width = model.hidden_size / parallel.tensor
-    one = training.batch.micro_batch_size
+    one = micro_batch_size(training.batch, batch_samples)
     tokens = one * (sequence_length or model.sequence_length)
     efficiency = KERNEL_EFFICIENCY * width / (width + HALF_EFFICIENT_WIDTH) * tokens / (tokens + HALF_EFFICIENT_TOKENS)
     parts = stages(model, training, planned_rows(config))

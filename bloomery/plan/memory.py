@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bloomery.plan.batch import largest_micro_batch
 from bloomery.plan.parameters import planned_rows
 from bloomery.plan.partition import Stage, stages
 
@@ -91,7 +92,8 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
     training = config.training
     parallel, precision, held = training.parallel, training.precision, stage.shard_parameters
     split = -(-held // parallel.data)
-    micro_batches = training.batch.global_batch_size // (training.batch.micro_batch_size * parallel.data)
+    largest = largest_micro_batch(training.batch)
+    micro_batches = training.batch.global_batch_size // (largest * parallel.data)
     # One forward, one backward (1F1B): a stage holds as many micro-batches as there are stages from it to the end.
     in_flight = max(1, min(count - number, micro_batches))
     blocks, whole = in_flight * stage.blocks, activation_bytes(config.model, training)
@@ -106,7 +108,7 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
         squares = config.model.sequence_length**2 * config.model.heads // parallel.tensor
         buffers += squares * WEIGHT_BYTES[precision]
     if stage.last:
-        tokens = training.batch.micro_batch_size * output_length(config)
+        tokens = largest * output_length(config)
         # The logits and their gradient; fp32 and the softmax exist for a few rows at a time.
         buffers += tokens * rows // parallel.tensor * 2 * WEIGHT_BYTES[precision]
     if stage.first:
@@ -132,20 +134,20 @@ def output_length(config: RunConfig) -> int:
 
 
 def block_input_bytes(config: RunConfig) -> int:
-    """The residual stream of one micro-batch, [batch, length, hidden], on one rank: all, or its part of the length."""
-    parallel = config.training.parallel
-    return stream_bytes(config) // (parallel.tensor if parallel.sequence_parallel else 1)
+    """The residual stream of the largest micro-batch, [batch, length, hidden], on one rank: all, or its part of the
+    length."""
+    parallel, samples = config.training.parallel, largest_micro_batch(config.training.batch)
+    return stream_bytes(config, samples) // (parallel.tensor if parallel.sequence_parallel else 1)
 
 
-def stream_bytes(config: RunConfig) -> int:
-    """The whole residual stream of one micro-batch."""
-    model, training = config.model, config.training
-    tokens = training.batch.micro_batch_size * model.sequence_length
-    return tokens * model.hidden_size * WEIGHT_BYTES[training.precision]
+def stream_bytes(config: RunConfig, samples: int) -> int:
+    """The whole residual stream of so many samples."""
+    model, precision = config.model, config.training.precision
+    return samples * model.sequence_length * model.hidden_size * WEIGHT_BYTES[precision]
 
 
 def activation_bytes(model: ModelConfig, training: TrainingConfig) -> int:
-    """What one block saves of one micro-batch for its backward pass, on one rank.
+    """What one block saves of the largest micro-batch for its backward pass, on one rank.
 
     Per token, in elements of the precision: 4 h (the inputs of both LayerNorms and what they put out), whole or split
     by sequence parallelism, and, split over tensor parallelism, 3 h (q, k, v), h (attention's output) and 2 f (before
@@ -154,7 +156,7 @@ def activation_bytes(model: ModelConfig, training: TrainingConfig) -> int:
     """
     hidden, ffn, tensor = model.hidden_size, model.ffn_size, training.parallel.tensor
     sequence = tensor if training.parallel.sequence_parallel else 1
-    tokens = training.batch.micro_batch_size * model.sequence_length
+    tokens = largest_micro_batch(training.batch) * model.sequence_length
     inner = 4 * hidden + (3 if model.activation == "swiglu" else 2) * ffn
     elements = 4 * hidden / sequence + inner / tensor
     statistics = 4 * (2 * 2 / sequence + model.heads / tensor)
@@ -162,14 +164,14 @@ def activation_bytes(model: ModelConfig, training: TrainingConfig) -> int:
 
 
 def selective_bytes(model: ModelConfig, training: TrainingConfig) -> int:
-    """What one block keeps of one micro-batch when all but matrix products and attention is computed again.
+    """What one block keeps of the largest micro-batch when all but matrix products and attention is computed again.
 
     Per token: its input h (split by sequence parallelism), what the four matrices put out (3 h and f or 2 f split over
     tensor parallelism; 2 h before they are summed over it) and attention's output h with a number for each head.
     """
     hidden, ffn, tensor = model.hidden_size, model.ffn_size, training.parallel.tensor
     sequence = tensor if training.parallel.sequence_parallel else 1
-    tokens = training.batch.micro_batch_size * model.sequence_length
+    tokens = largest_micro_batch(training.batch) * model.sequence_length
     inner = 4 * hidden + (2 if model.activation == "swiglu" else 1) * ffn
     elements = hidden / sequence + 2 * hidden + inner / tensor
     return int(tokens * (elements * WEIGHT_BYTES[training.precision] + 4 * model.heads / tensor))

@@ -160,6 +160,8 @@ def _training(training: TrainingConfig, tensor: int, pipeline: int, data: int) -
     batch: dict[str, Any] = {"micro_batch_size": micro, "global_batch_size": full}
     if training.batch.rampup is not None:
         batch["rampup"] = {"start": half, "increment": half, "samples": 4 * full}
+    if training.batch.micro_batch_changes:
+        batch["micro_batch_changes"] = [{"from_batch": full, "size": 2 * micro}]
     optimizer = _optimizer(training, 4 * full, samples)
     if training.curriculum is not None:
         lengths = {"start_length": _SHORTEST, "length_step": _SHORTEST}

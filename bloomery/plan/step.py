@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from bloomery.plan.batch import global_batch_size, samples_to_read
+from bloomery.plan.batch import global_batch_size, micro_batch_size, samples_to_read
 from bloomery.plan.curriculum import sequence_length
 from bloomery.plan.schedule import learning_rate_at
 from bloomery.plan.skips import Batch, next_batch
@@ -29,6 +29,8 @@ class PlannedStep:
     """Samples that are trained on."""
     skipped_samples: int
     """Samples that are left out on the way to its last one."""
+    micro_batch_size: int
+    """Samples that a replica takes through the pipeline at a time."""
     sequence_length: int
     """Tokens of a sample."""
     learning_rate: float
@@ -62,6 +64,7 @@ def next_step(
         batch=batch,
         global_batch_size=size,
         skipped_samples=batch.end - consumed_samples - size,
+        micro_batch_size=micro_batch_size(training.batch, size),
         sequence_length=length,
         learning_rate=learning_rate_at(model, training, batch.end, consumed_tokens + size * length),
     )

@@ -107,6 +107,7 @@ def _with_layout(config: RunConfig, layout: Layout, batch_samples: int) -> RunCo
     batch = training.batch.model_copy(
         update={
             "micro_batch_size": layout.micro_batch_size,
+            "micro_batch_changes": (),
             "global_batch_size": batch_samples,
             "rampup": None,
         }

@@ -18,6 +18,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import prefix_differences, sample_prefix
 from bloomery.contracts.record import MetricsRecord, find_step, last_records
 from bloomery.contracts.skips import effective
+from bloomery.plan.batch import micro_batch_size
 from bloomery.plan.layout import Place, micro_batch_starts, place_of, replica_of
 from bloomery.plan.skips import Batch as PlannedBatch
 from bloomery.plan.skips import batch_before, next_batch
@@ -175,7 +176,7 @@ class Training:
         if rank is None:
             return Selection(batch.numbers, batch=batch, notes=notes)
         parallel = self.stage.training.parallel
-        place, size = place_of(parallel, rank), self.stage.training.batch.micro_batch_size
+        place, size = place_of(parallel, rank), micro_batch_size(self.stage.training.batch, batch.samples)
         starts = micro_batch_starts(0, batch.samples, size, place.data, parallel.data)
         numbers = batch.numbers
         samples = [sample for start in starts for sample in numbers[start : start + size]]
@@ -194,11 +195,11 @@ class Training:
             spans = _ends(plan)
         else:
             iteration, spans = batch.iteration, batch.spans
+        size = micro_batch_size(training.batch, sum(end - first for first, end in spans))
         before = 0
         for first, end in spans:
             if first <= sample < end:
-                place = before + sample - first
-                return iteration, replica_of(place, 0, training.batch.micro_batch_size, training.parallel.data)
+                return iteration, replica_of(before + sample - first, 0, size, training.parallel.data)
             before += end - first
         return None
 

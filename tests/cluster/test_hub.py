@@ -30,11 +30,11 @@ def test_the_sample_trains_on_two_nodes_and_is_on_the_hub_when_it_ends(cluster: 
         workflow = slurm_workflow(cluster, folder, config, **variables)
         process = workflow.start()
         try:
-            wait_for(lambda: iterations(workflow) >= 40, 900)
-            wait_for(lambda: "logs/metrics.jsonl" in (hub.paths(LOGS) if hub.has(LOGS) else []), 180)
+            wait_for(lambda: iterations(workflow) >= 40, 1800)
+            wait_for(lambda: "logs/metrics.jsonl" in (hub.paths(LOGS) if hub.has(LOGS) else []), 600)
             assert not (workflow.run_folder / "train/finished.json").exists()
             sent = hub.file(LOGS, "logs/metrics.jsonl")
-            talk, _ = process.communicate(timeout=900)
+            talk, _ = process.communicate(timeout=1800)
             assert process.returncode == 0, talk
         finally:
             end_workflows(folder)

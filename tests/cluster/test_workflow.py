@@ -90,9 +90,9 @@ def test_ctrl_c_leaves_no_job_behind_and_the_next_start_goes_on(
     process = workflow.start("finish_training")
     wait_for(lambda: iterations(workflow) >= 60)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=200)
+    process.communicate(timeout=900)
     assert process.returncode != 0
-    wait_for(lambda: not alive(cluster, workflow), seconds=120)
+    wait_for(lambda: not alive(cluster, workflow), seconds=600)
     assert not workflow.planned("index")
     # One more iteration is enough to see that it goes on.
     workflow.changed("training.segment.minutes", 0.001).run("runs/long/train/segments/1.json")

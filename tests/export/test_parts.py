@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 
@@ -107,6 +109,15 @@ def card_of(run):
 
 def test_the_card_states_what_the_run_recorded(fabricate):
     run = fabricate()
+    stamp = {
+        "iteration": 100,
+        "consumed_samples": 1,
+        "consumed_tokens": 1,
+        "segment": 1,
+        "time": "2026-01-01T00:00:00Z",
+    }
+    with (run.paths.logs / "metrics.jsonl").open("a") as handle:
+        handle.write(json.dumps(stamp | {"energy_kwh": 12.5, "co2_kg": 0.7, "nodes": 2, "estimated_kwh": 1.5}) + "\n")
     header, body = card_of(run)
     assert header["language"] == ["en", "zh"]
     assert header["license"] == "cc0-1.0"
@@ -121,6 +132,7 @@ def test_the_card_states_what_the_run_recorded(fabricate):
         "tensor 2 x pipeline 1 x data 1",
         "| zhs | 2 |",
         "2.5e-07",
+        "(2 nodes, by codecarbon): 12.5 kWh (12 % estimated), 0.7 kg CO2",
     ):
         assert fact in body, fact
     assert "ot recorded" not in body

@@ -19,16 +19,12 @@ pytestmark = pytest.mark.workflow
 MODEL, LOGS = "tester/tiny", "tester/tiny-logs"
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 def test_training_finishes_without_its_hub_and_the_next_workflow_publishes_everything(tmp_path, hub_at):
-    port = free_port()
+    # Bound, so that nobody else gets the port; who connects is refused, because nobody listens.
+    kept = socket.socket()
+    kept.bind(("127.0.0.1", 0))
     config = copy.deepcopy(TINY) | {"publish": {"hub": True, "sync_minutes": 0.05}}
-    server = hub_at(port)
+    server = hub_at(kept.getsockname()[1])
     workflow = Workflow(tmp_path, config, environment=server.environment)
     paths = RunPaths(workflow.run_folder)
 
@@ -38,6 +34,7 @@ def test_training_finishes_without_its_hub_and_the_next_workflow_publishes_every
     assert state["synced"] is None
     assert paths.finished.exists()
 
+    kept.close()
     server.start()
     workflow.run()
     report = json.loads((paths.published / "logs.json").read_text())

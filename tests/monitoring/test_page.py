@@ -98,14 +98,14 @@ def test_events_energy_ranks_and_what_was_left_out_are_shown_where_they_were_mea
         "time": "2026-01-01T00:00:00Z",
     }
     event = EventRecord(**shared, event="non_finite", action="roll_back", message="grew <b>")
-    energy = EnergyRecord(**shared, energy_kwh=12.5, co2_kg=0.7, nodes=2)
+    energy = EnergyRecord(**shared, energy_kwh=12.5, co2_kg=0.7, nodes=2, estimated_kwh=1.5)
     steps = [record.model_copy(update=changes | ranks) for record in records(40)]
     page = training_page("a", steps, validations(2), [event] * 60, energy)
     assert page.count("<svg") == plain.count("<svg") + 3
     short = "".join(f'<td class="short">{each}</td>' for each in ("2026-01-01T00:00:00Z", "non finite", "roll back"))
     assert f'<td class="number">12</td>{short}<td class="long">grew &lt;b&gt;</td>' in page
     assert "The last 50 of 60." in page
-    assert "12.5 kWh, 0.7 kg CO2 (2 nodes, codecarbon)" in page
+    assert "12.5 kWh (12 % estimated), 0.7 kg CO2 (2 nodes, codecarbon)" in page
     assert "1,024 samples, 3 updates (1 not finite)" in page
 
 

@@ -4,13 +4,14 @@
 
 bf16 products are summed in another order by each kind of processor, and a training makes such roundings grow: measured
 between AVX-512 with bf16 and AVX2, 3e-5 after 10 steps, 4e-3 after 50. So every step is compared where the processor
-is of the recorded kind, and the first ones anywhere.
+is of the recorded kind, and the first ones anywhere. How many that were is said.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 RELATIVE = 1e-4
@@ -18,6 +19,23 @@ FIRST_STEPS = 10
 """Compared on any processor."""
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 """What decides which kernels compute a bf16 product."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What became of comparing a training with the recorded one."""
+
+    compared: int
+    """Steps that were held against the recorded ones."""
+    steps: int
+    """That were recorded."""
+    why: str
+    """That many were compared."""
+    moved: list[str]
+    """What is not as recorded; none: all that was compared is."""
+
+    def __str__(self) -> str:
+        return f"golden losses: {self.compared} of {self.steps} steps compared, {self.why}"
 
 
 def processor() -> list[str]:
@@ -34,18 +52,24 @@ def losses(metrics: Path) -> list[float]:
     return list(found.values())
 
 
-def moved(golden: Path, metrics: Path) -> list[str]:
-    """Steps whose loss is not the recorded one; none: all are."""
+def compare(golden: Path, metrics: Path) -> Comparison:
+    """Hold the losses of a training against the recorded ones."""
     recorded = json.loads(golden.read_text())
-    before, now = recorded["losses"], losses(metrics)
+    before, now, here = recorded["losses"], losses(metrics), processor()
     if len(now) != len(before):
-        return [f"{len(now)} steps, {len(before)} were recorded"]
-    compared = len(before) if processor() == recorded["processor"] else FIRST_STEPS
-    return [
+        return Comparison(0, len(before), "other steps were made", [f"{len(now)} steps, {len(before)} were recorded"])
+    kinds = f"this processor has {_said(here)}, the recorded one {_said(recorded['processor'])}"
+    compared = len(before) if here == recorded["processor"] else FIRST_STEPS
+    moved = [
         f"step {step}: {new}, was {old}"
         for step, (new, old) in enumerate(zip(now[:compared], before[:compared], strict=True), start=1)
         if abs(new - old) > RELATIVE * abs(old)
     ]
+    return Comparison(compared, len(before), kinds, moved)
+
+
+def _said(flags: list[str]) -> str:
+    return "+".join(flags) or "none of the kinds"
 
 
 if __name__ == "__main__":

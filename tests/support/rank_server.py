@@ -94,9 +94,13 @@ def _run(job: Job, connection: Connection) -> str | None:
         while processes and problem is None:
             pid, status = os.waitpid(-1, os.WNOHANG)
             if pid:
-                rank = processes.pop(pid)
-                if status:
-                    # Its peers now wait for it in vain, or fail because of it.
+                ended = [(processes.pop(pid), status)]
+                while status and processes and (other := os.waitpid(-1, os.WNOHANG))[0]:
+                    ended.append((processes.pop(other[0]), other[1]))
+                failed = [each for each in ended if each[1]]
+                if failed:
+                    # Its peers now wait for it in vain, or have failed because of it: a signal comes from without.
+                    rank, status = max(failed, key=lambda each: bool(each[1] & 127))
                     problem = f"rank {rank} failed" + (f" by signal {status & 127}" if status & 127 else "")
             elif time.monotonic() > deadline:
                 problem = f"ranks {sorted(processes.values())} did not end within {job.timeout:g} s"

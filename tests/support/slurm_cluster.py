@@ -49,10 +49,11 @@ SlurmdParameters=config_overrides
 SchedulerType=sched/backfill
 SchedulerParameters=sched_min_interval=100000,batch_sched_delay=0,sched_interval=5,bf_interval=5
 SlurmctldTimeout=30
-SlurmdTimeout=10
+SlurmdTimeout=120
+MessageTimeout=60
 InactiveLimit=0
 MinJobAge=3600
-KillWait=20
+KillWait=120
 WaitTime=0
 ReturnToService=2
 JobRequeue=1
@@ -144,7 +145,7 @@ class SlurmCluster:
         while self.squeue("--noheader") and time.monotonic() < deadline:
             time.sleep(0.2)
         for path in (self.folder / "pid").iterdir():
-            self._end(path, signal.SIGTERM)
+            self._end(path)
 
     def _daemon(self, *command: str) -> None:
         subprocess.run(
@@ -155,14 +156,10 @@ class SlurmCluster:
         """Start node `number` (from 1)."""
         self._daemon("slurmd", "-N", f"node{number}")
 
-    def stop_node_daemon(self, number: int) -> None:
-        """kill -9 of a node's slurmd; its job steps run on."""
-        self._end(self.folder / f"pid/node{number}", signal.SIGKILL)
-
-    def _end(self, pid_file: Path, number: signal.Signals) -> None:
+    def _end(self, pid_file: Path) -> None:
         try:
             pid = int(pid_file.read_text())
-            os.kill(pid, number)
+            os.kill(pid, signal.SIGTERM)
         except (FileNotFoundError, ProcessLookupError, ValueError):
             return
         for _ in range(100):

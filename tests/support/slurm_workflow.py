@@ -77,7 +77,7 @@ def alive(cluster: SlurmCluster, workflow: Workflow) -> list[str]:
     return [line.split()[0] for line in lines if line.split()[1] == str(workflow.folder)]
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 400) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 1200) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

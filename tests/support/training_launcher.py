@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from recorded_losses import recorded_losses
+
 
 class Launcher:
     """`bloomery train segment` on a run."""
@@ -32,17 +34,12 @@ class Launcher:
         return json.loads((self.run / "train" / "segments" / f"{number}.json").read_text())
 
     def losses(self) -> dict[int, tuple[float, float]]:
-        """Iteration -> (loss, gradient norm), the last record of each."""
-        found = {}
-        for line in (self.run / "train" / "logs" / "metrics.jsonl").read_text().splitlines():
-            record = json.loads(line)
-            if "loss" in record:
-                found[record["iteration"]] = (record["loss"], record["grad_norm"])
-        return found
+        """Iteration -> (loss, gradient norm)."""
+        return recorded_losses(self.run / "train/logs/metrics.jsonl")
 
     def wait_for_iteration(self, iteration: int, process: subprocess.Popen[str]) -> None:
         metrics = self.run / "train" / "logs" / "metrics.jsonl"
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline:
             if metrics.exists() and metrics.read_text().count('"loss"') >= iteration:
                 return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import re
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from recorded_losses import recorded_losses
 from snakemake_server import dry_run
 
 from bloomery.base.digest import sha256_file
@@ -86,7 +86,7 @@ class Workflow:
             code, talk = dry_run(self.command(*arguments)[len(SNAKEMAKE) - len(SNAKEFILE) :], self.environment)
         else:
             process = self.start(*arguments)
-            talk, _ = process.communicate(timeout=900)
+            talk, _ = process.communicate(timeout=3600)
             code = process.returncode
         assert code == expect, talk
         return talk
@@ -118,7 +118,5 @@ class Workflow:
         }
 
     def losses(self) -> dict[int, tuple[float, float]]:
-        """Iteration -> (loss, gradient norm), the last record of each."""
-        lines = (self.run_folder / "train/logs/metrics.jsonl").read_text().splitlines()
-        records = [json.loads(line) for line in lines]
-        return {record["iteration"]: (record["loss"], record["grad_norm"]) for record in records if "loss" in record}
+        """Iteration -> (loss, gradient norm)."""
+        return recorded_losses(self.run_folder / "train/logs/metrics.jsonl")

@@ -12,7 +12,7 @@ PROGRAM = """
 import os, signal, sys, time
 if os.environ["RANK"] == "1":
     {end}
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -27,7 +27,7 @@ def test_who_failed_is_said_in_a_line(tmp_path: Path, end: str, said: str) -> No
     program = tmp_path / "rank.py"
     program.write_text(PROGRAM.format(end=end))
     command = [sys.executable, "-m", "training.agent", "--standalone", "--nproc-per-node", "2", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     failed = [line for line in done.stderr.splitlines() if line.startswith("rank ")]
     assert failed[0].startswith("rank 1 (process ")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import astuple
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from ranks import run_ranks
@@ -44,16 +46,23 @@ def _listen(folder: Path) -> list[tuple[str, object]]:
     heard.append(("once", control.poll().order))
     heard.append(("the time is up", plane("none", SegmentClock(0.0)).poll().order))
     verdict = Order.ROLL_BACK if rank == 2 else Order.GO
-    said = control.poll(Report(verdict, work_seconds=1.5 + rank, written=rank != 1, energy=Energy(0.25, 0.5, 1)))
+    energy = Energy(0.25, 0.5, 1, 0.125 * rank)
+    said = control.poll(Report(verdict, work_seconds=1.5 + rank, written=rank != 1, energy=energy))
     heard.append(("a guard of one rank", said.order))
     heard.append(("work", said.work_seconds))
     heard.append(("written", said.written))
-    heard.append(("energy", (said.energy.kwh, said.energy.co2_kg, said.energy.nodes)))
+    heard.append(("energy", astuple(said.energy)))
     heard.append(("all written", control.poll().written))
-    control = plane("none")
-    if rank == 2:
-        os.kill(os.getpid(), signal.SIGTERM)
-    heard.append(("a signal to one rank", control.poll().order))
+    collectives = dist.group.WORLD._get_sequence_number_for_group
+    before = collectives()
+    with patch.object(dist, "all_reduce", wraps=dist.all_reduce) as all_reduce:
+        control.poll()
+    heard.append(("collectives of a poll, all-reduces", (collectives() - before, all_reduce.call_count)))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        control = plane("none")
+        if rank == 2:
+            os.kill(os.getpid(), number)
+        heard.append((f"{number.name} to one rank", control.poll().order))
     dist.destroy_process_group()
     return heard
 
@@ -70,7 +79,10 @@ def test_every_rank_follows_the_first_that_hears(tmp_path: Path) -> None:
         "a guard of one rank": 4,
         "work": (1.5, 2.5, 3.5),
         "written": False,
-        "energy": (0.75, 1.5, 3),
+        "energy": (0.75, 1.5, 3, 0.375),
         "all written": True,
-        "a signal to one rank": 3,
+        "collectives of a poll, all-reduces": (1, 1),
+        "SIGTERM to one rank": 3,
+        "SIGINT to one rank": 3,
+        "SIGUSR1 to one rank": 3,
     }

@@ -5,18 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from bloomery.base.errors import ConfigError, ResourceError
 from bloomery.config.training_loop import EnergyConfig
-from training.loop.energy import Energy, EnergyMeter
+from training.loop.energy import Energy, EnergyMeter, estimated_columns
 
+BOTH = {"ram_energy", "cpu_energy"}
 FRANCE = EnergyConfig(country="FRA", every_seconds=0.2)
 
 
 @pytest.mark.slow
 def test_a_node_is_measured_once_and_its_energy_grows(capfd: pytest.CaptureFixture[str]) -> None:
+    from codecarbon.core.cpu import is_rapl_available
+    from codecarbon.core.gpu import is_nvidia_system
+
     first, second = EnergyMeter(FRANCE, local_rank=0), EnergyMeter(FRANCE, local_rank=1)
     try:
         began = first.reading()
@@ -29,11 +34,33 @@ def test_a_node_is_measured_once_and_its_energy_grows(capfd: pytest.CaptureFixtu
     assert grown.kwh > began.kwh >= 0
     assert ended.kwh >= grown.kwh
     assert ended.nodes == 1
+    # Memory is estimated everywhere, and where nobody may read counters the processors are too.
+    assert 0 < ended.estimated_kwh <= ended.kwh * (1 + 1e-9)
+    if not is_rapl_available() and not is_nvidia_system():
+        assert ended.estimated_kwh == pytest.approx(ended.kwh, rel=1e-9)
     # A machine that computes draws between 1 W and 100 kW; France's mix is 20 to 100 g CO2 a kWh.
     assert 0.01 < ended.co2_kg / ended.kwh < 0.2
     assert second.reading() == second.stop() == Energy()
     assert first.stop() == ended, "ending twice does nothing"
     assert capfd.readouterr().err == ""
+
+
+def test_what_codecarbon_takes_from_ratings_is_known_from_what_it_reads(tmp_path: Path) -> None:
+    from codecarbon.external.hardware import CPU, GPU
+    from codecarbon.external.ram import RAM
+
+    counter = tmp_path / "intel-rapl" / "intel-rapl:0"
+    counter.mkdir(parents=True)
+    for name, text in {"name": "package-0", "energy_uj": "1000000", "max_energy_range_uj": "262143328850"}.items():
+        (counter / name).write_text(f"{text}\n")
+    sensor = CPU("", "intel_rapl", "a processor", 85, rapl_dir=str(tmp_path))
+    assert sensor.measure_power_and_energy(1.0)[1].kWh == 0.0
+    (counter / "energy_uj").write_text("37000000\n")
+    assert sensor.measure_power_and_energy(1.0)[1].kWh == pytest.approx(36 / 3.6e6), "36 J"
+    by_load, by_rating = (CPU("", mode, "a processor", 85) for mode in ("cpu_load", "constant"))
+    assert estimated_columns([RAM(), sensor, GPU([])]) == {"ram_energy"}
+    assert estimated_columns([RAM(), by_load]) == estimated_columns([RAM(), by_rating, GPU([])]) == BOTH
+    assert estimated_columns([GPU([])]) == set()
 
 
 def test_a_record_is_due_at_once_and_then_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,8 @@ def _train(stages: list[TrainStage]) -> list[dict[str, Any]]:
             curve.append((loss, trainer.gate.norm))
             if step == 0:
                 first = gradients.take()
-        results.append({"start": start, "gradients": first, "curve": curve, "end": weights(trainer)})
+        layers = [type(module).__name__ for module in trainer.network.local_modules().values()]
+        results.append({"layers": layers, "start": start, "gradients": first, "curve": curve, "end": weights(trainer)})
     return results
 
 
@@ -98,7 +99,8 @@ def _proof(stages: list[TrainStage]) -> list[dict[str, Any]]:
         wholes = {
             what: assemble(stage, ROWS, [each[what] for each in of_ranks]) for what in ("start", "gradients", "end")
         }
-        together.append({"curve": of_ranks[0]["curve"]} | wholes)
+        layers = [each["layers"] for each in of_ranks]
+        together.append({"curve": of_ranks[0]["curve"], "layers": layers} | wholes)
     return together
 
 
@@ -186,13 +188,16 @@ def others_alone() -> list[dict[str, Any]]:
     return _proof([_stage((1, 1, 1), "sgd", model) for model in (ROTARY, LEARNED)])
 
 
-def test_sequence_parallelism_and_other_models_change_nothing_either(
+def test_sequence_parallelism_other_models_and_other_cuts_change_nothing_either(
     alone: list[dict[str, Any]], others_alone: list[dict[str, Any]]
 ) -> None:
-    layout, others = (2, 2, 1), (ROTARY, LEARNED)
+    """The cut deals blocks and head, five layers, three and two; by its parameters a stage has two blocks."""
+    layout, others, cut = (2, 2, 1), (ROTARY, LEARNED), "type:transformer|head"
     stages = [_stage(layout, optimizer, sequence_parallel=True) for optimizer in OPTIMIZERS]
-    stages += [_stage(layout, "sgd", model) for model in others]
+    stages += [_stage(layout, "sgd", model, partition=cut) for model in others]
     stages += [_stage(layout, "sgd", model, sequence_parallel=True) for model in others]
     right = [*alone, *others_alone, *others_alone]
     for found, theirs, stage in zip(_proof(stages), right, stages, strict=True):
         _agree(found, theirs, stage)
+        blocks = [each.count("TransformerBlock") for each in found["layers"]]
+        assert blocks == ([3, 3, 1, 1] if stage.training.partition == cut else [2, 2, 2, 2])

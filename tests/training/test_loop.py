@@ -17,7 +17,7 @@ from segments import opened, records, steps
 from bloomery.base.errors import CheckFailedError
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.incident import incident_files, read_incident
-from bloomery.contracts.segment import Segment, SegmentStatus
+from bloomery.contracts.segment import SAVE_FILE, Segment, SegmentStatus
 from bloomery.plan.trajectory import trajectory
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
@@ -55,13 +55,14 @@ def test_skipped_samples_are_left_out_also_over_a_restart(tmp_path: Path) -> Non
     assert pieces[-1][1] == [], "a training that is finished reads nothing"
 
 
-def test_a_curriculum_is_the_same_training_on_stages_and_on_one_process(tmp_path: Path) -> None:
-    def run(folder: str, pipeline: int, data: int) -> dict[int, dict[str, Any]]:
+def test_curriculum_and_micro_batches_are_the_same_training_on_stages_and_on_one_process(tmp_path: Path) -> None:
+    def run(folder: str, pipeline: int, data: int, **batch: Any) -> dict[int, dict[str, Any]]:
         configuration = stage(
             pipeline=pipeline,
             data=data,
             precision="fp32",
             samples=96,
+            batch={"global_batch_size": 16, "rampup": {"start": 8, "increment": 8, "samples": 24}} | batch,
             curriculum={"start_length": 8, "samples": 64},
             validation={"every_iterations": 2, "samples": 4},
         )
@@ -76,14 +77,19 @@ def test_a_curriculum_is_the_same_training_on_stages_and_on_one_process(tmp_path
         assert len({record["sequence_length"] for record in found.values()}) >= 3
         return found
 
-    one, split = run("one", 1, 1), run("split", 2, 2)
+    one = run("one", 1, 1, micro_batch_size=4)
+    # From 2 micro-batches of 2 to 2 of 4, while the samples get longer.
+    split = run("split", 2, 2, micro_batch_size=2, micro_batch_changes=[{"from_batch": 16, "size": 4}])
     for iteration, record in one.items():
         assert split[iteration]["loss"] == pytest.approx(record["loss"], rel=2e-6), iteration
         assert split[iteration]["grad_norm"] == pytest.approx(record["grad_norm"], rel=1e-5), iteration
 
 
-def _poisoned(configuration: TrainStage, folder: Path, bad: list[int]) -> dict[str, Any]:
-    """A segment on whose rank 1 the blocks give one NaN in each iteration of `bad`, then the segment after it."""
+def _poisoned(configuration: TrainStage, folder: Path, bad: list[int], loud: tuple[int, ...] = ()) -> dict[str, Any]:
+    """A segment on whose rank 1 the blocks give one NaN in each iteration of `bad`, then the segment after it.
+
+    In the iterations of `loud` the gradient of what the blocks give is 1000 times too large, on every rank.
+    """
     import torch
 
     from training.guards.replicas import fingerprint
@@ -97,6 +103,8 @@ def _poisoned(configuration: TrainStage, folder: Path, bad: list[int]) -> dict[s
             if run.trainer.mesh.rank == 1 and network.training and run.position.iteration + 1 in bad:
                 output = output.clone()
                 output.view(-1)[3] = float("nan")
+            if run.position.iteration + 1 in loud and output.requires_grad:
+                output.register_hook(lambda gradient: 1e3 * gradient)
             return output
 
         for module in network.local_modules().values():
@@ -120,22 +128,25 @@ def _poisoned(configuration: TrainStage, folder: Path, bad: list[int]) -> dict[s
     return answer
 
 
-def test_one_value_that_is_not_finite_changes_no_weight(tmp_path: Path) -> None:
-    configuration = stage(tensor=2, samples=120, validation={"every_iterations": 100})
-    answers = run_ranks(_poisoned, 2, configuration, tmp_path, [4])
+def test_one_value_that_is_not_finite_and_a_spike_change_no_weight(tmp_path: Path) -> None:
+    guards = {"spike": {"window_iterations": 16, "action": "skip"}}
+    configuration = stage(tensor=2, samples=168, guards=guards, validation={"every_iterations": 100})
+    # A spike is judged by 8 iterations before it.
+    answers = run_ranks(_poisoned, 2, configuration, tmp_path, [4], (10,))
     for answer in answers:
         assert answer["first"].status is SegmentStatus.FINISHED
-        assert answer["weights"][4] == answer["weights"][3]
-        assert answer["weights"][5] != answer["weights"][4]
+        same = [n for n in range(2, 12) if answer["weights"][n] == answer["weights"][n - 1]]
+        assert same == [4, 10]
     found = steps(tmp_path)
     assert found[4]["loss"] is None
-    assert [found[n]["update_skipped"] for n in (3, 4, 5)] == [False, True, False]
-    assert (found[9]["skipped_updates"], found[9]["non_finite"]) == (1, 1)
-    (event,) = (record for record in records(tmp_path) if "event" in record)
-    assert (event["event"], event["action"], event["iteration"]) == ("non_finite", "skip", 4)
-    (path,) = incident_files(tmp_path / "train" / "incidents")
-    incident = read_incident(path)
-    assert (incident.from_sample, incident.to_sample, incident.values["loss"]) == (24, 40, None)
+    assert found[10]["grad_norm"] > 100 * found[9]["grad_norm"]
+    assert [n for n in found if found[n]["update_skipped"]] == [4, 10]
+    assert (found[11]["skipped_updates"], found[11]["non_finite"]) == (2, 1)
+    told = [(r["event"], r["action"], r["iteration"]) for r in records(tmp_path) if "event" in r]
+    assert told == [("non_finite", "skip", 4), ("spike", "skip", 10)]
+    poisoned, loud = (read_incident(path) for path in incident_files(tmp_path / "train" / "incidents"))
+    assert (poisoned.from_sample, poisoned.to_sample, poisoned.values["loss"]) == (24, 40, None)
+    assert (loud.from_sample, loud.to_sample, loud.values["grad_norm"]) == (120, 136, found[10]["grad_norm"])
 
 
 def test_a_roll_back_goes_on_from_before_and_without_those_samples(tmp_path: Path) -> None:
@@ -200,6 +211,10 @@ def _interrupted(configuration: TrainStage, folder: Path) -> tuple[Segment, Segm
 
         run.reader.validation = noted
         first = train(run)
+    if run.trainer.mesh.rank == 0:
+        # Asked for where the training stands at a checkpoint.
+        (run.paths.control / SAVE_FILE).parent.mkdir(parents=True)
+        (run.paths.control / SAVE_FILE).touch()
     ((second, _),) = _segments(configuration, folder, 1)
     return first, second
 
@@ -210,6 +225,8 @@ def test_a_term_while_it_validates_ends_it_and_validation_is_made_up_for(tmp_pat
     for first, second in run_ranks(_interrupted, 2, configuration, tmp_path / "stopped"):
         assert (first.status, first.iteration, first.checkpoint) == (SegmentStatus.STOPPED, 3, "step00000003")
         assert (second.status, second.first_iteration) == (calm.status, 4)
+    saved = (tmp_path / "stopped" / "train" / "checkpoints").glob("*/manifest.json")
+    assert sorted(path.parent.name for path in saved) == ["step00000003", "step00000005"]
 
     def told(folder: str) -> list[tuple[Any, ...]]:
         kinds = ("loss", "grad_norm", "validation")

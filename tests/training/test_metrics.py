@@ -93,7 +93,8 @@ def test_all_records_are_drawn_against_steps_samples_and_tokens_and_purged_when_
     event = EventRecord.model_validate(
         counts(2) | SHARED | {"event": "spike", "action": "log", "message": "grew", "from_sample": 8, "to_sample": 16}
     )
-    energy = EnergyRecord.model_validate(counts(2) | SHARED | {"energy_kwh": 0.5, "co2_kg": 0.25, "nodes": 1})
+    used = {"energy_kwh": 0.5, "co2_kg": 0.25, "nodes": 1, "estimated_kwh": 0.125}
+    energy = EnergyRecord.model_validate(counts(2) | SHARED | used)
     hurt = step(3, loss=math.nan, grad_norm=math.nan, update_skipped=True, skipped_updates=1, non_finite=1)
     blown = validation(4, math.nan)
     write(tmp_path, 0, [step(1), step(2), event, validation(2), energy, hurt, step(4), blown, step(5)])
@@ -114,7 +115,7 @@ def test_all_records_are_drawn_against_steps_samples_and_tokens_and_purged_when_
     text = (tmp_path / "main_log.txt").read_text()
     assert "validation loss at iteration 2, mean over 2 sets | lm loss value: 2.500000E+00" in text
     assert "spike at iteration 2: grew; samples 8 to 15; action: log" in text
-    assert "0.5 kWh, 0.25 kg CO2" in text
+    assert "0.5 kWh (25 % estimated), 0.25 kg CO2" in text
 
     board = tmp_path / "tensorboard"
     for folder, suffix, factor in (
@@ -129,6 +130,7 @@ def test_all_records_are_drawn_against_steps_samples_and_tokens_and_purged_when_
         assert drawn[f"lm-loss-validation/zh/perplexity{suffix}"] == pytest.approx({2 * factor: math.exp(3.0)})
         assert drawn[f"lm-loss-validation/mean/lm loss{suffix}"] == {2 * factor: 2.5}
         assert drawn[f"energy/kWh of the segment{suffix}"] == {2 * factor: 0.5}
+        assert drawn[f"energy/estimated kWh of the segment{suffix}"] == {2 * factor: 0.125}
         assert {tag.split("/")[0] for tag in drawn} == {
             *("lm-loss-training", "lm-loss-validation", "learning-rate", "batch-size", "grad-norm", "skipped"),
             *("iteration-time", "throughput", "energy"),

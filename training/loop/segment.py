@@ -60,7 +60,12 @@ def train(run: TrainingState) -> Segment:
     run.finish_save()
     finished = _next(run) is None and not _validation_is_due(run)
     status = SegmentStatus.FINISHED if finished else _STATUS[order]
-    return _ended(run, status, run.save() if run.position.iteration else None)
+    checkpoint = None
+    if run.position.iteration:
+        checkpoint = run.save()
+        # It also meets a request that came in the last iteration.
+        run.control.clear_save()
+    return _ended(run, status, checkpoint)
 
 
 def _iterate(run: TrainingState) -> Order:
@@ -73,7 +78,7 @@ def _iterate(run: TrainingState) -> Order:
         guard_replicas(run)
     # Left from the segment before, where an order came between two sets.
     if order is not Order.STOP and _validation_is_due(run):
-        order = _validate(run)
+        order = max(order, _validate(run))
     while True:
         # A segment does at least one iteration before its time is up: a chain of them always comes forward.
         if order.ends and (order is not Order.TIME_LIMIT or run.progressed):
@@ -93,7 +98,8 @@ def _iterate(run: TrainingState) -> Order:
         if every is not None and iteration % every == 0:
             guard_replicas(run)
         if _validation_is_due(run) and not order.ends:
-            order = _validate(run)
+            # A save that was asked for is due after it, too.
+            order = max(order, _validate(run))
         if is_due(training.checkpoint, iteration) and not order.ends and _next(run) is not None:
             run.save(wait=not training.checkpoint.asynchronous)
 
@@ -123,7 +129,7 @@ def _validate(run: TrainingState) -> Order:
     if losses is None:
         run.note(f"validation after iteration {run.position.iteration} was interrupted; it is done at the next start")
         return order
-    run.sequence_length = None
+    run.micro_batch_shape = None
     run.validated = run.position.iteration
     values: dict[str, float | None] = dict(losses)
     if run.metrics is not None and losses:

@@ -72,8 +72,8 @@ class TrainingState:
     """Last iteration after which the validation sets were gone through."""
     first_iteration: int = field(init=False)
     """That this segment runs."""
-    sequence_length: int | None = None
-    """That the engine's buffers between stages have; None: none yet."""
+    micro_batch_shape: tuple[int, int] | None = None
+    """Samples and tokens that the engine's buffers between stages have room for; None: there are none yet."""
     saved: tuple[Position, str] | None = None
     """The checkpoint that was saved or loaded last, and where it stands."""
     pending: float | None = None

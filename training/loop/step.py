@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -37,17 +36,19 @@ def train_step(run: TrainingState, planned: PlannedStep) -> Done:
     """Run a step and move the position on. Collective."""
     trainer, before = run.trainer, run.position
     engine, mesh, gate = trainer.engine, trainer.mesh, trainer.gate
+    engine.set_train_micro_batch_size(planned.micro_batch_size)
     engine.set_train_batch_size(planned.global_batch_size)
     for group in engine.optimizer.param_groups:
         group["lr"] = planned.learning_rate
-    if planned.sequence_length != run.sequence_length:
+    shape = (planned.micro_batch_size, planned.sequence_length)
+    if shape != run.micro_batch_shape:
         # The stages' buffers have the shape of the last micro-batch.
         engine.reset_activation_shape()
-        run.sequence_length = planned.sequence_length
+        run.micro_batch_shape = shape
     batches = micro_batches(
         run.reader.train,
         planned.batch.samples,
-        trainer.stage.training.batch.micro_batch_size,
+        planned.micro_batch_size,
         mesh.data_rank,
         mesh.parallel.data,
         planned.sequence_length,
@@ -75,7 +76,7 @@ def train_step(run: TrainingState, planned: PlannedStep) -> Done:
         consumed_tokens=before.consumed_tokens + planned.tokens,
         skipped_samples=before.skipped_samples + planned.skipped_samples,
         skipped_updates=before.skipped_updates + outcome.left_out,
-        non_finite=before.non_finite + (not math.isfinite(loss) or not math.isfinite(gate.norm)),
+        non_finite=before.non_finite + (not outcome.is_finite),
     )
     return Done(planned, outcome, seconds, run.work.take(), scale)
 
@@ -112,6 +113,7 @@ def record_of(run: TrainingState, done: Done, work_seconds: tuple[float, ...]) -
         skipped_updates=run.position.skipped_updates,
         non_finite=run.position.non_finite,
         loss_scale=done.loss_scale,
+        overflowed=None if done.loss_scale is None else outcome.overflowed,
         fastest_rank=fastest,
         fastest_seconds=fastest_seconds,
         slowest_rank=slowest,

@@ -20,15 +20,18 @@ def kernels_here(model: ModelConfig, training: TrainingConfig, device: torch.dev
     return choose(model, training, Facts.here(cuda=cuda, capability=capability))
 
 
-def compile_each_length(model: ModelConfig, training: TrainingConfig) -> None:
-    """Let torch compile for each length of a curriculum: after 8 it would go on uncompiled, also at the full length.
+def compile_each_shape(model: ModelConfig, training: TrainingConfig) -> None:
+    """Let torch compile for each length of a curriculum and each micro-batch size: after 8 it would go on uncompiled,
+    also at the full length.
 
     Before anything is compiled.
     """
     from torch._dynamo import config
 
+    shapes = len(training.batch.micro_batch_changes)
     if training.curriculum is not None:
-        lengths = (model.sequence_length - training.curriculum.start_length) // training.curriculum.length_step + 2
+        shapes += (model.sequence_length - training.curriculum.start_length) // training.curriculum.length_step + 2
+    if shapes:
         # Beside them stay the usual ones: validation, which keeps no gradients, and reference logits.
-        config.recompile_limit = max(config.recompile_limit, lengths + 8)
+        config.recompile_limit = max(config.recompile_limit, shapes + 8)
         config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, 4 * config.recompile_limit)

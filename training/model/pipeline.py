@@ -18,7 +18,7 @@ from bloomery.plan.parameters import layer_count
 from bloomery.plan.partition import stage_bounds
 from training.model.block import TransformerBlock
 from training.model.ends import Embedding, EmbeddingNorm, Head, NoEmbeddingNorm, tied_head
-from training.model.kernels import compile_each_length, kernels_here
+from training.model.kernels import compile_each_shape, kernels_here
 from training.model.norm import LayerNorm
 from training.parallel.cross_entropy import vocabulary_parallel_cross_entropy
 from training.parallel.mesh import Mesh
@@ -71,7 +71,7 @@ def _layers(mesh: Mesh, model: ModelConfig, training: TrainingConfig, rows: int,
     """Every layer of the model, in the order of `bloomery.plan.gpt`."""
     hidden, epsilon = model.hidden_size, model.layer_norm_epsilon
     if training.kernels.compile or kernels.attention == "flex":
-        compile_each_length(model, training)
+        compile_each_shape(model, training)
     fused = kernels.layer_norm == "apex"
 
     def tied(forward: Callable[[Embedding, torch.Tensor], torch.Tensor] | None = None) -> TiedLayerSpec:

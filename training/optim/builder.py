@@ -81,10 +81,10 @@ def set_step_count(optimizer: torch.optim.Optimizer, updates: int) -> None:
     for group in optimizer.param_groups:
         if _is_apex(optimizer):
             group["step"] = updates
+            continue
         for parameter in group["params"]:
             state = optimizer.state[parameter]
-            state.pop("step", None)
-            if not _is_apex(optimizer) and "exp_avg" in state:
+            if "exp_avg" in state:
                 state["step"] = torch.tensor(float(updates), device=_step_device(group, parameter))
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from bloomery.base.digest import digest_json, document_id, seed_for
-from bloomery.base.units import SIZE_SCHEMA, format_bytes, format_count, format_seconds, parse_bytes
+from bloomery.base.units import SIZE_SCHEMA, format_bytes, format_count, format_energy, format_seconds, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,14 @@ def test_what_is_printed_is_short() -> None:
     assert [format_bytes(n) for n in (0, 1536, 1 << 30, 5 << 40)] == ["0 B", "1.5 KiB", "1.0 GiB", "5.0 TiB"]
     assert [format_seconds(s) for s in (0.25, 59.9, 3599.6, 3725)] == ["0.2 s", "59.9 s", "1 h 0 min", "1 h 2 min"]
     assert [format_count(n) for n in (999, 1_234_567, 341_600_000_000)] == ["999", "1.23 M", "342 B"]
+
+
+def test_energy_says_how_much_of_it_no_sensor_measured() -> None:
+    assert format_energy(433_196.0, 24_690.0, 51_984.0) == "433,196 kWh (12 % estimated), 24,690 kg CO2"
+    said = {1.5: "1.5 kWh (estimated)", 0.003: "1.5 kWh (under 1 % estimated)", 0.0: "1.5 kWh (measured)"}
+    for estimated, energy in {**said, None: "1.5 kWh"}.items():
+        assert format_energy(1.5, 0.25, estimated) == f"{energy}, 0.25 kg CO2"
+    assert format_energy(0.0, 0.0, 0.0) == "0 kWh, 0 kg CO2", "nothing was measured yet"
 
 
 def test_identities_depend_on_content_only() -> None:

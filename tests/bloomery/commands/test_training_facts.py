@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fabricated_run import NOW, configuration, make_run, write_metrics
 
 from bloomery.commands import standing, status, summary
@@ -50,10 +52,10 @@ def watched(paths: RunPaths) -> None:
     }
     append(
         paths,
-        EnergyRecord(**shared, segment=1, energy_kwh=100.0, co2_kg=6.0, nodes=3),
+        EnergyRecord(**shared, segment=1, energy_kwh=100.0, co2_kg=6.0, nodes=3, estimated_kwh=8.0),
         last.model_copy(update=HURT | {"iteration": 641}),
         EventRecord(**shared, segment=2, event="non_finite", action="skip", message="the loss is nan\n[sic]"),
-        EnergyRecord(**shared, segment=2, energy_kwh=20.5, co2_kg=1.25, nodes=3),
+        EnergyRecord(**shared, segment=2, energy_kwh=20.5, co2_kg=1.25, nodes=3, estimated_kwh=20.5),
     )
 
 
@@ -76,6 +78,15 @@ def test_a_calm_training_shows_no_guard_and_no_energy(tmp_path: Path) -> None:
     assert rows["validation loss"] == "3.500 -> 3.500 (perplexity 33.1)"
 
 
+def test_what_guards_and_meters_saw_is_in_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = trained(tmp_path)
+    watched(paths)
+    status.status(run=paths.run, as_json=True)
+    progress = json.loads(capsys.readouterr().out)["progress"]
+    assert [event["event"] for event in progress["events"]] == ["non_finite"]
+    assert (progress["energy"]["energy_kwh"], progress["energy"]["estimated_kwh"]) == (20.5, 20.5)
+
+
 def test_what_guards_and_meters_saw_is_shown(tmp_path: Path) -> None:
     paths = trained(tmp_path)
     watched(paths)
@@ -83,9 +94,9 @@ def test_what_guards_and_meters_saw_is_shown(tmp_path: Path) -> None:
     assert rows["loss"].startswith("not finite, gradient norm not finite")
     assert rows["left out"] == "1,007 updates (4 not finite), 2,048 samples"
     assert rows["non finite"] == "iteration 641: the loss is nan (sic) (skip)"
-    assert rows["energy"] == "20.5 kWh, 1.25 kg CO2 by segment 2 on 3 nodes"
+    assert rows["energy"] == "20.5 kWh (estimated), 1.25 kg CO2 by segment 2 on 3 nodes"
     assert "48.2 % MFU; slowest rank 11 (1.75 s), fastest 3 (1.52 s)" in rows["speed"]
     rows = summary_rows(paths)
     assert rows["loss"].endswith("-> not finite")
     assert rows["left out"] == "2,048 samples, 1,007 updates"
-    assert rows["energy"] == "120.5 kWh, 7.25 kg CO2"
+    assert rows["energy"] == "120.5 kWh (24 % estimated), 7.25 kg CO2"

@@ -105,9 +105,17 @@ def test_our_line_has_the_columns_that_are_measured_and_no_others() -> None:
     assert (left_out.skipped_iterations, left_out.nan_iterations) == (1, 1), "since the line before, as Megatron's"
     assert left_out.loss is not None
     assert math.isnan(left_out.loss)
-    scaling = parse_line(render(measured(grad_norm=math.inf, update_skipped=True, loss_scale=65536.0)))
-    assert scaling is not None
-    assert (scaling.skipped_iterations, scaling.nan_iterations, scaling.loss_scale) == (1, 0, 65536.0)
+    fp16 = {"grad_norm": math.inf, "update_skipped": True, "loss_scale": 1.0}
+    for changes, is_nan in (
+        ({"overflowed": True}, 0),  # the search for a scale
+        ({"overflowed": False}, 1),  # with the least scale
+        ({"overflowed": True, "loss": math.nan}, 1),
+        ({"loss_scale": None}, 1),  # bf16
+        ({"loss_scale": None, "grad_norm": 1.0}, 0),  # left out by a guard
+    ):
+        line = parse_line(render(measured(**fp16 | changes)))
+        assert line is not None
+        assert (line.skipped_iterations, line.nan_iterations) == (1, is_nan), changes
 
 
 def test_a_number_that_is_none_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.logline import render_event, render_validation
+from bloomery.contracts.logline import render_energy, render_event, render_validation
 from bloomery.contracts.record import (
     MetricsRecord,
     ValidationRecord,
@@ -85,9 +85,9 @@ def event(iteration: int, **changes: Any) -> dict[str, Any]:
     return shared | words | changes
 
 
-def energy(segment: int, kwh: float) -> dict[str, Any]:
+def energy(segment: int, kwh: float, **changes: Any) -> dict[str, Any]:
     shared = {key: record(1)[key] for key in ("iteration", "consumed_samples", "consumed_tokens", "time")}
-    return shared | {"segment": segment, "energy_kwh": kwh, "co2_kg": kwh / 2, "nodes": 2}
+    return shared | {"segment": segment, "energy_kwh": kwh, "co2_kg": kwh / 2, "nodes": 2} | changes
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -104,7 +104,7 @@ def test_what_is_not_finite_is_null_and_comes_back(tmp_path: Path, value: float)
 
 def test_columns_that_nobody_measured_are_not_written() -> None:
     kept = json.loads(dump_record(MetricsRecord.model_validate(record(1))))
-    assert {"mfu", "sequence_length", "loss_scale", "slowest_rank"}.isdisjoint(kept)
+    assert {"mfu", "sequence_length", "loss_scale", "overflowed", "slowest_rank"}.isdisjoint(kept)
     assert (kept["skipped_updates"], kept["update_skipped"]) == (0, False)
 
 
@@ -128,7 +128,21 @@ def test_energy_is_summed_over_segments_and_over_attempts_at_one(tmp_path: Path)
     found = total_energy(write(tmp_path / "m", record(1), *rows))
     assert found is not None
     assert (found.energy_kwh, found.co2_kg, found.nodes) == (12.0, 6.0, 2)
+    assert found.estimated_kwh is None, "an older file, which does not say"
     assert total_energy(write(tmp_path / "n", record(1))) is None
+
+
+def test_energy_that_no_sensor_measured_is_summed_where_every_segment_says_it(tmp_path: Path) -> None:
+    rows = [energy(1, 2.0, estimated_kwh=0.5), energy(1, 4.0, estimated_kwh=1.0), energy(2, 2.0, estimated_kwh=0.25)]
+    found = total_energy(write(tmp_path / "m", *rows))
+    assert found is not None
+    assert (found.energy_kwh, found.estimated_kwh) == (6.0, 1.25)
+    assert render_energy(found) == (
+        "[2026-01-01T00:00:00Z] energy of segment 2 up to iteration 1: 6 kWh (21 % estimated), 3 kg CO2, 2 nodes"
+    )
+    half_said = total_energy(write(tmp_path / "n", energy(0, 1.0), *rows))
+    assert half_said is not None
+    assert (half_said.energy_kwh, half_said.estimated_kwh) == (7.0, None)
 
 
 def test_a_half_written_last_line_is_left_out(tmp_path: Path) -> None:

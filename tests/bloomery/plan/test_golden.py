@@ -14,6 +14,7 @@ import pytest
 from bloomery.config import RunConfig, load_config
 from bloomery.contracts.logline import LogLine, parse_line, read_log
 from bloomery.plan.answers import Answers, answers
+from bloomery.plan.batch import micro_batch_size
 from bloomery.plan.curriculum import recommended_steps
 from bloomery.plan.duration import iteration_seconds, ladder_seconds
 from bloomery.plan.hardware import gpus
@@ -52,7 +53,8 @@ def test_a_gpu_of_a_single_replica_holds_60_gib(plan: Answers) -> None:
 def test_micro_batches_where_their_size_was_doubled(bloom: RunConfig) -> None:
     batch, data = bloom.training.batch, bloom.training.parallel.data
     assert 784 in answers(bloom).batches
-    assert 784 // (batch.micro_batch_size * data) == 49
+    assert [micro_batch_size(batch, size) for size in (192, 768, 784, 2048)] == [1, 1, 2, 2]
+    assert 784 // (micro_batch_size(batch, 784) * data) == 49
 
 
 def test_days_that_were_left(bloom: RunConfig, plan: Answers) -> None:

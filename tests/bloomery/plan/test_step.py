@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bloomery.config.model import ModelConfig
-from bloomery.config.training import TrainingConfig
+from bloomery.config.training import BatchConfig, ParallelConfig, TrainingConfig
+from bloomery.plan.batch import samples_of_time
 from bloomery.plan.schedule import learning_rate_at
 from bloomery.plan.step import next_step
 from bloomery.plan.trajectory import trajectory
@@ -26,6 +27,23 @@ def training(**changes: object) -> TrainingConfig:
         "skip": [{"from_sample": 100, "to_sample": 133}, {"from_sample": 700, "to_sample": 705}],
     }
     return TrainingConfig.model_validate(values | changes)
+
+
+def test_the_micro_batch_follows_the_batch() -> None:
+    changes = [{"from_batch": 16, "size": 4}, {"from_batch": 32, "size": 16}]
+    config = training(skip=[])
+    batch = BatchConfig.model_validate(config.batch.model_dump() | {"micro_batch_changes": changes})
+    config = config.model_copy(update={"batch": batch})
+    found = []
+    samples = 0
+    while samples < 400:
+        step = next_step(MODEL, config, samples, 0)
+        assert step is not None
+        found.append((step.global_batch_size, step.micro_batch_size))
+        samples = step.batch.end
+    assert sorted(set(found)) == [(8, 2), (16, 4), (24, 4), (32, 16)]
+    # m + p - 1 turns of a micro-batch: 24 / (2 x 4) = 3 of 4 samples and 2 of the bubble.
+    assert samples_of_time(batch, ParallelConfig(data=2, pipeline=3), 24) == (3 + 2) * 4
 
 
 @pytest.mark.parametrize(

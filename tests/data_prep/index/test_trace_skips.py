@@ -60,6 +60,20 @@ def test_a_step_over_a_gap_reads_what_lies_around_it(training):
     assert [found.read_by(sample, batch) for sample in (9, 12, 15, 17)] == [(2, 0), None, (2, 1), (2, 0)]
 
 
+def test_a_larger_micro_batch_is_dealt_in_larger_pieces(tmp_path):
+    stage = make_stage([], 16).model_dump(mode="json")
+    stage["training"]["batch"] |= {
+        "rampup": {"start": 8, "increment": 8, "samples": 8},
+        "micro_batch_changes": [{"from_batch": 16, "size": 4}],
+    }
+    paths = RunPaths(tmp_path)
+    write_stage(paths.config / "train.json", TrainStage.model_validate(stage))
+    found = Training.of(paths)
+    assert found.select(1, 1).samples == [2, 3, 6, 7]
+    assert found.select(2, 1).samples == [12, 13, 14, 15, 20, 21, 22, 23]
+    assert [found.read_by(sample) for sample in (2, 10, 12, 19, 23)] == [(1, 1), (2, 0), (2, 1), (2, 0), (2, 1)]
+
+
 def test_a_sample_that_is_skipped_is_read_by_nobody(training):
     found = training(SKIP)
     assert found.read_by(12) is None

@@ -1,0 +1,32 @@
+"""What the benchmark of the training loop makes of the times that its ranks measured."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parents[2] / "bench/training_overhead.py"
+
+
+@pytest.fixture(scope="module")
+def program():
+    specification = importlib.util.spec_from_file_location("training_overhead", PROGRAM)
+    module = importlib.util.module_from_spec(specification)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path])  # which a benchmark lengthens
+        specification.loader.exec_module(module)
+        yield module
+
+
+@pytest.mark.parametrize(("replicas", "passed"), [(0.0, True), (5.0, False)])
+def test_the_comparison_of_replicas_counts_with_its_share_and_the_floor_decides(program, replicas, passed):
+    # 2.08 s over 2 s are 4 %; 5 s every 100 iterations are 2.5 % more.
+    seconds = {"ours": [2.08, 2.0, 9.0], "bare": [2.0, 1.9, 3.0], "replicas": [replicas] * 3}
+    found = program._result(seconds, every=100)
+    assert found["passed"] is passed
+    assert found["overhead_percent"] == pytest.approx(4.0 + 100 * replicas / 100 / 2.0)
+    assert found["pairs"] == 3
+    assert found["pairwise_overhead_percent_median"] == pytest.approx(100 * ((2.0 + replicas / 100) / 1.9 - 1))

@@ -1,0 +1,148 @@
+"""What DeepSpeed built otherwise than the configuration promises is refused, whatever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from fabricated_training import stage
+from ranks import run_ranks
+
+from bloomery.base.errors import CheckFailedError
+
+pytestmark = [pytest.mark.distributed, pytest.mark.slow]
+
+ROWS = 64
+
+
+def _as_it_is(_: Any) -> None:
+    """Change nothing."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One engine, and the beginning of the error that it must be refused with."""
+
+    precision: str
+    refusal: str
+    told: dict[str, Any] = field(default_factory=dict)
+    """Keys of DeepSpeed's configuration that are otherwise than ours."""
+    handed: Callable[[Any], object] = _as_it_is
+    """Gets the base optimizer before DeepSpeed does, and may give it another."""
+    built: Callable[[Any], object] = _as_it_is
+    """Changes the engine that DeepSpeed made, where no configuration of it leads there."""
+
+
+def _another_optimizer(optimizer: Any) -> Any:
+    import torch
+
+    return torch.optim.Adam(optimizer.param_groups, lr=0.01)
+
+
+def _leave_a_parameter_out(optimizer: Any) -> None:
+    optimizer.param_groups[0]["params"].pop()
+
+
+def _leave_a_group_out(optimizer: Any) -> None:
+    del optimizer.param_groups[1]
+
+
+def _decay_what_does_not(optimizer: Any) -> None:
+    optimizer.param_groups[1]["weight_decay"] = 0.25
+
+
+def _exchange_parameters(optimizer: Any) -> None:
+    """Between the group that decays and the one that does not."""
+    decays, rest = (group["params"] for group in optimizer.param_groups)
+    decays[0], rest[0] = rest[0], decays[0]
+
+
+def _masters(engine: Any) -> Any:
+    wrapper = engine.optimizer
+    bf16 = type(wrapper).__name__ == "BF16_Optimizer"
+    return wrapper.fp32_groups_flat_partition if bf16 else wrapper.single_partition_of_fp32_groups
+
+
+def _round_masters(engine: Any) -> None:
+    _masters(engine)[1] = _masters(engine)[1].bfloat16()
+
+
+def _keep_all_of_the_state(engine: Any) -> None:
+    """As if there were two replicas, each with the masters of both."""
+    engine.optimizer.partition_count[1] = 2
+
+
+def _sum_in_bf16(engine: Any) -> None:
+    sums = engine.optimizer.fp32_groups_gradients_flat
+    sums[0] = sums[0].bfloat16()
+
+
+def _round_a_weight(engine: Any) -> None:
+    weight = next(engine.module.parameters())
+    weight.data = weight.data.bfloat16()
+
+
+BF16_SUMS = {"data_types": {"grad_accum_dtype": "bf16"}}
+CASES = [
+    *(Case(precision, "built") for precision in ("bf16", "fp16", "fp32")),
+    Case("bf16", "optimizer wrapper: DeepSpeedZeroOptimizer", BF16_SUMS),
+    Case("bf16", "type that gradients are summed in: torch.bfloat16", built=_sum_in_bf16),
+    Case("bf16", "type that gradients are reduced in: torch.bfloat16", {"communication_data_type": "bf16"}),
+    Case("bf16", "gradient clipping: 0.5", {"gradient_clipping": 0.5}),
+    Case("bf16", "ZeRO stage: 0", BF16_SUMS | {"zero_optimization": {"stage": 0}}),
+    Case("fp16", "dynamic loss scale: False", {"fp16": {"enabled": True, "loss_scale": 128}}),
+    Case("fp16", "first loss scale: 256", {"fp16": {"enabled": True, "initial_scale_power": 8}}),
+    Case("fp16", "least loss scale: 4", {"fp16": {"enabled": True, "min_loss_scale": 4}}),
+    Case("fp16", "type that gradients are summed in: torch.float16", {"data_types": {"grad_accum_dtype": "fp16"}}),
+    Case("fp32", "type that gradients are summed in: torch.bfloat16", BF16_SUMS),
+    Case("fp32", "type that gradients are reduced in: torch.bfloat16", {"communication_data_type": "bf16"}),
+    Case("fp32", "weights not of the promised type: [torch.bfloat16]", built=_round_a_weight),
+    *(
+        case
+        for precision in ("bf16", "fp32")
+        for case in (
+            Case(precision, "base optimizer: <class 'torch.optim.adam.Adam'>", handed=_another_optimizer),
+            Case(precision, "number of groups: (1, 1, 1)", handed=_leave_a_group_out),
+            Case(precision, "group 1: weight decay: 0.25", handed=_decay_what_does_not),
+            Case(precision, "group 0: number of parameters: ", handed=_leave_a_parameter_out),
+            Case(precision, "group 0: parameters that were not handed over: 1", handed=_exchange_parameters),
+            Case(precision, "group 1: type of master weights: torch.bfloat16", built=_round_masters),
+            Case(precision, "group 1: elements of this replica's partition: ", built=_keep_all_of_the_state),
+        )
+    ),
+]
+
+
+def _errors() -> list[str]:
+    """For each case the error of building its engine."""
+    import deepspeed
+
+    from training.loop import engine as module
+    from training.parallel.mesh import build_mesh
+
+    right, initialize, mesh = module.deepspeed_json, deepspeed.initialize, build_mesh(stage().training.parallel)
+
+    def build(case: Case) -> str:
+        def initialize_otherwise(optimizer: Any, **given: Any) -> Any:
+            engine, *rest = initialize(optimizer=case.handed(optimizer) or optimizer, **given)
+            case.built(engine)
+            return engine, *rest
+
+        module.deepspeed_json = lambda training: right(training) | case.told
+        deepspeed.initialize = initialize_otherwise
+        try:
+            module.build_trainer(stage(precision=case.precision), mesh, ROWS)
+        except CheckFailedError as error:
+            return str(error)
+        return "built"
+
+    return [build(case) for case in CASES]
+
+
+def test_what_deepspeed_built_otherwise_is_refused() -> None:
+    """Also what no configuration of today's DeepSpeed leads to: the next one's may."""
+    (errors,) = run_ranks(_errors, 1)
+    for error, case in zip(errors, CASES, strict=True):
+        assert error.removeprefix("deepspeed.initialize: ").startswith(case.refusal), (case, error)
