@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def recorded_losses(metrics: Path) -> dict[int, tuple[float, float]]:
-    """Iteration -> (loss, gradient norm); an iteration that was done again must have the same in each of its records."""
+    """Iteration -> (loss, gradient norm); one that was done again must have the same in each record."""
     found: dict[int, tuple[float, float]] = {}
     for line in metrics.read_text().splitlines():
         record = json.loads(line)
