@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import subprocess
@@ -65,10 +66,16 @@ def bloomery(environment: Mapping[str, str], folder: Path, *arguments: str, expe
 
 
 def end_workflows(folder: Path) -> None:
-    """Kill what a failed test left running below `folder`: workflows would go on submitting jobs."""
-    for process in psutil.process_iter(["cmdline"]):
-        if str(folder) in (process.info["cmdline"] or []) and "--directory" in process.info["cmdline"]:
-            process.kill()
+    """Kill what a test left running below `folder`.
+
+    Workflows of a failed test would go on submitting jobs. And of a job that was cancelled Snakemake may wait for ever,
+    where its script ended first: without control groups SLURM does not find it any more.
+    """
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        line, place = process.info["cmdline"] or [], Path(process.info["cwd"] or "/")
+        if place.is_relative_to(folder) or (str(folder) in line and "--directory" in line):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def alive(cluster: SlurmCluster, workflow: Workflow) -> list[str]:
