@@ -20,7 +20,9 @@ def compare(tmp_path, monkeypatch):
         golden = tmp_path / "golden.json"
         golden.write_text(json.dumps({"processor": recorded, "losses": losses}))
         losses[moved - 1] *= 1 + 1.5e-4
-        lines = [json.dumps({"iteration": step, "loss": losses[step - 1]}) for step in range(1, steps + 1)]
+        lines = [
+            json.dumps({"iteration": step, "loss": losses[step - 1], "grad_norm": 1.0}) for step in range(1, steps + 1)
+        ]
         metrics = tmp_path / "metrics.jsonl"
         metrics.write_text("\n".join([*lines, json.dumps({"iteration": steps, "validation_mean": 1.0})]))
         return golden_losses.compare(golden, metrics)

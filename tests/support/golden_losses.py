@@ -14,6 +14,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from recorded_losses import recorded_losses
+
 RELATIVE = 1e-4
 FIRST_STEPS = 10
 """Compared on any processor."""
@@ -47,9 +49,9 @@ def processor() -> list[str]:
 
 def losses(metrics: Path) -> list[float]:
     """Loss of each iteration, from the first."""
-    found = {record["iteration"]: record["loss"] for record in map(json.loads, metrics.open()) if "loss" in record}
+    found = recorded_losses(metrics)
     assert list(found) == list(range(1, len(found) + 1))
-    return list(found.values())
+    return [loss for loss, _ in found.values()]
 
 
 def compare(golden: Path, metrics: Path) -> Comparison:
