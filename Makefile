@@ -101,5 +101,5 @@ bench: install
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find bloomery data_prep training export monitoring tests bench -name __pycache__ -prune -exec rm -rf {} +
+	find bloomery data_prep training export monitoring planner tests bench -name __pycache__ -prune -exec rm -rf {} +
 	find data_prep -name '*.so' -delete

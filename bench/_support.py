@@ -18,7 +18,7 @@ import pyarrow as pa
 import zstandard
 
 from bloomery.config import RunConfig, validate_config
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, TableWriter
+from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter
 
 ROOT = Path(__file__).parents[1]
 CORPUS = Path(os.environ.get("BLOOMERY_CORPUS", ROOT.parent / "shared" / "corpus"))

@@ -27,7 +27,7 @@ from _support import Floor, finish
 
 from bloomery.base.atomic import write_json
 from bloomery.config.stages import IndexStage
-from bloomery.contracts.mixture import Mixture
+from data_prep.formats.mixture import Mixture
 from data_prep.index.arrays import CHUNK
 from data_prep.index.blend import blend, write_blend
 from data_prep.index.stages import plan_stages, totals

@@ -38,9 +38,10 @@ from _support import (
     times_faster,
 )
 
-from bloomery.config.stage_sections import ingest_stage, stage_sections
 from bloomery.config.stages import DedupStage
-from bloomery.workflow.prepare import plan_run, write_sections
+from bloomery.orchestration.plan_parts import plan_parts
+from bloomery.orchestration.prepare_run import plan_run, write_sections
+from bloomery.orchestration.stage_sections import ingest_stage, stage_sections
 from data_prep.corpus.catalogue import Catalogue
 from data_prep.corpus.columns import text_buffers
 from data_prep.corpus.content import content_hashes
@@ -52,7 +53,6 @@ from data_prep.corpus.dedup.resolve import resolve
 from data_prep.corpus.ingest import ingest
 from data_prep.corpus.judge import judge
 from data_prep.corpus.measure import measure
-from data_prep.corpus.parts import plan_parts
 
 FLOOR_MEGABYTES_PER_SECOND = 50.0
 

@@ -41,8 +41,8 @@ from _support import (
     write_shard,
 )
 
-from bloomery.config.stage_sections import stage_sections
 from bloomery.config.stages import JudgeStage, MeasureStage
+from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.corpus import _text
 from data_prep.corpus import measure as measuring
 from data_prep.corpus.content import CONTENT_HASH_BYTES

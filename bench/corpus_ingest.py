@@ -24,9 +24,9 @@ import _datatrove
 from _support import CORPUS, Contender, Floor, configuration, finish, in_turn, one_core, parser, spread, times_faster
 
 from bloomery.config import RunConfig
-from bloomery.config.stage_sections import ingest_stage
+from bloomery.orchestration.plan_parts import plan_parts
+from bloomery.orchestration.stage_sections import ingest_stage
 from data_prep.corpus.ingest import ingest
-from data_prep.corpus.parts import plan_parts
 
 FLOOR_MEGABYTES_PER_SECOND = 50.0
 HAS_PEER = importlib.util.find_spec("orjson") is not None

@@ -28,8 +28,8 @@ from _support import (
     times_faster,
 )
 
-from bloomery.config.stage_sections import stage_sections
 from bloomery.config.stages import JudgeStage
+from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.corpus.langid import Identifier, identifier
 
 FLOOR_MEGABYTES_PER_SECOND = 15.0

@@ -36,8 +36,8 @@ from _support import (
     times_faster,
 )
 
-from bloomery.config.stage_sections import stage_sections
 from bloomery.config.stages import MeasureStage
+from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.corpus import _text
 from data_prep.corpus.columns import flags_of, text_buffers
 

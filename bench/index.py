@@ -31,8 +31,8 @@ from bloomery.base.digest import digest_file
 from bloomery.base.progress import track
 from bloomery.config.stages import IndexStage
 from bloomery.contracts.index import write_idx
-from bloomery.contracts.shard import write_table
-from bloomery.contracts.sidecar import SIDECAR_SCHEMA, sidecar_path
+from data_prep.formats.shard import write_table
+from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index.build import build_index
 
 LANGUAGES = 46

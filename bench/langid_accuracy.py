@@ -23,13 +23,13 @@ from _support import Document, batches, configuration, write_shard
 
 from bloomery.base.progress import say
 from bloomery.config.languages import profile_of
-from bloomery.config.stage_sections import stage_sections
-from bloomery.contracts.shard import read_table
+from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.corpus.judge import judge
 from data_prep.corpus.langid import ngrams
 from data_prep.corpus.langid.shipped import LANGUAGES, PACKAGE, sources, train_on
 from data_prep.corpus.measure import measure
 from data_prep.corpus.sources.udhr import DECLARATIONS, paragraphs
+from data_prep.formats.shard import read_table
 
 MEAN_FLOOR = 95.0
 TESTED = DECLARATIONS | {"zht": ("cmn_hant",)}

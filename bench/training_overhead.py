@@ -53,7 +53,7 @@ def _bare_engine(stage: TrainStage, mesh: Mesh, rows: int) -> Any:
     """DeepSpeed's engine as it comes: no gate before its updates, no broadcast after them, no clock in its passes."""
     import deepspeed
 
-    from bloomery.plan.deepspeed_json import deepspeed_json
+    from bloomery.spec.deepspeed_json import deepspeed_json
     from training.model.initialize import initialize
     from training.model.pipeline import BloomPipeline
     from training.optim.builder import build_optimizer, parameter_groups
@@ -81,7 +81,7 @@ def _measure(folder: Path, pairs: int) -> None:
     from fabricated_training import make_run
 
     from bloomery.contracts.paths import RunPaths
-    from bloomery.plan.step import next_step
+    from bloomery.spec.step import next_step
     from training.data.batches import micro_batches
     from training.loop.events import guard_replicas, settle_step
     from training.loop.state import open_training

@@ -49,7 +49,7 @@ def _peer(stage: TrainStage) -> Any:
     import torch
     from transformers import BloomConfig, BloomForCausalLM
 
-    from bloomery.plan.parameters import declare
+    from bloomery.spec.parameters import declare
     from training.model.initialize import draw
 
     config = BloomConfig(vocab_size=ROWS, hidden_size=HIDDEN, n_layer=LAYERS, n_head=HEADS, use_cache=False)

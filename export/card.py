@@ -10,7 +10,7 @@ from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
 from bloomery.base.units import format_bytes, format_count, format_energy, format_finite
 from bloomery.contracts.record import perplexity, standing_records, total_energy
-from bloomery.plan.flops import iteration_flops
+from bloomery.spec.flops import iteration_flops
 
 if TYPE_CHECKING:
     from bloomery.config.stages import ExportStage

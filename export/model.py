@@ -18,8 +18,8 @@ from bloomery.config.stages import ExportStage
 from bloomery.contracts.checkpoint import list_files
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.placement import Placement
-from bloomery.plan.weights import MAX_SHARD_BYTES
+from bloomery.spec.placement import Placement
+from bloomery.spec.weights import MAX_SHARD_BYTES
 from export.card import CardFacts, write_card
 from export.describe import bloom_config, copy_tokenizer, read_tokenizer, write_configs
 from export.mapping.bloom import check_exportable, to_transformers
@@ -30,7 +30,7 @@ from export.write import Tensor, write_weights
 if TYPE_CHECKING:
     import torch
 
-    from bloomery.contracts.placement import Parameter
+    from bloomery.spec.placement import Parameter
 
 
 def export_model(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError, ResourceError
 from bloomery.base.progress import Progress
-from bloomery.plan.weights import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME
+from bloomery.spec.weights import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME
 
 if TYPE_CHECKING:
     import torch

@@ -20,9 +20,9 @@ from bloomery.base.progress import say
 from bloomery.base.times import utc_now
 from bloomery.config.stages import PublishStage, read_stage
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.sync import SyncState, write_sync
 from monitoring.bundle import logs_bundle
 from monitoring.snapshot import training_ended
+from monitoring.sync_record import SyncState, write_sync
 from monitoring.sync_state import failing, read_state, sync_lock
 
 _ATTRIBUTES = ".gitattributes"

@@ -12,7 +12,7 @@ from bloomery.base.atomic import explained
 from bloomery.base.errors import InputError, TryAgainError
 from bloomery.base.times import utc_now
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.sync import SyncState, read_sync
+from monitoring.sync_record import SyncState, read_sync
 
 _LOCK_NAME = ".lock"
 _POLL_SECONDS = 0.5

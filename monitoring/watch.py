@@ -20,12 +20,12 @@ from bloomery.base.parent import PARENT_VARIABLE
 from bloomery.base.progress import say
 from bloomery.base.times import utc_now
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.sync import write_sync
 from monitoring.sync import read_publish_stage
+from monitoring.sync_record import write_sync
 from monitoring.sync_state import failing, read_state
 
 _LONGEST_END_SECONDS = 110.0
-"""From being asked to stop to the end: below what the workflow waits for (`bloomery.workflow.log_watch`)."""
+"""From being asked to stop to the end: below what the workflow waits for (`bloomery.orchestration.log_watch`)."""
 _PATIENCE_SECONDS = 30.0
 _LITTLE_PATIENCE_SECONDS = 5.0
 """With a Hub that was away before: nobody shall wait long at the end for what the next workflow does."""

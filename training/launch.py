@@ -21,9 +21,9 @@ from bloomery.contracts.checkpoint import CheckpointManifest, step_name
 from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
-from bloomery.plan.engine import refuse_untrainable
-from bloomery.plan.trajectory import START, Point, trajectory
-from training.incident_texts import IncidentTexts
+from bloomery.spec.engine import refuse_untrainable
+from bloomery.spec.trajectory import START, Point, trajectory
+from training.guards.incident_texts import IncidentTexts
 from training.loop.death import die_with_parent
 from training.loop.lease import lease
 from training.resume.places import check_places

@@ -4,7 +4,7 @@
     python bench/gpu/step.py --shape 1b3 --who neox        # transformers' GPT-NeoX of the same shape with SDPA
 
 All of them train in bf16 with fp32 master weights and fp32 sums of gradients over the micro-batches, on the same random
-tokens. Model TFLOP/s count what the network needs (bloomery.plan.flops: 3 passes, attention not halved for causality),
+tokens. Model TFLOP/s count what the network needs (bloomery.spec.flops: 3 passes, attention not halved for causality),
 so that equal shapes are comparable whatever is recomputed.
 """
 
@@ -118,7 +118,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     import torch
     from _peer import random_batches
 
-    from bloomery.plan.flops import iteration_flops
+    from bloomery.spec.flops import iteration_flops
 
     shape = SHAPES[options.shape]
     stage = _stage(shape, options)

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bloomery.contracts.placement import Parameter
-from bloomery.plan.groups import optimizer_groups
+from bloomery.spec.groups import optimizer_groups
+from bloomery.spec.placement import Parameter
 
 _ALIGNMENT = 2
 """Elements: DeepSpeed's `nccl_start_alignment_factor`."""
@@ -35,7 +35,7 @@ class FlatState:
     """The state that the replicas of one (pipeline stage, tensor rank) share."""
 
     def __init__(self, parameters: Sequence[Parameter], tensor_parallel: int, replicas: int) -> None:
-        """Lay out the `parameters` of one stage (`bloomery.plan.groups.held`)."""
+        """Lay out the `parameters` of one stage (`bloomery.spec.groups.held`)."""
         self.replicas = replicas
         self.part_sizes: list[int] = []
         """Elements of each group on a replica."""

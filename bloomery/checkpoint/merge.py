@@ -13,7 +13,7 @@ from bloomery.base.errors import CheckFailedError
 if TYPE_CHECKING:
     import torch
 
-    from bloomery.contracts.placement import Parameter
+    from bloomery.spec.placement import Parameter
 
 
 def part_of(parameter: Parameter, rank: int, tensor_parallel: int) -> range | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bloomery.base.errors import ConfigError
-from bloomery.plan.parameters import padded_vocabulary
+from bloomery.spec.parameters import padded_vocabulary
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig

@@ -14,14 +14,14 @@ from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.checkpoint.files import open_state, optimizer_file
 from bloomery.checkpoint.flat import FlatState
 from bloomery.checkpoint.merge import assemble
-from bloomery.plan.groups import held
-from bloomery.plan.partition import stage_bounds
+from bloomery.spec.groups import held
+from bloomery.spec.partition import stage_bounds
 
 if TYPE_CHECKING:
     import torch
 
     from bloomery.checkpoint.weights import Checkpoint
-    from bloomery.contracts.placement import Parameter
+    from bloomery.spec.placement import Parameter
 
 MASTER = "master"
 """The fp32 weights, beside the names that the optimizer gives to its moments (Adam: exp_avg, exp_avg_sq)."""

@@ -17,12 +17,12 @@ from bloomery.checkpoint.files import open_state
 from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference, shards_of
 from bloomery.config.model import ModelConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, read_checkpoint, verify_file
-from bloomery.plan.parameters import declare, layer_count
+from bloomery.spec.parameters import declare, layer_count
 
 if TYPE_CHECKING:
     import torch
 
-    from bloomery.contracts.placement import Parameter
+    from bloomery.spec.placement import Parameter
 
 _LAYER_FILE = re.compile(r"layer_(\d+)-model_(\d+)-model_states\.pt")
 _SAME_FUNCTION = ("stable_attention",)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from bloomery.cluster.questions import Question
     from bloomery.config.site import Place, Site
+    from bloomery.orchestration.site_questions import Question
 
 app = typer.Typer(no_args_is_help=True, help="Describe a cluster; rehearse a run there.")
 
@@ -47,8 +47,8 @@ def init(
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
     from bloomery.base.table import print_table
-    from bloomery.cluster import detect, questions
-    from bloomery.cluster.site_file import write_site
+    from bloomery.orchestration import detect_cluster, site_questions
+    from bloomery.orchestration.site_file import write_site
 
     if output.exists() and not force:
         raise ConfigError("the file is there", where=str(output), expected="--force to replace it, or another --output")
@@ -70,19 +70,21 @@ def init(
         "scratch": scratch,
     }
     given = {key: value for key, value in options.items() if value is not None}
-    cluster = detect.detect() if _has_sinfo() else None
+    cluster = detect_cluster.detect() if _has_sinfo() else None
     asks = sys.stdin.isatty() and not yes and not as_json and cluster is not None
-    answers = questions.collect(
+    answers = site_questions.collect(
         cluster,
         given,
-        modules=detect.loaded_modules(),
-        scratch=detect.scratch_folder(),
+        modules=detect_cluster.loaded_modules(),
+        scratch=detect_cluster.scratch_folder(),
         ask=_ask if asks else None,
     )
-    doubts = questions.doubts(cluster, answers) if cluster else []
-    if cluster and (problem := detect.job_age_problem(cluster.min_job_age_seconds, detect.poll_seconds())):
+    doubts = site_questions.doubts(cluster, answers) if cluster else []
+    if cluster and (
+        problem := detect_cluster.job_age_problem(cluster.min_job_age_seconds, detect_cluster.poll_seconds())
+    ):
         doubts.append(problem)
-    values = questions.nested(answers)
+    values = site_questions.nested(answers)
     site = write_site(output, values, _notes(cluster.name if cluster else ""))
     command = next_command(output)
     if as_json:
@@ -130,9 +132,9 @@ def _ask(question: Question, proposed: Any) -> Any:
     """Ask on the terminal until the answer is one that the site's file may hold; `-` is no answer."""
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
-    from bloomery.cluster.questions import nested
     from bloomery.config.load import validate
     from bloomery.config.site import Site
+    from bloomery.orchestration.site_questions import nested
 
     shown = " ".join(proposed) if isinstance(proposed, list) else proposed
     default = "-" if shown in (None, "") else str(shown)
@@ -207,11 +209,11 @@ def rehearse(
     from bloomery.base.atomic import dump_json, write_text
     from bloomery.base.errors import ConfigError
     from bloomery.base.table import print_table
-    from bloomery.cluster.rehearsal_file import HEADER, render
     from bloomery.config import load_config
     from bloomery.config.site import load_site
-    from bloomery.plan.overview import overview
-    from bloomery.plan.rehearsal import rehearsal
+    from bloomery.orchestration.rehearsal import rehearsal
+    from bloomery.orchestration.rehearsal_file import HEADER, render
+    from bloomery.spec.overview import overview
 
     original, site = load_config(config), load_site()
     target = output or Path(f"{config.stem}.rehearsal.yaml")

@@ -22,7 +22,7 @@ def check(file: File, as_json: Json = False) -> None:
     from bloomery.base.table import print_table
     from bloomery.base.units import format_bytes
     from bloomery.config import load_config
-    from bloomery.plan.overview import overview
+    from bloomery.spec.overview import overview
 
     config = load_config(file)
     figures = overview(config)
@@ -60,7 +60,7 @@ def show(
 
     config = load_config(file)
     if deepspeed:
-        from bloomery.plan.deepspeed_json import deepspeed_json
+        from bloomery.spec.deepspeed_json import deepspeed_json
 
         print(dump_json(deepspeed_json(config.training)), end="")
         return

@@ -156,7 +156,7 @@ def chosen(capability: tuple[int, int] | None) -> list[Finding]:
     """What `training.kernels` takes here for a model like BLOOM in bf16, and why; `capability`: of the GPU, if any."""
     from bloomery.config.model import ModelConfig
     from bloomery.config.training import BatchConfig, OptimizerConfig, TrainingConfig
-    from bloomery.plan.kernels import Facts, choose
+    from bloomery.spec.kernels import Facts, choose
 
     model = ModelConfig(layers=1, hidden_size=128, heads=1, sequence_length=2048)
     batch, optimizer = BatchConfig(global_batch_size=1), OptimizerConfig(learning_rate=1.0)
@@ -207,7 +207,7 @@ def slurm() -> Finding:
 def _job_age_problem() -> str:
     """What is wrong with the scheduler's MinJobAge; empty when nothing is, or it does not say."""
     from bloomery.base.errors import BloomeryError
-    from bloomery.cluster.detect import cluster_from, job_age_problem, poll_seconds, settings_of_cluster
+    from bloomery.orchestration.detect_cluster import cluster_from, job_age_problem, poll_seconds, settings_of_cluster
 
     try:
         cluster = cluster_from("", settings_of_cluster())
@@ -235,8 +235,8 @@ def site() -> Finding:
 def _not_on_the_cluster(site: Site) -> list[str]:
     """What the site's file names and the cluster does not have; nothing where there is no cluster, or no answer."""
     from bloomery.base.errors import BloomeryError
-    from bloomery.cluster.comparison import contradictions, dotted
-    from bloomery.cluster.detect import detect
+    from bloomery.orchestration.compare_site import contradictions, dotted
+    from bloomery.orchestration.detect_cluster import detect
 
     try:
         return contradictions(detect(), dotted(site.model_dump()))

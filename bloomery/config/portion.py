@@ -1,4 +1,4 @@
-"""What one part of a source reads: small files together, or a piece of a large one (`data_prep.corpus.parts`)."""
+"""What one part of a source reads: small files together, or a piece of a large one."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from bloomery.config.schedule import schedule_problems
+from bloomery.checks.schedule import schedule_problems
 from bloomery.config.section import Contradiction, Count, NotTruth, Positive, Section, report
 from bloomery.config.training_loop import (
     CheckpointConfig,
@@ -194,7 +194,7 @@ class TrainingConfig(Section):
         return self
 
     def _batch_problems(self) -> list[Contradiction]:
-        from bloomery.plan.batch import global_batch_size, ladder_rungs, micro_batch_size
+        from bloomery.spec.batch import global_batch_size, ladder_rungs, micro_batch_size
 
         batch, ramp = self.batch, self.batch.rampup
         full, first, size = "training.batch.global_batch_size", "training.batch.rampup.start", batch.global_batch_size
@@ -246,7 +246,7 @@ class TrainingConfig(Section):
 
     def _unreached_changes(self) -> Contradiction | None:
         """A change of the micro-batch that no batch, or the first one, brings."""
-        from bloomery.plan.batch import global_batch_size
+        from bloomery.spec.batch import global_batch_size
 
         start, full = global_batch_size(self.batch, 0), self.batch.global_batch_size
         key, before = "training.batch.micro_batch_changes", start

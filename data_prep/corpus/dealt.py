@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from bloomery.contracts.shard import read_manifest, read_span
+from data_prep.formats.shard import read_manifest, read_span
 
 
 def read_runs(table: Path, partition: int, columns: list[str]) -> Iterator[pa.Table]:

@@ -23,11 +23,11 @@ from bloomery.base.digest import digest_file, digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.config.stages import DecontaminateStage
-from bloomery.contracts.shard import iterate_batches, read_manifest, write_table
 from data_prep.corpus import _text
 from data_prep.corpus.columns import flags_of, text_buffers
 from data_prep.corpus.rows import BadRow
 from data_prep.corpus.sources.lines import read_lines
+from data_prep.formats.shard import iterate_batches, read_manifest, write_table
 
 SCHEMA = pa.schema([("row", pa.int64()), ("item", pa.string()), ("hits", pa.int64()), ("share", pa.float64())])
 """One row a document with enough hits, by its `row` in the shard: the item that it shares most n-grams with (the first

@@ -18,11 +18,11 @@ from bloomery.base.units import format_bytes
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import JudgeStage, read_stage
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.shard import manifest_path, open_table, read_table
 from data_prep.corpus.catalogue import CorpusTables, read_part, renamed_rows
 from data_prep.corpus.clean import CONTAMINATED
 from data_prep.corpus.lines.strip import removed_lines
 from data_prep.corpus.pii import PLACEHOLDERS, redact
+from data_prep.formats.shard import manifest_path, open_table, read_table
 
 EXCERPT_CHARACTERS = 300
 NOT_YET = "not yet"

@@ -21,9 +21,9 @@ from bloomery.base.digest import digest_file, digest_json, document_id
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.config.stages import IngestStage
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, TableWriter
 from data_prep.corpus.rows import BadRow, Row
 from data_prep.corpus.sources import read_source
+from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter
 
 _FLUSH_ROWS = 4096
 _FLUSH_BYTES = 8 << 20

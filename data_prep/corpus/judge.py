@@ -17,8 +17,8 @@ from bloomery.base.errors import InputError
 from bloomery.config.corpus import Thresholds
 from bloomery.config.languages import CODE
 from bloomery.config.stages import JudgeStage
-from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest
 from data_prep.corpus.code import is_permitted
+from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 
 WRONG_LANGUAGE = "wrong_language"
 EMPTY = "empty"

@@ -16,13 +16,13 @@ from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.corpus import NearDedupConfig
 from bloomery.config.stages import MeasureStage
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest
 from data_prep.corpus import _text
 from data_prep.corpus.code import code_measures
 from data_prep.corpus.columns import flags_of, text_buffers
 from data_prep.corpus.content import content_hashes
 from data_prep.corpus.langid import Detection, identifier
 from data_prep.corpus.listed import Listed
+from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest
 
 _U64 = (1 << 64) - 1
 

@@ -22,9 +22,9 @@ from bloomery.base.errors import InputError
 from bloomery.base.progress import say
 from bloomery.base.units import format_bytes
 from bloomery.config.stages import MixtureStage
-from bloomery.contracts.shard import read_manifest
-from bloomery.contracts.sidecar import sidecar_path
 from data_prep.corpus.shares import fill, weights
+from data_prep.formats.shard import read_manifest
+from data_prep.formats.sidecar import sidecar_path
 
 Sizes = dict[str, dict[str, Counter[str]]]
 """Language, source: documents and bytes."""

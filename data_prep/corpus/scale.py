@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bloomery.config.corpus import CorpusConfig
-from bloomery.contracts.shard import ROW_GROUP_ROWS
 from data_prep.corpus.dedup.candidates import BYTES_PER_KEY
 from data_prep.corpus.dedup.keys import CHUNK_ROWS
+from data_prep.formats.shard import ROW_GROUP_ROWS
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.contracts.index import TokenFile, open_token_file
-from bloomery.contracts.shard import TableWriter
-from bloomery.contracts.sidecar import SIDECAR_SCHEMA, sidecar_path
 from bloomery.contracts.tokenizer import end_of_document, load_tokenizer
+from data_prep.formats.shard import TableWriter
+from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.tokenizer.spelling import token_byte_lengths
 
 BATCH_TOKENS = 1 << 21

@@ -33,10 +33,10 @@ from bloomery.contracts.index import (
     TokenFileEntry,
     open_token_file,
 )
-from bloomery.contracts.mixture import Mixture, read_mixture
-from bloomery.contracts.shard import manifest_path, read_manifest
-from bloomery.contracts.sidecar import sidecar_path
 from bloomery.contracts.tokenizer import end_of_document, load_tokenizer, vocabulary_size
+from data_prep.formats.mixture import Mixture, read_mixture
+from data_prep.formats.shard import manifest_path, read_manifest
+from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.blend import write_blend
 from data_prep.index.identity import dataset_identity
 from data_prep.index.mix import datasets_of, language_read

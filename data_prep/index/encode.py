@@ -25,11 +25,11 @@ from bloomery.base.atomic import atomic_path
 from bloomery.base.digest import digest_file, document_id
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
-from bloomery.contracts.documents import Documents, open_documents
 from bloomery.contracts.index import dump_idx, token_dtype
-from bloomery.contracts.shard import TableWriter
-from bloomery.contracts.sidecar import SIDECAR_SCHEMA, sidecar_path
 from bloomery.contracts.tokenizer import end_of_document, vocabulary_size
+from data_prep.formats.documents import Documents, open_documents
+from data_prep.formats.shard import TableWriter
+from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index.encoder import Encoder, load_encoder
 from data_prep.index.keys import clusters_of, split_keys
 

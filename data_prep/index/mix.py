@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from bloomery.config.stages import IndexStage
 from bloomery.contracts.index import LanguageRead, TextRead
-from bloomery.contracts.mixture import Mixture
+from data_prep.formats.mixture import Mixture
 from data_prep.index.split import Text
 
 

@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from bloomery.base.errors import InputError
 from bloomery.contracts.index import TokenFile
-from bloomery.contracts.shard import open_table
-from bloomery.contracts.sidecar import sidecar_path
+from data_prep.formats.shard import open_table
+from data_prep.formats.sidecar import sidecar_path
 from data_prep.index import _index
 
 Rows = npt.NDArray[np.uint64]

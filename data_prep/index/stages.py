@@ -1,7 +1,7 @@
 """Stages of the blend in samples: what the configuration asks for, against the text that there is.
 
 A stage's quotas are laid out from its first sample to `spread_to`, and it is cut where the next one begins; the closed
-form of `bloomery.plan.blend` says what it took of each dataset until there, and the next stage goes on behind that. So
+form of `bloomery.spec.blend` says what it took of each dataset until there, and the next stage goes on behind that. So
 a run that was laid out to its end and is given other weights at sample N keeps its first N samples bit for bit, and no
 sample of a dataset is repeated or lost.
 
@@ -24,8 +24,8 @@ from bloomery.base.progress import say
 from bloomery.config.stages import IndexStage
 from bloomery.config.tokens import BlendStage
 from bloomery.contracts.blend import StageEntry, StageShare
-from bloomery.contracts.mixture import Mixture
-from bloomery.plan.blend import taken
+from bloomery.spec.blend import taken
+from data_prep.formats.mixture import Mixture
 from data_prep.index.blend import quotas
 from data_prep.index.order import samples_in
 

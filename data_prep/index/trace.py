@@ -20,9 +20,9 @@ from bloomery.base.errors import InputError
 from bloomery.contracts.index import DatasetEntry
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.samples import SampleReader, Span
-from bloomery.contracts.shard import read_manifest, read_rows
-from bloomery.contracts.sidecar import sidecar_path
 from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer
+from data_prep.formats.shard import read_manifest, read_rows
+from data_prep.formats.sidecar import sidecar_path
 
 _COLUMNS = ["id", "source", "language", "shard", "row"]
 

@@ -18,11 +18,11 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import prefix_differences, sample_prefix
 from bloomery.contracts.record import MetricsRecord, find_step, last_records
 from bloomery.contracts.skips import effective
-from bloomery.plan.batch import micro_batch_size
-from bloomery.plan.layout import Place, micro_batch_starts, place_of, replica_of
-from bloomery.plan.skips import Batch as PlannedBatch
-from bloomery.plan.skips import batch_before, next_batch
-from bloomery.plan.trajectory import Point, Trajectory, trajectory, trajectory_through
+from bloomery.spec.batch import micro_batch_size
+from bloomery.spec.layout import Place, micro_batch_starts, place_of, replica_of
+from bloomery.spec.skips import Batch as PlannedBatch
+from bloomery.spec.skips import batch_before, next_batch
+from bloomery.spec.trajectory import Point, Trajectory, trajectory, trajectory_through
 
 
 @dataclass(frozen=True)

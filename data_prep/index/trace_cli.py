@@ -53,7 +53,7 @@ def trace(
 
     from bloomery.base.errors import ConfigError
     from bloomery.contracts.paths import RunPaths
-    from bloomery.workflow.prepare import check_run
+    from bloomery.orchestration.prepare_run import check_run
     from data_prep.index.trace import Tracer
     from data_prep.index.trace_batch import Selection, Training
 

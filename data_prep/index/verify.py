@@ -32,8 +32,8 @@ from bloomery.contracts.index import (
     open_token_file,
     read_index_manifest,
 )
-from bloomery.contracts.shard import iterate_batches, read_manifest
-from bloomery.contracts.sidecar import sidecar_path
+from data_prep.formats.shard import iterate_batches, read_manifest
+from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.arrays import CHUNK
 from data_prep.index.verify_blend import check_blend
 from data_prep.index.verify_datasets import check_datasets

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bloomery.contracts.shard import open_table, read_manifest
+from bloomery.orchestration.part_names import own_part
 from data_prep.corpus.catalogue import Catalogue, CorpusTables, Nodes, read_part, renamed_rows
-from data_prep.corpus.names import own_part
+from data_prep.formats.shard import open_table, read_manifest
 
 BATCH_ROWS = 16_384
 OWN = ""

@@ -24,7 +24,7 @@ import pyarrow as pa
 from bloomery.base.progress import Progress
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import JudgeStage
-from bloomery.contracts.shard import open_table
+from data_prep.formats.shard import open_table
 from data_prep.report.rules import measure_of
 
 BATCH_ROWS = 16_384

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bloomery.contracts.shard import read_manifest
 from data_prep.corpus.catalogue import CorpusTables
+from data_prep.formats.shard import read_manifest
 
 COUNTED = ("documents", "documents_changed", "lines_removed", "line_bytes_removed")
 

@@ -28,9 +28,9 @@ from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress, say
 from bloomery.base.units import format_bytes
 from bloomery.config.stages import CountStage
-from bloomery.contracts.documents import open_documents
-from bloomery.contracts.shard import TableWriter
 from data_prep.corpus.columns import text_buffers
+from data_prep.formats.documents import open_documents
+from data_prep.formats.shard import TableWriter
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA, merge_counts
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
-from bloomery.contracts.shard import check_table, manifest_path, open_table, read_manifest
+from data_prep.formats.shard import check_table, manifest_path, open_table, read_manifest
 
 COLUMNS = ["language", "piece", "count"]
 BATCH_ROWS = 1 << 16

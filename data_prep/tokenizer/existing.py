@@ -16,9 +16,9 @@ from typing import Any
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
 from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer, special_tokens, vocabulary_size
+from bloomery.orchestration.tokenizer_origin import find_tokenizer
 from data_prep.tokenizer.folder import ORIGIN, write_folder
 from data_prep.tokenizer.losses import HOSTILE, lossy_kinds, suspects
-from data_prep.tokenizer.origin import find_tokenizer
 
 _ROLES = ("bos", "eos", "pad", "unk", "sep", "cls", "mask")
 _NAMED = 8

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from bloomery.base.digest import digest_bytes
 from bloomery.base.progress import track
-from bloomery.contracts.documents import open_documents
-from bloomery.contracts.shard import open_table
+from data_prep.formats.documents import open_documents
+from data_prep.formats.shard import open_table
 
 PER_PART = 64
 PER_LANGUAGE = 256

@@ -24,9 +24,9 @@ from bloomery.base.digest import digest_file
 from bloomery.base.errors import ConfigError, InputError
 from bloomery.base.progress import Progress, say
 from bloomery.config.tokens import TokenizerTraining, smallest_vocabulary
-from bloomery.contracts.mixture import Mixture
 from bloomery.contracts.tokenizer import TOKENIZER
 from data_prep.corpus.columns import text_buffers
+from data_prep.formats.mixture import Mixture
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.count_tables import CountTable, described, pre_tokenizer_of
 from data_prep.tokenizer.folder import TRAINING, write_folder

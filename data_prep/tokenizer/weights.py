@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
-from bloomery.contracts.mixture import Mixture, read_mixture
+from data_prep.formats.mixture import Mixture, read_mixture
 
 
 def read_weights(path: Path) -> Mixture:

@@ -12,12 +12,12 @@ from browser import Browser, browser_program
 from typer.testing import CliRunner
 
 from bloomery.config import RunConfig, validate_config
-from bloomery.config.stage_sections import ingest_stage, stage_sections
 from bloomery.config.stages import write_stage
-from bloomery.contracts.shard import read_table
+from bloomery.orchestration.part_names import earlier_parts
+from bloomery.orchestration.plan_parts import evaluation_files, plan_parts
+from bloomery.orchestration.stage_sections import ingest_stage, stage_sections
 from data_prep.corpus.cli import app as corpus_app
-from data_prep.corpus.names import earlier_parts
-from data_prep.corpus.parts import evaluation_files, plan_parts
+from data_prep.formats.shard import read_table
 from data_prep.report.cli import app as report_app
 
 ROOT = Path(__file__).parents[2]

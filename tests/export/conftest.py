@@ -24,7 +24,7 @@ from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, list_f
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import SamplePrefix
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
-from bloomery.plan.parameters import declare, layer_count, padded_vocabulary
+from bloomery.spec.parameters import declare, layer_count, padded_vocabulary
 from export.mapping.bloom import to_transformers
 
 LANGUAGES = {

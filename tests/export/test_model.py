@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from bloomery.contracts.checkpoint import layer_file
 from bloomery.contracts.parity import read_parity
-from bloomery.plan.parameters import declare
+from bloomery.spec.parameters import declare
 from export.mapping.bloom import to_transformers
 from export.model import export_model
 

@@ -10,7 +10,7 @@ import yaml
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import CheckFailedError, ConfigError, InputError
 from bloomery.config.model import ModelConfig
-from bloomery.plan.parameters import declare, parameter_count
+from bloomery.spec.parameters import declare, parameter_count
 from export.card import CardFacts, hub_licence, render_card
 from export.mapping.bloom import INVERSE, TABLE, check_exportable, to_canonical, to_transformers
 from export.verify import Comparison, check

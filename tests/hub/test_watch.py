@@ -103,7 +103,7 @@ def test_a_watch_without_a_hub_or_without_a_run_is_an_error_at_once(hub, run, st
 WORKFLOW = """
 import sys, time
 from pathlib import Path
-from bloomery.workflow.log_watch import LogWatch
+from bloomery.orchestration.log_watch import LogWatch
 watch = LogWatch.start(Path(sys.argv[1]), hub=True)
 print(watch._process.pid, flush=True)
 sys.stdin.readline()
@@ -146,7 +146,7 @@ def test_a_watch_that_died_is_said_at_the_end_of_its_workflow(hub, run):
 
 def test_a_workflow_without_a_hub_starts_none(run):
     code = (
-        "import sys; from pathlib import Path; from bloomery.workflow.log_watch import LogWatch\n"
+        "import sys; from pathlib import Path; from bloomery.orchestration.log_watch import LogWatch\n"
         "print(LogWatch.start(Path(sys.argv[1]), hub=False))"
     )
     command = [sys.executable, "-c", code, str(run.paths.run)]

@@ -15,9 +15,9 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import SamplePrefix
 from bloomery.contracts.record import MetricsRecord, ValidationRecord
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
-from bloomery.plan.batch import steps
-from bloomery.plan.trajectory import trajectory
-from bloomery.workflow.prepare import Part, write_sections
+from bloomery.orchestration.prepare_run import Part, write_sections
+from bloomery.spec.batch import steps
+from bloomery.spec.trajectory import trajectory
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC).timestamp()
 

@@ -36,11 +36,11 @@ def main() -> None:
     # What workflow/rules/common.smk imports; nothing that reads the environment when it is imported.
     import bloomery.config.load
     import bloomery.config.site
-    import bloomery.plan.engine
-    import bloomery.plan.slurm
-    import bloomery.workflow.prepare  # noqa: F401
-    import data_prep.corpus.parts
-    import data_prep.tokenizer.origin  # noqa: F401
+    import bloomery.orchestration.plan_parts
+    import bloomery.orchestration.prepare_run
+    import bloomery.orchestration.tokenizer_origin
+    import bloomery.orchestration.training_job
+    import bloomery.spec.engine  # noqa: F401
 
     # Imports Snakemake's plugins.
     snakemake.cli.get_argument_parser()

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from bloomery.plan.simulation.campaign import Campaign
-from bloomery.plan.simulation.play import LOSSES, Replicate
+from planner.simulation.campaign import Campaign
+from planner.simulation.play import LOSSES, Replicate
 
 DAY = 86_400
 

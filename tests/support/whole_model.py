@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.placement import Parameter
-from bloomery.plan.groups import optimizer_groups
-from bloomery.plan.layout import Place, rank_of
-from bloomery.plan.parameters import declare
+from bloomery.spec.groups import optimizer_groups
+from bloomery.spec.layout import Place, rank_of
+from bloomery.spec.parameters import declare
+from bloomery.spec.placement import Parameter
 
 
 def held_here(trainer: Any) -> list[tuple[Parameter, Any]]:

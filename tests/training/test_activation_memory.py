@@ -10,7 +10,7 @@ from fabricated_training import stage
 from torch.profiler import ProfilerActivity, profile
 
 from bloomery.config.stages import TrainStage
-from bloomery.plan.memory import activation_bytes, selective_bytes
+from bloomery.spec.memory import activation_bytes, selective_bytes
 
 BLOOM: dict[str, Any] = {}
 LLAMA_LIKE: dict[str, Any] = {"positions": "rotary", "activation": "swiglu"}

@@ -7,7 +7,7 @@ from fabricated_training import stage
 from ranks import run_ranks
 
 from bloomery.config.stages import TrainStage
-from bloomery.plan.memory import activation_bytes
+from bloomery.spec.memory import activation_bytes
 
 
 def run_of(sequence_parallel: bool) -> TrainStage:

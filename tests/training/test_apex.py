@@ -176,7 +176,7 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
     from bloomery.base.installed import Apex
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.samples import SampleReader
-    from bloomery.plan.kernels import Facts
+    from bloomery.spec.kernels import Facts
     from training.checkpoint.keeper import CheckpointKeeper
     from training.checkpoint.reference import reference_tokens
     from training.loop.engine import build_trainer

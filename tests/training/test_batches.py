@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bloomery.plan.layout import replica_of
+from bloomery.spec.layout import replica_of
 from training.data.batches import micro_batches
 
 

@@ -7,7 +7,7 @@ from fabricated_training import stage
 from ranks import run_ranks
 
 from bloomery.config.stages import TrainStage
-from bloomery.plan.communication import reductions
+from bloomery.spec.communication import reductions
 
 CASES = [(what, split) for what in ("none", "selective", "full") for split in (False, True)]
 

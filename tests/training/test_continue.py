@@ -12,7 +12,7 @@ from segments import opened, records, steps
 
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import read_checkpoint, step_folders
-from bloomery.plan.step import next_step
+from bloomery.spec.step import next_step
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

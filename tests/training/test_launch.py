@@ -9,11 +9,11 @@ import pytest
 from fabricated_training import stage
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.contracts.incident import Incident, incident_files, read_incident, texts_path, write_incident
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, SegmentStatus
 from training import launch
-from training.incident_texts import IncidentTexts
+from training.guards.incident import Incident, incident_files, read_incident, texts_path, write_incident
+from training.guards.incident_texts import IncidentTexts
 from training.resume.starts import count_start, forget_starts
 
 CRASHED = Segment(

@@ -67,7 +67,7 @@ def _train(stages: list[TrainStage]) -> list[dict[str, Any]]:
     import torch
     from whole_model import Gradients, weights
 
-    from bloomery.plan.layout import micro_batch_starts
+    from bloomery.spec.layout import micro_batch_starts
     from training.loop.engine import build_trainer
     from training.parallel.mesh import build_mesh
 

@@ -16,9 +16,9 @@ from segments import opened, records, steps
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.incident import incident_files, read_incident
 from bloomery.contracts.segment import SAVE_FILE, Segment, SegmentStatus
-from bloomery.plan.trajectory import trajectory
+from bloomery.spec.trajectory import trajectory
+from training.guards.incident import incident_files, read_incident
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

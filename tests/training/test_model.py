@@ -21,7 +21,7 @@ def test_logits_and_gradients_equal_transformers_bloom(mesh, heads, stable):
     """Also for head counts that are no power of two, whose ALiBi slopes are interleaved."""
     from transformers import BloomConfig, BloomForCausalLM
 
-    from bloomery.plan.parameters import declare
+    from bloomery.spec.parameters import declare
     from training.model.initialize import draw, initialize
     from training.model.pipeline import BloomPipeline
 
@@ -56,7 +56,7 @@ def test_logits_and_gradients_equal_transformers_bloom(mesh, heads, stable):
 
 
 def test_initial_weights_depend_on_their_names_alone(mesh):
-    from bloomery.plan.parameters import declare
+    from bloomery.spec.parameters import declare
     from training.model.initialize import draw
 
     stage = _stage(4)
@@ -71,7 +71,7 @@ def test_initial_weights_depend_on_their_names_alone(mesh):
 
 def test_initial_weights_have_the_spread_of_their_kind(mesh):
     """BLOOM's rule sqrt(1 / (3 hidden)); what writes to the residual stream has it over sqrt(2 layers)."""
-    from bloomery.plan.parameters import declare
+    from bloomery.spec.parameters import declare
     from training.model.initialize import draw
 
     model = _stage(4).model

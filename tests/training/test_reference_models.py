@@ -85,7 +85,7 @@ def reference(tokens: torch.Tensor, weights: Weights, model: Any) -> torch.Tenso
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
 def test_logits_and_gradients_equal_a_plain_reference(mesh: Any, changes: dict[str, Any]) -> None:
-    from bloomery.plan.parameters import declare
+    from bloomery.spec.parameters import declare
     from training.model.initialize import initialize
     from training.model.pipeline import BloomPipeline
 

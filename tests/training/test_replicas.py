@@ -11,7 +11,7 @@ from segments import opened, records
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.incident import incident_files, read_incident
+from training.guards.incident import incident_files, read_incident
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

@@ -52,7 +52,7 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
 
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.samples import SampleReader
-    from bloomery.plan.layout import micro_batch_starts
+    from bloomery.spec.layout import micro_batch_starts
     from training.checkpoint.keeper import CheckpointKeeper
     from training.checkpoint.reference import reference_tokens
     from training.loop.engine import build_trainer

@@ -16,7 +16,7 @@ from training_launcher import Launcher
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.record import EnergyRecord, read_records, total_energy
 from bloomery.detect.slow_rank import SlowRankDetector
-from bloomery.plan.flops import iteration_flops
+from bloomery.spec.flops import iteration_flops
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

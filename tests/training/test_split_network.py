@@ -36,7 +36,7 @@ def shaped(changes: dict[str, Any], **parallel: Any) -> TrainStage:
 
 def step(mesh: Any, run: TrainStage) -> tuple[float, dict[str, torch.Tensor]]:
     """Loss and this rank's gradients by name; the labels of a few positions are ignored."""
-    from bloomery.plan.parameters import declare
+    from bloomery.spec.parameters import declare
     from training.model.initialize import initialize
     from training.model.pipeline import BloomPipeline
 
@@ -82,8 +82,8 @@ def steps(tensor: int) -> dict[tuple[str, bool], tuple[float, dict[str, torch.Te
 
 def test_loss_and_every_gradient_equal_the_unsplit_ones() -> None:
     """The whole network and halves of it, each in processes of their own."""
-    from bloomery.contracts.placement import Placement
-    from bloomery.plan.parameters import declare
+    from bloomery.spec.parameters import declare
+    from bloomery.spec.placement import Placement
 
     (whole,), ranks = run_ranks(steps, 1, 1), run_ranks(steps, 2, 2)
     for (name, sequence), (loss, _) in ranks[0].items():

@@ -20,7 +20,7 @@ from bloomery.base.progress import say
 from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointManifest, FileEntry, step_name
 from bloomery.contracts.index import IndexManifest
 from bloomery.contracts.prefix import sample_prefix
-from bloomery.plan.parameters import layer_count, parameter_count
+from bloomery.spec.parameters import layer_count, parameter_count
 from training.checkpoint.agree import from_every_rank, from_rank_0
 from training.checkpoint.continuity import check_continuity
 from training.checkpoint.find import newest_good

@@ -22,7 +22,7 @@ from bloomery.contracts.checkpoint import (
     step_name,
     write_manifest,
 )
-from bloomery.plan.save_points import kept
+from bloomery.spec.save_points import kept
 
 
 class CheckpointStore:

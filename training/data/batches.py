@@ -1,4 +1,4 @@
-"""The samples that a rank reads (`bloomery.plan.layout` says which), as tensors."""
+"""The samples that a rank reads (`bloomery.spec.layout` says which), as tensors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from bloomery.plan.layout import micro_batch_starts
+from bloomery.spec.layout import micro_batch_starts
 
 MicroBatch = tuple[torch.Tensor, torch.Tensor]
 """Inputs and labels, int64 [micro_batch, length] each."""

@@ -16,9 +16,9 @@ import torch
 import torch.distributed as dist
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.contracts.placement import Parameter, Placement
-from bloomery.plan.layout import place_of
-from bloomery.plan.parameters import declare
+from bloomery.spec.layout import place_of
+from bloomery.spec.parameters import declare
+from bloomery.spec.placement import Parameter, Placement
 from training.loop.engine import Trainer
 
 _CHUNK = {"cpu": 1 << 15, "cuda": 1 << 24}

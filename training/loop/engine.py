@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from bloomery.config.stages import TrainStage
-from bloomery.plan.deepspeed_json import deepspeed_json
+from bloomery.spec.deepspeed_json import deepspeed_json
 from training.model.initialize import initialize
 from training.model.pipeline import BloomPipeline
 from training.optim.builder import build_optimizer, parameter_groups

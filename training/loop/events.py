@@ -6,10 +6,10 @@ import torch.distributed as dist
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.base.times import utc_now
-from bloomery.contracts.incident import Incident, write_incident
 from bloomery.contracts.record import EnergyRecord, EventRecord
 from training.checkpoint.agree import from_rank_0
 from training.checkpoint.randomness import random_states
+from training.guards.incident import Incident, write_incident
 from training.guards.replicas import check_replicas
 from training.guards.watch import Verdict
 from training.loop.control import Order, Poll

@@ -8,8 +8,8 @@ from bloomery.contracts.checkpoint import step_name
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.record import ValidationRecord
 from bloomery.contracts.segment import Segment, SegmentStatus
-from bloomery.plan.save_points import is_due
-from bloomery.plan.step import PlannedStep, next_step
+from bloomery.spec.save_points import is_due
+from bloomery.spec.step import PlannedStep, next_step
 from training.checkpoint.agree import from_rank_0
 from training.loop.control import Order
 from training.loop.events import guard_replicas, record_changes, record_energy, settle_step

@@ -14,7 +14,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.record import MetricsRecord, ValidationRecord, read_tail
 from bloomery.contracts.samples import SampleReader
 from bloomery.detect.slow_rank import SlowRankDetector
-from bloomery.plan.trajectory import Point, trajectory
+from bloomery.spec.trajectory import Point, trajectory
 from training.checkpoint.agree import from_rank_0
 from training.checkpoint.keeper import CheckpointKeeper
 from training.checkpoint.reference import reference_tokens

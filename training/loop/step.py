@@ -11,8 +11,8 @@ from deepspeed.runtime.pipe.engine import TRAIN_BATCH_TIMER
 from bloomery.base.times import utc_now
 from bloomery.contracts.record import MetricsRecord
 from bloomery.detect.slow_rank import extremes
-from bloomery.plan.flops import iteration_flops, tflops_per_device
-from bloomery.plan.step import PlannedStep
+from bloomery.spec.flops import iteration_flops, tflops_per_device
+from bloomery.spec.step import PlannedStep
 from training.data.batches import micro_batches
 from training.guards.watch import Outcome
 from training.loop.position import Position

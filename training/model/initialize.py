@@ -8,8 +8,8 @@ import torch
 
 from bloomery.base.digest import seed_for
 from bloomery.config.model import ModelConfig
-from bloomery.contracts.placement import Initializer, Parameter
-from bloomery.plan.parameters import declare
+from bloomery.spec.parameters import declare
+from bloomery.spec.placement import Initializer, Parameter
 from training.model.pipeline import BloomPipeline
 from training.parallel.mesh import Mesh
 

@@ -1,4 +1,4 @@
-"""The network as DeepSpeed's pipeline of layers, cut where the plan says (`bloomery.plan.parameters`)."""
+"""The network as DeepSpeed's pipeline of layers, cut where the plan says (`bloomery.spec.parameters`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch import nn
 
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import TrainingConfig
-from bloomery.plan.kernels import Kernels
-from bloomery.plan.parameters import layer_count
-from bloomery.plan.partition import stage_bounds
+from bloomery.spec.kernels import Kernels
+from bloomery.spec.parameters import layer_count
+from bloomery.spec.partition import stage_bounds
 from training.model.block import TransformerBlock
 from training.model.ends import Embedding, EmbeddingNorm, Head, NoEmbeddingNorm, tied_head
 from training.model.kernels import compile_each_shape, kernels_here
@@ -68,7 +68,7 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
 
 
 def _layers(mesh: Mesh, model: ModelConfig, training: TrainingConfig, rows: int, kernels: Kernels) -> list[LayerSpec]:
-    """Every layer of the model, in the order of `bloomery.plan.gpt`."""
+    """Every layer of the model, in the order of `bloomery.spec.gpt`."""
     hidden, epsilon = model.hidden_size, model.layer_norm_epsilon
     if training.kernels.compile or kernels.attention == "flex":
         compile_each_shape(model, training)

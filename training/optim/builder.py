@@ -10,9 +10,9 @@ import torch
 from bloomery.base.errors import ConfigError
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import OptimizerConfig
-from bloomery.contracts.placement import Parameter
-from bloomery.plan.groups import optimizer_groups
-from bloomery.plan.parameters import declare
+from bloomery.spec.groups import optimizer_groups
+from bloomery.spec.parameters import declare
+from bloomery.spec.placement import Parameter
 from training.model.pipeline import BloomPipeline
 
 Groups = list[dict[str, Any]]
@@ -22,7 +22,7 @@ Groups = list[dict[str, Any]]
 def parameter_groups(
     network: BloomPipeline, optimizer: OptimizerConfig, model: ModelConfig, vocabulary_rows: int
 ) -> Groups:
-    """This stage's parameters in the order of `bloomery.plan.groups`: those that decay, then those that do not."""
+    """This stage's parameters in the order of `bloomery.spec.groups`: those that decay, then those that do not."""
     modules = network.local_modules()
     here = [
         parameter
@@ -44,7 +44,7 @@ def parameter_groups(
 
 
 def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
-    """The configured optimizer over `groups`; `kernel` is the implementation that `bloomery.plan.kernels` chose.
+    """The configured optimizer over `groups`; `kernel` is the implementation that `bloomery.spec.kernels` chose.
 
     Raises:
         ConfigError: the kind is planned only.

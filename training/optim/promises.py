@@ -12,7 +12,7 @@ import torch
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.config.training import TrainingConfig
-from bloomery.plan.deepspeed_json import EXPECTED_WRAPPER, accumulation_type
+from bloomery.spec.deepspeed_json import EXPECTED_WRAPPER, accumulation_type
 from training.optim.builder import Groups
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}

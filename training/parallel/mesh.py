@@ -13,7 +13,7 @@ from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.training import ParallelConfig
-from bloomery.plan.layout import Place, place_of, rank_of
+from bloomery.spec.layout import Place, place_of, rank_of
 
 COLLECTIVE_TIMEOUT = timedelta(minutes=30)
 """A collective that takes longer is a dead peer, not a slow one."""
@@ -21,7 +21,7 @@ COLLECTIVE_TIMEOUT = timedelta(minutes=30)
 
 @dataclass(frozen=True)
 class Mesh:
-    """Coordinates of this rank (by `bloomery.plan.layout`) and the groups it talks in."""
+    """Coordinates of this rank (by `bloomery.spec.layout`) and the groups it talks in."""
 
     parallel: ParallelConfig
     topology: Any

@@ -17,13 +17,13 @@ import pyarrow as pa
 from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.config.stages import DedupStage
-from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest
+from bloomery.orchestration.part_names import own_part
 from data_prep.corpus.catalogue import CorpusTables
 from data_prep.corpus.columns import fixed_bytes, language_salts
 from data_prep.corpus.content import CONTENT_HASH_BYTES
 from data_prep.corpus.dedup.rank import id_words, short_rank, standing_of, standings
 from data_prep.corpus.measure import key_digest
-from data_prep.corpus.names import own_part
+from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 
 IDENTITY, CONTENT = -2, -1
 """`table` of a key; the bands have their numbers from 0."""

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.shard import iterate_batches
 from data_prep.corpus.langid.ngrams import BUCKETS, SCALE, UNSEEN, NgramModel, ngrams
+from data_prep.formats.shard import iterate_batches
 
 MIN_BYTES = 4096
 """Text of a language below which nothing is learnt of it. Bambara's 7 KB are enough to know its other half."""

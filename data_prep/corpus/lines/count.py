@@ -15,9 +15,9 @@ import pyarrow as pa
 from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.stages import LinesStage
-from bloomery.contracts.shard import TableWriter, iterate_batches, read_manifest
 from data_prep.corpus import _text
 from data_prep.corpus.columns import flags_of, language_salts, text_buffers
+from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 
 LINES_SCHEMA = pa.schema([("line", pa.uint64()), ("content", pa.uint32())])
 """A line of a document: hash of language and line, hash of the document's content."""

@@ -13,9 +13,9 @@ from bloomery.base.atomic import read_json
 from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.stages import RepeatedLinesStage
-from bloomery.contracts.shard import TableWriter, read_manifest, read_span
 from data_prep.corpus.dealt import count_records, read_runs
 from data_prep.corpus.lines.count import LINES_SCHEMA, Hashes, slots_of
+from data_prep.formats.shard import TableWriter, read_manifest, read_span
 
 REPEATED_SCHEMA = pa.schema([("source", pa.string()), ("line", pa.uint64())])
 """A repeated line of a source: hash of language and line. Sorted by both."""

@@ -19,12 +19,12 @@ from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.config.stages import LinesStage
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest
 from data_prep.corpus import _text
 from data_prep.corpus.columns import flags_of, language_salts, text_buffers
 from data_prep.corpus.dealt import read_runs
 from data_prep.corpus.lines.count import Hashes
 from data_prep.corpus.lines.repeated import lines_path, read_repeated, repeated_path
+from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest
 
 _TEXT = DOCUMENT_SCHEMA.get_field_index("text")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.shard import iterate_batches
+from data_prep.formats.shard import iterate_batches
 from data_prep.tokenizer.report.subject import Subject
 
 MOST_ROWS = 4096

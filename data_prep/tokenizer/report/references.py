@@ -9,7 +9,7 @@ from pathlib import Path
 from bloomery.base.errors import BloomeryError
 from bloomery.config.tokenizer_report import ReferenceTokenizer
 from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer
-from data_prep.tokenizer.origin import find_tokenizer
+from bloomery.orchestration.tokenizer_origin import find_tokenizer
 from data_prep.tokenizer.report.subject import Subject
 
 

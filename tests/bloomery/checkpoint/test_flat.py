@@ -11,9 +11,9 @@ from bloomery.base.errors import ConfigError
 from bloomery.checkpoint.flat import FlatState
 from bloomery.checkpoint.rows import embedding_rows
 from bloomery.config.model import ModelConfig
-from bloomery.plan.groups import held, optimizer_groups
-from bloomery.plan.parameters import declare, padded_vocabulary
-from bloomery.plan.partition import stage_bounds
+from bloomery.spec.groups import held, optimizer_groups
+from bloomery.spec.parameters import declare, padded_vocabulary
+from bloomery.spec.partition import stage_bounds
 
 MODEL = ModelConfig(layers=3, hidden_size=12, heads=4, sequence_length=8, vocabulary_multiple=8)
 

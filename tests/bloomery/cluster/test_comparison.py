@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bloomery.cluster.comparison import contradictions, dotted
-from bloomery.cluster.detect import Cluster, cluster_from
 from bloomery.config.site import Site
+from bloomery.orchestration.compare_site import contradictions, dotted
+from bloomery.orchestration.detect_cluster import Cluster, cluster_from
 
 DATA = Path(__file__).parent / "data"
 

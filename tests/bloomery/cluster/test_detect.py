@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bloomery.cluster.detect import (
+from bloomery.orchestration.detect_cluster import (
     cluster_from,
     gpus_of,
     job_age_problem,

@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from bloomery.base.errors import ConfigError, ResourceError
-from bloomery.cluster.detect import Cluster, cluster_from
-from bloomery.cluster.questions import QUESTIONS, Question, collect, doubts, nested
-from bloomery.cluster.site_file import render, write_site
 from bloomery.config.load import all_keys
 from bloomery.config.site import Site, read_site
+from bloomery.orchestration.detect_cluster import Cluster, cluster_from
+from bloomery.orchestration.site_file import render, write_site
+from bloomery.orchestration.site_questions import QUESTIONS, Question, collect, doubts, nested
 
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[3]

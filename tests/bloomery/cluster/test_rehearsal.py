@@ -9,15 +9,15 @@ import pytest
 import yaml
 
 from bloomery.base.errors import ConfigError
-from bloomery.cluster.rehearsal_file import HEADER, render
 from bloomery.config import load_config, validate_config
 from bloomery.config.run import RunConfig
 from bloomery.config.site import Site
 from bloomery.config.training import ParallelConfig
 from bloomery.config.training_loop import SkipRange
-from bloomery.plan.overview import overview
-from bloomery.plan.rehearsal import DOCUMENTS, layout, rehearsal
-from bloomery.plan.slurm import training_job
+from bloomery.orchestration.rehearsal import DOCUMENTS, layout, rehearsal
+from bloomery.orchestration.rehearsal_file import HEADER, render
+from bloomery.orchestration.training_job import training_job
+from bloomery.spec.overview import overview
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = ("sample", "udhr", "folder", "wikipedia", "models/tr11-176b")

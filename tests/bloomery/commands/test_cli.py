@@ -184,9 +184,9 @@ def test_summary_of_a_run_that_has_not_begun(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("run", ["sample", "mine"])
 def test_summary_says_the_command_of_the_cluster_where_the_run_was_on_one(tmp_path: Path, run: str) -> None:
-    from bloomery.commands.facts import ModelFacts, gather
-    from bloomery.commands.summary import next_command
     from bloomery.contracts.paths import RunPaths
+    from monitoring.summary import ModelFacts, gather
+    from monitoring.summary_cli import next_command
 
     paths = RunPaths(tmp_path / run)
     paths.config.mkdir(parents=True)
@@ -205,8 +205,8 @@ def test_summary_says_the_command_of_the_cluster_where_the_run_was_on_one(tmp_pa
 
 
 def test_summary_of_a_corpus_from_which_nothing_was_removed() -> None:
-    from bloomery.commands.facts import CorpusFacts, Facts
-    from bloomery.commands.summary import lines
+    from monitoring.summary import CorpusFacts, Facts
+    from monitoring.summary_cli import lines
 
     def said(removed: dict[str, int]) -> str:
         return dict(lines(Facts("runs/a", CorpusFacts(3, 0, 3, 9, 1, removed), None, None, [], None, {})))["removed"]

@@ -24,13 +24,13 @@ from stopwatch import is_faster_than
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
-from bloomery.commands.standing import State, find_runs, gather
-from bloomery.commands.status import lines
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus
-from bloomery.contracts.sync import SyncState, write_sync
-from bloomery.plan.batch import steps
-from bloomery.workflow.lock import RunLock
+from bloomery.orchestration.run_lock import RunLock
+from bloomery.spec.batch import steps
+from monitoring.status import State, find_runs, gather
+from monitoring.status_cli import lines
+from monitoring.sync_record import SyncState, write_sync
 
 ROOT = Path(__file__).parents[3]
 CONFIG = configuration()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from fabricated_run import NOW, configuration, make_run, write_metrics
 
-from bloomery.commands import standing, status, summary
-from bloomery.commands.facts import gather as gather_facts
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.record import EnergyRecord, EventRecord, Record, dump_record, standing_records
+from monitoring import status, status_cli, summary_cli
+from monitoring.summary import gather as gather_facts
 
 CONFIG = configuration()
 HURT: dict[str, Any] = {
@@ -60,11 +60,11 @@ def watched(paths: RunPaths) -> None:
 
 
 def status_rows(paths: RunPaths) -> dict[str, str]:
-    return dict(status.lines(standing.gather(paths.run, NOW)))
+    return dict(status_cli.lines(status.gather(paths.run, NOW)))
 
 
 def summary_rows(paths: RunPaths) -> dict[str, str]:
-    return dict(summary.lines(gather_facts(paths.run)))
+    return dict(summary_cli.lines(gather_facts(paths.run)))
 
 
 def test_a_calm_training_shows_no_guard_and_no_energy(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_calm_training_shows_no_guard_and_no_energy(tmp_path: Path) -> None:
 def test_what_guards_and_meters_saw_is_in_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = trained(tmp_path)
     watched(paths)
-    status.status(run=paths.run, as_json=True)
+    status_cli.status(run=paths.run, as_json=True)
     progress = json.loads(capsys.readouterr().out)["progress"]
     assert [event["event"] for event in progress["events"]] == ["non_finite"]
     assert (progress["energy"]["energy_kwh"], progress["energy"]["estimated_kwh"]) == (20.5, 20.5)

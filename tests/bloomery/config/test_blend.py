@@ -11,8 +11,8 @@ import yaml
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import RunConfig, validate_config
-from bloomery.config.stage_sections import stage_sections
 from bloomery.config.stages import IndexStage
+from bloomery.orchestration.stage_sections import stage_sections
 
 SAMPLE: dict[str, Any] = yaml.safe_load((Path(__file__).parents[3] / "config/sample.yaml").read_text())
 

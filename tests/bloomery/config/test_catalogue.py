@@ -10,7 +10,7 @@ import yaml
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import RunConfig, load_config, validate_config
-from bloomery.config.stage_sections import stage_sections
+from bloomery.orchestration.stage_sections import stage_sections
 
 ROOT = Path(__file__).parents[3]
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())

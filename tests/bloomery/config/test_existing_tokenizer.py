@@ -11,10 +11,10 @@ from bloomery.config import validate_config
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Problem
 from bloomery.config.site import Site
-from bloomery.plan.notices import notices
-from bloomery.plan.parameters import parameter_count, planned_rows
-from bloomery.plan.rehearsal import rehearsal
-from bloomery.plan.weights import DTYPE_BYTES, INDEX_NAME, WEIGHTS_NAME, weight_files
+from bloomery.orchestration.rehearsal import rehearsal
+from bloomery.spec.parameters import parameter_count, planned_rows
+from bloomery.spec.weights import DTYPE_BYTES, INDEX_NAME, WEIGHTS_NAME, weight_files
+from planner.notices import notices
 
 
 def configuration(changes: dict[str, Any] | None = None, **tokenizer: Any) -> RunConfig:

@@ -13,9 +13,9 @@ from bloomery.base.atomic import write_json
 from bloomery.base.errors import ConfigError
 from bloomery.config import validate_config
 from bloomery.config.corpus import Thresholds
-from bloomery.config.stage_sections import ingest_stage, stage_sections
 from bloomery.config.stages import IngestStage, JudgeStage, TrainStage, read_stage, write_stage
-from bloomery.plan.batch import samples_to_read
+from bloomery.orchestration.stage_sections import ingest_stage, stage_sections
+from bloomery.spec.batch import samples_to_read
 
 ROOT = Path(__file__).parents[3]
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())

@@ -8,7 +8,7 @@ import pytest
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import validate_config
-from bloomery.config.stage_sections import stage_sections
+from bloomery.orchestration.stage_sections import stage_sections
 
 RUN: dict[str, Any] = {
     "name": "x",

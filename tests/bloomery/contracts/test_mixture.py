@@ -9,7 +9,7 @@ import pytest
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
-from bloomery.contracts.mixture import Mixture, read_mixture
+from data_prep.formats.mixture import Mixture, read_mixture
 
 
 def read(folder: Path, value: Any) -> Mixture:

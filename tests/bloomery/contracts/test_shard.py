@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.shard import (
+from data_prep.formats.shard import (
     DOCUMENT_SCHEMA,
     TableWriter,
     iterate_batches,

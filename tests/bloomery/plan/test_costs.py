@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from bloomery.config import RunConfig, load_config
 from bloomery.config.model import ModelConfig
-from bloomery.plan.communication import communication
-from bloomery.plan.disk import disk_bytes, kept_checkpoints
-from bloomery.plan.duration import bubble_fraction, iteration_seconds, training_seconds
-from bloomery.plan.flops import iteration_flops
-from bloomery.plan.memory import activation_bytes, memory
-from bloomery.plan.parameters import declare, layer_count, parameter_count
-from bloomery.plan.risk import daly_interval, risk, wall_seconds, young_interval
-from bloomery.plan.simulation.campaign import campaign_of
-from bloomery.plan.simulation.work import Work
-from bloomery.plan.state import speed_at, state_at
-from bloomery.plan.suggest import suggest
-from bloomery.plan.trajectory import trajectory
+from bloomery.spec.communication import communication
+from bloomery.spec.disk import disk_bytes, kept_checkpoints
+from bloomery.spec.duration import bubble_fraction, iteration_seconds, training_seconds
+from bloomery.spec.flops import iteration_flops
+from bloomery.spec.memory import activation_bytes, memory
+from bloomery.spec.parameters import declare, layer_count, parameter_count
+from bloomery.spec.trajectory import trajectory
+from planner.risk import daly_interval, risk, wall_seconds, young_interval
+from planner.simulation.campaign import campaign_of
+from planner.simulation.work import Work
+from planner.state import speed_at, state_at
+from planner.suggest import suggest
 
 ROOT = Path(__file__).parents[3]
 GIB = 2**30

@@ -13,13 +13,13 @@ import pytest
 
 from bloomery.config import RunConfig, load_config
 from bloomery.contracts.logline import LogLine, parse_line, read_log
-from bloomery.plan.answers import Answers, answers
-from bloomery.plan.batch import micro_batch_size
-from bloomery.plan.curriculum import recommended_steps
-from bloomery.plan.duration import iteration_seconds, ladder_seconds
-from bloomery.plan.hardware import gpus
-from bloomery.plan.logcheck import departures
-from bloomery.plan.state import speed_at, state_at
+from bloomery.spec.batch import micro_batch_size
+from bloomery.spec.curriculum import recommended_steps
+from bloomery.spec.duration import iteration_seconds, ladder_seconds
+from bloomery.spec.hardware import gpus
+from planner.answers import Answers, answers
+from planner.logcheck import departures
+from planner.state import speed_at, state_at
 
 ROOT = Path(__file__).parents[3]
 LOG = Path(__file__).parent / "data/tr11_main_log.txt"

@@ -6,7 +6,7 @@ import pytest
 
 from bloomery.base.errors import InputError
 from bloomery.config.training import ParallelConfig
-from bloomery.plan.layout import Place, micro_batch_starts, place_of, rank_of, replica_of
+from bloomery.spec.layout import Place, micro_batch_starts, place_of, rank_of, replica_of
 
 SIZES = [(1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 3, 4), (4, 12, 8)]
 

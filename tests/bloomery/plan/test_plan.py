@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import BatchConfig, OptimizerConfig, RampupConfig, TrainingConfig
-from bloomery.plan.batch import global_batch_size, ladder_rungs, samples_to_read, steps
-from bloomery.plan.deepspeed_json import deepspeed_json
-from bloomery.plan.parameters import declare, padded_vocabulary, parameter_count
-from bloomery.plan.partition import stage_bounds
-from bloomery.plan.schedule import learning_rate
+from bloomery.spec.batch import global_batch_size, ladder_rungs, samples_to_read, steps
+from bloomery.spec.deepspeed_json import deepspeed_json
+from bloomery.spec.parameters import declare, padded_vocabulary, parameter_count
+from bloomery.spec.partition import stage_bounds
+from bloomery.spec.schedule import learning_rate
 
 
 @st.composite

@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from bloomery.config import load_config
-from bloomery.plan.answers import answers
-from bloomery.plan.figure import figure
-from bloomery.plan.page import index_page, page
+from planner.answers import answers
+from planner.figure import figure
+from planner.page import index_page, page
 
 ROOT = Path(__file__).parents[3]
 PRESETS = sorted((ROOT / "config/models").glob("*.yaml"))

@@ -13,8 +13,8 @@ import yaml
 from stopwatch import is_faster_than
 from typer.testing import CliRunner
 
-from bloomery.commands.plan import app
 from bloomery.config import load_config, validate_config
+from planner.cli import app
 
 ROOT = Path(__file__).parents[3]
 BERT12 = {
@@ -227,8 +227,8 @@ def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
 
 
 def test_what_ran_in_2022_is_a_warning() -> None:
-    from bloomery.plan.deepspeed_json import deepspeed_json
-    from bloomery.plan.notices import notices
+    from bloomery.spec.deepspeed_json import deepspeed_json
+    from planner.notices import notices
 
     tr8 = load_config(ROOT / "config/models/tr8-104b.yaml")
     heads = next(notice for notice in notices(tr8) if notice.key == "model.heads")
@@ -263,14 +263,14 @@ def test_failures_that_let_no_interval_end_are_said_as_such(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("gpu", ["v100-16gb", "v100-32gb", "t4-16gb"])
 def test_a_gpu_without_bf16_is_a_warning(gpu: str) -> None:
-    from bloomery.plan.notices import notices
+    from planner.notices import notices
 
     found = notices(validate_config(changed("tr11-176b", {"plan.gpu": gpu})))
     assert f"{gpu} does not multiply bfloat16" in {notice.reason for notice in found}
 
 
 def test_failures_without_the_time_of_a_save_are_a_warning() -> None:
-    from bloomery.plan.notices import notices
+    from planner.notices import notices
 
     found = notices(validate_config(changed("tr8-104b", {"plan.faults.days_between_failures": 3})))
     assert "no time of a save" in next(notice.reason for notice in found if notice.key == "plan.save_seconds")

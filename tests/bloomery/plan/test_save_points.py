@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomery.config.training_loop import CheckpointConfig, SaveRule
-from bloomery.plan.save_points import is_due, is_for_good, kept, saves_until
+from bloomery.spec.save_points import is_due, is_for_good, kept, saves_until
 
 POLICY = CheckpointConfig(
     every_iterations=50,

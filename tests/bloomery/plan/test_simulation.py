@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from ticking_clock import FixedDraws, TickingClock
 
 from bloomery.base.errors import CheckFailedError, ConfigError
-from bloomery.plan.risk import wall_seconds
-from bloomery.plan.simulation.campaign import Campaign, Phase
-from bloomery.plan.simulation.play import Span, play
-from bloomery.plan.simulation.summary import quantiles, replicates, simulate, summarise
-from bloomery.plan.simulation.work import Work
+from planner.risk import wall_seconds
+from planner.simulation.campaign import Campaign, Phase
+from planner.simulation.play import Span, play
+from planner.simulation.summary import quantiles, replicates, simulate, summarise
+from planner.simulation.work import Work
 
 DAY = 86_400
 

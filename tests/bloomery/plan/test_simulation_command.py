@@ -13,13 +13,13 @@ import yaml
 from typer.testing import CliRunner
 
 from bloomery.base.errors import ConfigError
-from bloomery.commands.plan_simulate import simulate as command
 from bloomery.config import load_config
-from bloomery.plan.duration import ladder_seconds, save_seconds
-from bloomery.plan.simulation.campaign import Campaign, Phase, campaign_of
-from bloomery.plan.simulation.figure import check_name, curves, write_figure
-from bloomery.plan.simulation.summary import replicates
-from bloomery.plan.simulation.work import Work
+from bloomery.spec.duration import ladder_seconds, save_seconds
+from planner.simulate_cli import simulate as command
+from planner.simulation.campaign import Campaign, Phase, campaign_of
+from planner.simulation.figure import check_name, curves, write_figure
+from planner.simulation.summary import replicates
+from planner.simulation.work import Work
 
 ROOT = Path(__file__).parents[3]
 FAULTS = {"days_between_failures": 0.5, "restart_minutes": 10, "queue_hours": 1.0}

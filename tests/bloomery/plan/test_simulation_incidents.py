@@ -14,11 +14,11 @@ import pytest
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.training import BatchConfig
-from bloomery.plan.batch import steps
-from bloomery.plan.simulation.calibration import IncidentRecord, Rate, calibrate, instant, load_incidents
-from bloomery.plan.simulation.campaign import Campaign, Phase
-from bloomery.plan.simulation.summary import simulate, summarise
-from bloomery.plan.simulation.work import Work
+from bloomery.spec.batch import steps
+from planner.simulation.calibration import IncidentRecord, Rate, calibrate, instant, load_incidents
+from planner.simulation.campaign import Campaign, Phase
+from planner.simulation.summary import simulate, summarise
+from planner.simulation.work import Work
 
 FILE = """
 [observed]

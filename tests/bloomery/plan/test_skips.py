@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import BatchConfig, CurriculumConfig, OptimizerConfig, RampupConfig, TrainingConfig
 from bloomery.config.training_loop import SkipRange
-from bloomery.plan.batch import global_batch_size, samples_to_read
-from bloomery.plan.curriculum import sequence_length
-from bloomery.plan.skips import batch_before, next_batch, skipped_before
-from bloomery.plan.step import next_step
-from bloomery.plan.trajectory import trajectory, trajectory_through
+from bloomery.spec.batch import global_batch_size, samples_to_read
+from bloomery.spec.curriculum import sequence_length
+from bloomery.spec.skips import batch_before, next_batch, skipped_before
+from bloomery.spec.step import next_step
+from bloomery.spec.trajectory import trajectory, trajectory_through
 
 MODEL = ModelConfig(layers=2, hidden_size=16, heads=2, sequence_length=64)
 

@@ -13,7 +13,7 @@ from snakemake_executor_plugin_slurm.validation import validate_slurm_extra
 from bloomery.base.errors import ConfigError
 from bloomery.config import RunConfig, load_config
 from bloomery.config.site import Site
-from bloomery.plan.slurm import training_job
+from bloomery.orchestration.training_job import training_job
 
 
 class Resources(dict):

@@ -16,10 +16,10 @@ from bloomery.config.training import (
     RampupConfig,
     TrainingConfig,
 )
-from bloomery.plan.batch import samples_to_read, steps
-from bloomery.plan.curriculum import sequence_length
-from bloomery.plan.schedule import learning_rate_at
-from bloomery.plan.trajectory import Trajectory, trajectory
+from bloomery.spec.batch import samples_to_read, steps
+from bloomery.spec.curriculum import sequence_length
+from bloomery.spec.schedule import learning_rate_at
+from bloomery.spec.trajectory import Trajectory, trajectory
 
 MODEL = ModelConfig(layers=2, hidden_size=16, heads=2, sequence_length=64)
 RATE = OptimizerConfig(learning_rate=1e-3)

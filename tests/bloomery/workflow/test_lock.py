@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from bloomery.base.errors import TryAgainError
-from bloomery.workflow.lock import LOCK_NAME, RunLock, holder
+from bloomery.orchestration.run_lock import LOCK_NAME, RunLock, holder
 
 HOLDER = """
     import subprocess, sys, time
     from pathlib import Path
-    from bloomery.workflow.lock import RunLock
+    from bloomery.orchestration.run_lock import RunLock
     lock = RunLock.acquire(Path(sys.argv[1]))
     child = subprocess.Popen(["sleep", "60"])
     print(child.pid, flush=True)

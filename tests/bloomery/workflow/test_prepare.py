@@ -17,8 +17,8 @@ from bloomery.base.parent import PARENT_VARIABLE
 from bloomery.config import RunConfig, validate_config
 from bloomery.config.portion import Piece, Portion
 from bloomery.contracts.paths import RunPaths
-from bloomery.workflow.environment import prepare_environment
-from bloomery.workflow.prepare import Part, other_shards, plan_run, read_parts, token_groups, write_sections
+from bloomery.orchestration.job_environment import prepare_environment
+from bloomery.orchestration.prepare_run import Part, other_shards, plan_run, read_parts, token_groups, write_sections
 
 ROOT = Path(__file__).parents[3]
 

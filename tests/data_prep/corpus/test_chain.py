@@ -10,7 +10,7 @@ from real_corpus import corpus_files
 
 from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest, read_table
+from data_prep.formats.shard import DOCUMENT_SCHEMA, read_manifest, read_table
 
 SAMPLE = Path(__file__).parents[3] / "config" / "sample"
 

@@ -13,9 +13,9 @@ import pytest
 from bloomery.base.errors import ConfigError, InputError
 from bloomery.config.corpus import DecontaminateConfig
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.shard import read_manifest
+from bloomery.orchestration.plan_parts import evaluation_files
 from data_prep.corpus.explain import explain
-from data_prep.corpus.parts import evaluation_files
+from data_prep.formats.shard import read_manifest
 
 QUESTION = "Which of the three rivers that meet below the old castle was dammed first, and in what year was it done?"
 CHINESE = (

@@ -12,9 +12,9 @@ import pytest
 from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.shard import read_manifest, read_table
 from data_prep.corpus.clean import REMOVED_SCHEMA
 from data_prep.corpus.explain import explain
+from data_prep.formats.shard import read_manifest, read_table
 
 
 def test_in_is_out_and_removed(sample_run: Any) -> None:

@@ -10,8 +10,8 @@ from bloomery.base.errors import InputError
 from bloomery.config.corpus import IngestConfig
 from bloomery.config.sources import JsonlSource
 from bloomery.config.stages import IngestStage
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest, read_table
 from data_prep.corpus.ingest import ingest
+from data_prep.formats.shard import DOCUMENT_SCHEMA, read_manifest, read_table
 
 
 def stage(*files: Path, bad: float = 0.01, identity: str | None = "id") -> IngestStage:

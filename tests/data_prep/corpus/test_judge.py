@@ -12,11 +12,11 @@ from bloomery.base.errors import InputError
 from bloomery.config.corpus import JudgeConfig, LanguageIdConfig, NearDedupConfig, Thresholds
 from bloomery.config.languages import language_profiles, published_thresholds, resolved_thresholds
 from bloomery.config.stages import JudgeStage, MeasureStage
-from bloomery.contracts.shard import DOCUMENT_SCHEMA
 from data_prep.corpus.judge import RULES, failures, verdicts
 from data_prep.corpus.langid import detect
 from data_prep.corpus.listed import Listed
 from data_prep.corpus.measure import measure_batch
+from data_prep.formats.shard import DOCUMENT_SCHEMA
 
 FRENCH = "Le facteur de notre vallée circule encore à vélo, même en hiver, et salue les vaches par leur nom. " * 2
 SAMPLE = Path(__file__).parents[3] / "config/sample"

@@ -13,9 +13,9 @@ import pytest
 from bloomery.base.errors import InputError
 from bloomery.config.stages import LinesStage, RepeatedLinesStage
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest, read_table, write_table
 from data_prep.corpus.explain import explain
 from data_prep.corpus.lines import count, repeated, strip
+from data_prep.formats.shard import DOCUMENT_SCHEMA, read_manifest, read_table, write_table
 
 NOTICE = "All rights reserved, do not copy."
 MENU = "Home | News | Contact | About us"

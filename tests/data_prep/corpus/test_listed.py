@@ -14,11 +14,11 @@ from bloomery.config.corpus import LanguageIdConfig, MeasureConfig, NearDedupCon
 from bloomery.config.languages import language_profiles, published_thresholds, resolved_words
 from bloomery.config.stages import JudgeStage, MeasureStage
 from bloomery.config.words import WordLists
-from bloomery.contracts.shard import DOCUMENT_SCHEMA
 from data_prep.corpus import _text
 from data_prep.corpus.judge import RULES, failures
 from data_prep.corpus.listed import Listed
 from data_prep.corpus.measure import measure_batch
+from data_prep.formats.shard import DOCUMENT_SCHEMA
 
 SAMPLE = Path(__file__).parents[3] / "config/sample"
 

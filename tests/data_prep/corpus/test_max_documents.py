@@ -9,8 +9,8 @@ from bloomery.config.corpus import IngestConfig
 from bloomery.config.portion import Portion
 from bloomery.config.sources import JsonlSource, Source, TextSource, UdhrSource
 from bloomery.config.stages import IngestStage
+from bloomery.orchestration.plan_parts import plan_parts
 from data_prep.corpus.ingest import ingest
-from data_prep.corpus.parts import plan_parts
 from data_prep.corpus.rows import BadRow, Row
 from data_prep.corpus.sources import read_source
 

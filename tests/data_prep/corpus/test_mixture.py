@@ -9,8 +9,8 @@ import pytest
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import validate_config
-from bloomery.config.stage_sections import stage_sections
 from bloomery.config.stages import MixtureStage
+from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.corpus.mixture import Sizes, lines, table
 
 TEXT: dict[str, dict[str, int]] = {

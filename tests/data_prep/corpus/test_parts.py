@@ -9,7 +9,7 @@ from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import IngestConfig
 from bloomery.config.portion import Piece, Portion
 from bloomery.config.sources import JsonlSource, MegatronSource, TextSource, UdhrSource
-from data_prep.corpus.parts import plan_parts
+from bloomery.orchestration.plan_parts import plan_parts
 from data_prep.corpus.rows import name_of
 
 LIMITS = IngestConfig(shard_bytes=2048, max_document_bytes=1024)

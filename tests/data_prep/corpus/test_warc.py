@@ -16,7 +16,7 @@ from bloomery.config.corpus import IngestConfig
 from bloomery.config.portion import Piece
 from bloomery.config.sources import WarcSource
 from bloomery.config.stages import IngestStage
-from data_prep.corpus.parts import plan_parts
+from bloomery.orchestration.plan_parts import plan_parts
 from data_prep.corpus.rows import BadRow, Item, Row
 from data_prep.corpus.sources import read_source
 

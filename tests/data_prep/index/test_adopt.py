@@ -16,8 +16,8 @@ from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
 from bloomery.config.stages import IndexStage
 from bloomery.contracts.index import IndexManifest, open_array, open_token_file, write_idx
-from bloomery.contracts.shard import read_manifest
-from bloomery.contracts.sidecar import SIDECAR_SCHEMA, sidecar_path
+from data_prep.formats.shard import read_manifest
+from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index import adopt
 from data_prep.index.adopt import adopt_tokens, prefix_of
 from data_prep.index.build import build_index

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 from bloomery.base.digest import digest_file, document_id
 from bloomery.base.errors import InputError, ResourceError
 from bloomery.contracts.index import open_token_file
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, read_manifest, write_table
-from bloomery.contracts.sidecar import sidecar_path
 from data_prep.corpus.dedup.resolve import SURVIVOR_SCHEMA
+from data_prep.formats.shard import DOCUMENT_SCHEMA, read_manifest, write_table
+from data_prep.formats.sidecar import sidecar_path
 from data_prep.index import encode, encode_cli
 from data_prep.index.encode import encode_shards
 from data_prep.index.keys import id_hashes

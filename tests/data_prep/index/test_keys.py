@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from bloomery.contracts.shard import write_table
 from data_prep.corpus.dedup.resolve import SURVIVOR_SCHEMA
+from data_prep.formats.shard import write_table
 from data_prep.index.keys import clusters_of, id_hashes, split_keys
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32

@@ -15,8 +15,8 @@ from bloomery.base.errors import ConfigError
 from bloomery.config.stages import IndexStage
 from bloomery.contracts.index import open_array, write_idx
 from bloomery.contracts.samples import SampleReader
-from bloomery.contracts.shard import write_table
-from bloomery.contracts.sidecar import SIDECAR_SCHEMA, sidecar_path
+from data_prep.formats.shard import write_table
+from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index import _index
 from data_prep.index.build import build_index
 from data_prep.index.keys import id_hashes

@@ -12,7 +12,7 @@ from packed_rows import packed
 
 from bloomery.base.errors import InputError
 from bloomery.contracts.index import open_token_file
-from bloomery.contracts.sidecar import sidecar_path
+from data_prep.formats.sidecar import sidecar_path
 from data_prep.index import _index
 from data_prep.index.keys import id_hashes
 from data_prep.index.split import Deal, Text, below, numbers_of, tokens_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bloomery.base.errors import InputError
 from bloomery.config.stages import IndexStage
 from bloomery.contracts.blend import StageEntry
-from bloomery.contracts.mixture import Mixture
+from data_prep.formats.mixture import Mixture
 from data_prep.index.blend import blend
 from data_prep.index.order import samples_in
 from data_prep.index.stages import plan_stages, totals

@@ -13,18 +13,18 @@ from bloomery.base.atomic import write_json
 from bloomery.base.errors import BloomeryError, ConfigError, InputError
 from bloomery.config.stages import TrainStage, write_stage
 from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
-from bloomery.contracts.incident import Incident, texts_path, write_incident
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import sample_prefix
 from bloomery.contracts.record import MetricsRecord
 from bloomery.contracts.samples import SampleRangeError, SampleReader
-from bloomery.contracts.shard import read_table
 from bloomery.contracts.tokenizer import load_tokenizer
-from bloomery.plan.batch import steps
+from bloomery.spec.batch import steps
+from data_prep.formats.shard import read_table
 from data_prep.index.trace import Tracer
 from data_prep.index.trace_cli import app
 from data_prep.index.visible import visible
-from training.incident_texts import IncidentTexts
+from training.guards.incident import Incident, texts_path, write_incident
+from training.guards.incident_texts import IncidentTexts
 
 PARALLEL = {"tensor": 2, "pipeline": 3, "data": 2}
 

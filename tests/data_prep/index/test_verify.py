@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.contracts.index import open_token_file, read_index_manifest
-from bloomery.contracts.shard import read_manifest, write_table
-from bloomery.contracts.sidecar import sidecar_path
+from data_prep.formats.shard import read_manifest, write_table
+from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.cli import app
 from data_prep.index.verify import verify_index
 

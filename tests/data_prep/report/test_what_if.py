@@ -10,7 +10,7 @@ import pytest
 from bloomery.base.errors import InputError
 from bloomery.config.corpus import LanguageIdConfig, Thresholds
 from bloomery.config.stages import JudgeStage
-from bloomery.contracts.shard import write_table
+from data_prep.formats.shard import write_table
 from data_prep.report.histograms import below, distributions, ladder, up_to
 from data_prep.report.sections.limits import beyond, steps
 from data_prep.report.what_if import quantiles, what_if

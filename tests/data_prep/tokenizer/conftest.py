@@ -8,7 +8,7 @@ import pytest
 
 from bloomery.base.atomic import write_json
 from bloomery.base.digest import document_id
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, write_table
+from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
 
 MakeShard = Callable[[str, dict[str, list[str]]], Path]
 

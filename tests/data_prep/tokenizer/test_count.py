@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bloomery.base.digest import digest_file, digest_json
 from bloomery.base.errors import InputError
 from bloomery.config.stages import CountStage
-from bloomery.contracts.shard import manifest_path, read_manifest, read_table
+from data_prep.formats.shard import manifest_path, read_manifest, read_table
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.count import count_shards, summary
 from data_prep.tokenizer.pre_tokenizer import build

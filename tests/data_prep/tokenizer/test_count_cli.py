@@ -13,7 +13,7 @@ import pytest
 
 from bloomery.base.digest import digest_file
 from bloomery.config.stages import CountStage, write_stage
-from bloomery.contracts.shard import manifest_path, read_manifest
+from data_prep.formats.shard import manifest_path, read_manifest
 
 Texts = dict[str, list[str]]
 MakeShard = Callable[[str, Texts], Path]

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from bloomery.base.errors import ConfigError, InputError
 from bloomery.config import validate_config
-from bloomery.config.stage_sections import stage_sections
 from bloomery.config.stages import CountStage
+from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.tokenizer.cli import app
 from data_prep.tokenizer.count import count_shards
 from data_prep.tokenizer.pre_tokenizer import recognise

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.mixture import Mixture
-from bloomery.contracts.shard import write_table
+from data_prep.formats.mixture import Mixture
+from data_prep.formats.shard import write_table
 from data_prep.tokenizer.count_tables import CountTable
 from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA
 from data_prep.tokenizer.sums import Sums

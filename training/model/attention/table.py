@@ -14,7 +14,7 @@ BACK_ENDS: dict[str, Callable[[Heads], Attend]] = {
     "flex": flex.build,
     "flash": flash.build,
 }
-"""By the values of `training.kernels.attention`; `bloomery.plan.kernels` chooses."""
+"""By the values of `training.kernels.attention`; `bloomery.spec.kernels` chooses."""
 
 
 @lru_cache(maxsize=8)

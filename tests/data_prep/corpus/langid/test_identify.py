@@ -9,8 +9,8 @@ import pytest
 from bloomery.base.errors import ConfigError, InputError
 from bloomery.config import validate_config
 from bloomery.config.languages import SHIPPED_FALLBACK
-from bloomery.config.stage_sections import stage_sections
 from bloomery.config.stages import DetectorStage
+from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.corpus.langid import Detection, detect, identifier, ngrams
 from data_prep.corpus.langid.detection import from_shares, joined
 from data_prep.corpus.langid.train import train

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from bloomery.base.errors import InputError
 from bloomery.config.languages import SHIPPED_FALLBACK
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, write_table
 from data_prep.corpus.cli import app
 from data_prep.corpus.langid import ngrams
 from data_prep.corpus.langid.train import train
+from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
 
 BAMBARA = "I ni sogoma. N bɛ taa sugu la ka jɛgɛ san. An ka so ka jan dugu la, nka n teri bɛ n makɔnɔ."
 FON = "Un na yi àxì mɛ bo na xɔ̀ hwevì. Xɔ́ntɔn ce ɖò te ɖò finɛ́, bo na kpɔ́n mì ɖò xwé ɔ́ mɛ̀."

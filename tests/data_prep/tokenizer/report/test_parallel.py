@@ -9,7 +9,7 @@ import pytest
 
 from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
-from bloomery.contracts.shard import DOCUMENT_SCHEMA, write_table
+from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
 from data_prep.tokenizer.report.parallel import parallel_documents, parities, read_parallel
 from data_prep.tokenizer.report.subject import Subject
 

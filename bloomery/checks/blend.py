@@ -1,0 +1,41 @@
+"""What stages of the blend must agree on, with one another and with the training's length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bloomery.config.section import Contradiction
+from bloomery.spec.batch import samples_to_read
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
+
+
+def blend_contradictions(config: RunConfig) -> list[Contradiction]:
+    """Stages that are not in order, lie beyond the training, or are laid out to less than they last."""
+    stages, training = config.index.blend, config.training
+    samples = samples_to_read(training.batch, training.train_samples)
+    length = ("training.train_samples", "training.batch")
+    found = []
+    for number, stage in enumerate(stages):
+        section = f"index.blend[{number}]"
+        begin, last = stage.from_sample, number + 1 == len(stages)
+        end = samples if last else stages[number + 1].from_sample
+        key = f"{section}.from_sample"
+        if number == 0 and begin != 0:
+            message = f"{key} {begin}: the first stage begins with the training"
+            found.append(Contradiction(message, (key,), begin, "0"))
+        if number and begin <= stages[number - 1].from_sample:
+            before = stages[number - 1].from_sample
+            message = f"{key} {begin} does not come after the {before} of the stage before"
+            keys: tuple[str, ...] = (key, f"index.blend[{number - 1}].from_sample")
+            found.append(Contradiction(message, keys, begin, f"at least {before + 1}: stages in their order"))
+        elif begin >= samples > 0:
+            message = f"{key} {begin}: the training reads {samples} samples"
+            found.append(Contradiction(message, (key, *length), begin, f"at most {samples - 1}"))
+        elif stage.spread_to is not None and begin < end and stage.spread_to < end:
+            key = f"{section}.spread_to"
+            message = f"{key} {stage.spread_to} lies before the end of its stage, {end}"
+            keys = (key, *length) if last else (key, f"index.blend[{number + 1}].from_sample")
+            found.append(Contradiction(message, keys, stage.spread_to, f"at least {end}, or null"))
+    return found

@@ -1,0 +1,53 @@
+"""What of a site's file, or of the answers that become one, the cluster does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bloomery.orchestration.detect_cluster import Cluster
+
+_PLACES = ("jobs", "training", "internet")
+
+
+def dotted(site: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A site as a flat mapping: `training.partition` and the like."""
+    flat: dict[str, Any] = {}
+    for key, value in site.items():
+        flat |= dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
+
+
+def contradictions(cluster: Cluster, site: Mapping[str, Any]) -> list[str]:
+    """Partitions, accounts, GPUs and times of a site (keys dotted) that the cluster does not have, a line each."""
+    return [*_partitions(cluster, site), *_accounts(cluster, site), *_training(cluster, site)]
+
+
+def _partitions(cluster: Cluster, site: Mapping[str, Any]) -> Iterator[str]:
+    known = {each.name: each for each in cluster.partitions}
+    for key in (f"{place}.partition" for place in _PLACES):
+        for name in filter(None, (site.get(key) or "").split(",")):
+            if known and name not in known:
+                yield f"{key}: sinfo shows no partition {name!r}, only {', '.join(known)}"
+            elif known and not known[name].is_up:
+                yield f"{key}: partition {name!r} is down"
+
+
+def _accounts(cluster: Cluster, site: Mapping[str, Any]) -> Iterator[str]:
+    # SLURM keeps the names of accounts in small letters.
+    known = {name.lower() for name in cluster.accounts}
+    for key in ("account", *(f"{place}.account" for place in _PLACES)):
+        name = site.get(key)
+        if name and known and name.lower() not in known:
+            yield f"{key}: {name!r} is none of those that you may charge, which are {', '.join(cluster.accounts)}"
+
+
+def _training(cluster: Cluster, site: Mapping[str, Any]) -> Iterator[str]:
+    partition = cluster.partition(site.get("training.partition") or "")
+    if partition is None:
+        return
+    gpus, minutes = site.get("training.gpus_per_node") or 0, site.get("training.max_minutes") or 0
+    if gpus > partition.gpus_per_node:
+        yield f"training.gpus_per_node: {gpus}, but a node of {partition.name!r} has {partition.gpus_per_node}"
+    if partition.max_minutes is not None and minutes > partition.max_minutes:
+        yield f"training.max_minutes: {minutes}, but {partition.name!r} allows {partition.max_minutes}"

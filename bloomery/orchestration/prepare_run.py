@@ -1,0 +1,131 @@
+"""Before the workflow's graph is built: write each stage's part of the configuration; say which shards there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bloomery.base.atomic import dump_json, read_json, write_if_changed
+from bloomery.base.errors import InputError
+from bloomery.config.corpus import IngestConfig
+from bloomery.config.portion import Portion
+from bloomery.config.run import RunConfig
+from bloomery.config.section import Section
+from bloomery.config.sources import AnySource, MegatronSource
+from bloomery.config.stages import AdoptStage, IngestStage, read_stage, write_stage
+from bloomery.contracts.paths import RunPaths
+from bloomery.orchestration.stage_sections import adopt_stage, ingest_stage, stage_sections
+
+PlanParts = Callable[[AnySource, IngestConfig], list[Portion]]
+"""Deals a source's files into parts, one job each."""
+
+PARTS_NAME = "parts.json"
+"""Names of the shards of text."""
+ADOPTED_NAME = "adopted.json"
+"""Names of the pairs of token files that came as they are."""
+TOKEN_FILES_NAME = "token_files.json"
+"""Names of all pairs of token files, in the order of the index: those of the text first."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One shard of the corpus, or one pair of token files that came as it is: a part of one source."""
+
+    source: str
+    number: int
+    portion: Portion
+    adopted: bool = False
+    """Whether it is a pair of token files."""
+
+    @property
+    def files(self) -> list[str]:
+        """The source's own files that the part reads; none for a source that is fetched."""
+        return self.portion.files or []
+
+    @property
+    def name(self) -> str:
+        """`<source>/<number>`, as in the paths of its tables."""
+        return f"{self.source}/{self.number:05d}"
+
+
+def plan_run(config: RunConfig, plan_parts: PlanParts) -> list[Part]:
+    """Every shard of the run, in order, then every adopted pair.
+
+    Raises what `plan_parts` raises, and InputError when there is nothing.
+    """
+    parts = [
+        Part(source.name, number, portion, isinstance(source, MegatronSource))
+        for source in (*config.text_sources, *config.adopted_sources)
+        for number, portion in enumerate(plan_parts(source, config.corpus.ingest))
+    ]
+    if not parts:
+        raise InputError("the sources hold nothing to read", where=config.name)
+    return parts
+
+
+def token_groups(parts: list[Part], shards_per_file: int) -> dict[str, list[str]]:
+    """Each pair of token files that text is encoded to -> its shards: neighbours of a source; named after the first."""
+    groups: dict[str, list[str]] = {}
+    for part in parts:
+        if not part.adopted:
+            first = part.number - part.number % shards_per_file
+            groups.setdefault(f"{part.source}/{first:05d}", []).append(part.name)
+    return groups
+
+
+def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
+    """Write the parts of the configuration that differ from what lies in the run's folder; returns what was written."""
+    folder = RunPaths.of(config.root, config.name).config
+    texts = {source.name: source for source in config.text_sources}
+    adopted = {source.name: source for source in config.adopted_sources}
+    sections = {folder / f"{name}.json": section for name, section in stage_sections(config).items()}
+    for part in parts:
+        section: Section
+        if part.adopted:
+            section = adopt_stage(adopted[part.source], part.number, part.files)
+        else:
+            section = ingest_stage(config, texts[part.source], part.number, *part.portion)
+        sections[folder / ("adopt" if part.adopted else "ingest") / f"{part.name}.json"] = section
+    written = [path for path, section in sections.items() if write_stage(path, section)]
+    listings = {
+        PARTS_NAME: [part.name for part in parts if not part.adopted],
+        ADOPTED_NAME: [part.name for part in parts if part.adopted],
+        TOKEN_FILES_NAME: [
+            *token_groups(parts, config.index.shards_per_file),
+            *(part.name for part in parts if part.adopted),
+        ],
+    }
+    return written + [
+        folder / name for name, names in listings.items() if write_if_changed(folder / name, dump_json(names))
+    ]
+
+
+def read_parts(run: RunPaths) -> list[Part]:
+    """The parts as the workflow last planned them: what a job sees, so that it never looks for files again."""
+    parts = []
+    for name in read_json(run.config / PARTS_NAME):
+        stage = read_stage(run.config / "ingest" / f"{name}.json", IngestStage)
+        parts.append(Part(stage.source.name, stage.part, Portion(stage.files, stage.piece)))
+    for name in read_json(run.config / ADOPTED_NAME):
+        pair = read_stage(run.config / "adopt" / f"{name}.json", AdoptStage)
+        parts.append(Part(pair.source.name, pair.part, Portion(pair.files), adopted=True))
+    return parts
+
+
+def other_shards(run: RunPaths, parts: list[Part]) -> list[Path]:
+    """Files of clean and removed documents of parts that the run has no more: of another source, or a smaller shard."""
+    known = {part.name for part in parts if not part.adopted}
+    return [
+        path
+        for folder in ("clean", "removed")
+        for path in sorted((run.corpus / folder).glob("*/*"))
+        if f"{path.parent.name}/{path.stem}" not in known and path.suffix in (".parquet", ".json")
+    ]
+
+
+def check_run(run: Path) -> None:
+    """Raise InputError when `run` is no folder of a run."""
+    if not (run / "config" / PARTS_NAME).is_file():
+        what = "not a run" if run.is_dir() else "no such folder"
+        raise InputError(what, where=str(run), expected="the folder of a run, such as runs/sample")

@@ -1,0 +1,184 @@
+"""From the configuration to each job's part of it (`stages`): which of its values a stage depends on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bloomery.base.digest import digest_ends
+from bloomery.base.errors import ConfigError
+from bloomery.config.corpus import LanguageIdConfig, NearDedupConfig
+from bloomery.config.languages import CODE, SHIPPED_FALLBACK, language_profiles, resolved_thresholds, resolved_words
+from bloomery.config.portion import Piece
+from bloomery.config.run import RunConfig
+from bloomery.config.section import Section
+from bloomery.config.sources import FileSource, HubSource, MegatronSource, RowSource, Source
+from bloomery.config.stages import (
+    AdoptStage,
+    CleanStage,
+    CountStage,
+    DecontaminateStage,
+    DedupStage,
+    DetectorStage,
+    ExportStage,
+    IndexStage,
+    IngestStage,
+    JudgeStage,
+    LinesStage,
+    MeasureStage,
+    MixtureStage,
+    PublishStage,
+    RepeatedLinesStage,
+    TokenizerReportStage,
+    TokenizerStage,
+    TrainStage,
+)
+from bloomery.spec.batch import samples_to_read
+
+BYTES_PER_TOKEN = 4.7
+"""BLOOM's mean over ROOTS: 1.6 TB (its paper, table 1) are 341.6 B tokens."""
+
+
+def ingest_stage(
+    config: RunConfig, source: Source, part: int, files: list[str] | None, piece: Piece | None = None
+) -> IngestStage:
+    """The part of the configuration that one ingest job sees."""
+    if isinstance(source, FileSource):
+        source = source.model_copy(update={"paths": ["<see files>"]})
+    # These are read by later stages: changing them must not read the source again.
+    later: dict[str, object] = {"priority": 0, "licence": "", "trust_language": False}
+    later |= dict.fromkeys(("recipe", "weight", "min_line_documents"))
+    if isinstance(source, RowSource | HubSource):
+        later["licence_field"] = None
+    source = source.model_copy(update=later)
+    return IngestStage(source=source, part=part, files=files, piece=piece, ingest=config.corpus.ingest)
+
+
+def adopt_stage(source: MegatronSource, part: int, files: list[str]) -> AdoptStage:
+    """The part of the configuration that adopting one pair depends on."""
+    own = source.model_copy(update={"paths": ["<see files>"], "licence": "", "weight": None})
+    return AdoptStage(source=own, part=part, files=files)
+
+
+def _detector(language_id: LanguageIdConfig) -> DetectorStage:
+    """The models of language identification. Raises ConfigError when one is missing."""
+    models = {"fallback_model": language_id.fallback_model, "fasttext_model": language_id.fasttext_model}
+    digests = [digest_ends(SHIPPED_FALLBACK)] if language_id.fallback_model is None else []
+    for key, path in models.items():
+        if path is not None and not Path(path).is_file():
+            raise ConfigError(f"no file {path!r}", where=f"corpus.language_id.{key}", expected="a model's file")
+        digests += [digest_ends(Path(path))] if path is not None else []
+    return DetectorStage(**models, digests=digests)
+
+
+def _key_parameters(near: NearDedupConfig) -> NearDedupConfig:
+    """What the MinHash keys depend on: whether and how strictly they are used must not measure the corpus again."""
+    return NearDedupConfig(**near.model_dump(exclude={"enabled", "verify", "min_jaccard"}))
+
+
+def _mixture_stage(config: RunConfig) -> MixtureStage:
+    """Only a cap asks how long the training is: without one, a longer training leaves mixture and tokenizer alone."""
+    mixture, training = config.corpus.mixture, config.training
+    budget = mixture.budget_bytes
+    if budget is None and mixture.max_epochs is not None:
+        samples = samples_to_read(training.batch, training.train_samples)
+        budget = round(samples * config.model.sequence_length * BYTES_PER_TOKEN)
+    return MixtureStage(
+        mixture=mixture,
+        source_weights={source.name: source.weight for source in config.sources if source.weight is not None},
+        budget_bytes=budget,
+    )
+
+
+def _tokenizer_report_stage(config: RunConfig) -> TokenizerReportStage:
+    """Raises ConfigError when the aligned text is missing."""
+    parallel = config.tokenizer.report.parallel
+    if parallel is not None and not Path(parallel).exists():
+        expected = "a folder of <language>.txt, or a JSON Lines file"
+        raise ConfigError(f"no file or folder {parallel!r}", where="tokenizer.report.parallel", expected=expected)
+    return TokenizerReportStage(report=config.tokenizer.report)
+
+
+def stage_sections(config: RunConfig) -> dict[str, Section]:
+    """Every stage's part by the name of its file (`<name>.json`); ingest parts come from `ingest_stage`."""
+    unspaced = sorted(code for code, profile in language_profiles().items() if profile.unspaced)
+    licence_fields = {
+        source.name: source.licence_field
+        for source in config.text_sources
+        if isinstance(source, RowSource | HubSource) and source.licence_field is not None
+    }
+    training = config.training
+    recipe_of = {source.name: source.recipe for source in config.text_sources if source.recipe}
+    return {
+        "lines": LinesStage(
+            min_characters=config.corpus.lines.min_characters,
+            partitions=config.corpus.lines.partitions,
+            untouched=[CODE],
+        ),
+        "repeated_lines": RepeatedLinesStage(
+            min_documents={
+                source.name: source.min_line_documents or config.corpus.lines.min_documents
+                for source in config.text_sources
+            },
+            partitions=config.corpus.lines.partitions,
+            memory_bytes=config.corpus.dedup.memory_bytes,
+        ),
+        "measure": MeasureStage(
+            detector=_detector(config.corpus.language_id),
+            near=_key_parameters(config.corpus.dedup.near),
+            seed=config.seed,
+            unspaced=unspaced,
+            words=resolved_words(config.corpus.measure),
+            scripts={code: profile.scripts for code, profile in language_profiles().items() if profile.scripts},
+            licence_fields=licence_fields,
+        ),
+        "judge": JudgeStage(
+            thresholds=resolved_thresholds(config.corpus.judge),
+            accept={code: profile.accept for code, profile in language_profiles().items()},
+            trusted_sources=sorted(source.name for source in config.text_sources if source.trust_language),
+            # Which models are used is the measures' concern.
+            language_id=LanguageIdConfig(
+                **config.corpus.language_id.model_dump(exclude=set(DetectorStage.model_fields))
+            ),
+            code_licences=config.corpus.code.licences,
+            source_licences={
+                source.name: source.licence
+                for source in config.text_sources
+                if config.corpus.code.licences and source.name not in licence_fields
+            },
+            recipes={name: resolved_thresholds(config.corpus.judge, name) for name in sorted(set(recipe_of.values()))},
+            recipe_of=recipe_of,
+        ),
+        "dedup": DedupStage(
+            dedup=config.corpus.dedup,
+            unspaced=unspaced,
+            priorities={source.name: source.priority for source in config.text_sources},
+            seed=config.seed,
+        ),
+        "decontaminate": DecontaminateStage(
+            **config.corpus.decontaminate.model_dump(exclude={"paths"}), unspaced=unspaced
+        ),
+        "clean": CleanStage(pii=config.corpus.pii, keep_removed_text=config.corpus.keep_removed_text),
+        "mixture": _mixture_stage(config),
+        "count": CountStage(pre_tokenizer=config.tokenizer.pre_tokenizer, split_digits=config.tokenizer.split_digits),
+        "tokenizer": TokenizerStage(tokenizer=config.tokenizer),
+        "tokenizer_report": _tokenizer_report_stage(config),
+        "index": IndexStage(
+            sequence_length=config.model.sequence_length,
+            train_samples=samples_to_read(training.batch, training.train_samples),
+            validation_samples=training.validation.samples,
+            validation_share=config.index.validation_share,
+            seed=config.seed,
+            blend=config.index.blend,
+            order=config.index.order,
+        ),
+        "train": TrainStage(name=config.name, seed=config.seed, model=config.model, training=training),
+        "export": ExportStage(
+            name=config.name,
+            model_name=config.model_name,
+            export=config.export,
+            model=config.model,
+            training=training,
+            licences={source.name: source.licence for source in config.sources},
+        ),
+        "publish": PublishStage(name=config.name, model_name=config.model_name, publish=config.publish),
+    }

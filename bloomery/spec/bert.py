@@ -1,0 +1,53 @@
+"""BERT as Megatron-LM builds it (Shoeybi et al. 2019, arXiv:1909.08053).
+
+LayerNorm before each sub-layer, a masked-token head tied with the embedding, a sentence head on the pooled first token.
+
+Pipeline layers with L blocks: 0 embeddings, 1 .. L blocks, L+1 final LayerNorm and heads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bloomery.spec.blocks import Block, embedding, head_bias, norm, replicated_linear, transformer_count, vocabulary
+from bloomery.spec.placement import Parameter
+
+if TYPE_CHECKING:
+    from bloomery.config.model import ModelConfig
+
+SEGMENTS = 2
+"""Token types: first and second sentence."""
+
+
+def layer_count(model: ModelConfig) -> int:
+    """Number of pipeline layers."""
+    return model.layers + 2
+
+
+def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
+    """Every parameter, in pipeline order."""
+    hidden, last = model.hidden_size, model.layers + 1
+    return [
+        vocabulary("word_embeddings", vocabulary_rows, hidden, 0, (last,)),
+        embedding("position_embeddings", model.sequence_length, hidden, 0),
+        embedding("token_type_embeddings", SEGMENTS, hidden, 0),
+        *(
+            parameter
+            for block in range(model.layers)
+            for parameter in Block(f"h.{block}.", 1 + block, hidden, model.ffn_size).transformer()
+        ),
+        *norm("ln_f", last, "ln_f.", hidden),
+        *replicated_linear("pooler.dense", hidden, hidden, last),
+        *replicated_linear("lm_head.dense", hidden, hidden, last),
+        *norm("lm_head.layernorm", last, "lm_head.layernorm.", hidden),
+        head_bias(vocabulary_rows, last),
+        *replicated_linear("sentence_head", 2, hidden, last),
+    ]
+
+
+def parameter_count(model: ModelConfig, vocabulary_rows: int) -> int:
+    """By formula: l (12 h^2 + 13 h) + (V + s + 2) h + 2 h^2 + 8 h + V + 2 for a feed-forward layer of 4 h."""
+    hidden = model.hidden_size
+    embeddings = (vocabulary_rows + model.sequence_length + SEGMENTS) * hidden
+    heads = 2 * (hidden**2 + hidden) + 4 * hidden + vocabulary_rows + 2 * hidden + 2
+    return model.layers * transformer_count(hidden, model.ffn_size) + embeddings + heads

@@ -1,0 +1,57 @@
+"""Tables of GPUs and electricity grids (`bloomery/spec/data`)."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One kind of GPU."""
+
+    memory_gib: float
+    peak_tflops: float
+    """Dense 16-bit matrix products, TFLOP/s."""
+    watts: float
+    """Thermal design power."""
+    node_gb_per_second: float
+    """To the other GPUs of its node, one direction, GB/s."""
+    network_gb_per_second: float
+    """Its share of the way to other nodes, one direction, GB/s."""
+    source: str
+    bf16: bool = True
+    """Whether it multiplies bfloat16 matrices."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory, bytes."""
+        return int(self.memory_gib * 2**30)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Electricity of one place."""
+
+    grams_per_kwh: float
+    """CO2-equivalent, g/kWh."""
+    source: str
+
+
+@cache
+def gpus() -> dict[str, Gpu]:
+    """Known GPUs by name."""
+    return {name: Gpu(**row) for name, row in _table("gpus.toml").items()}
+
+
+@cache
+def grids() -> dict[str, Grid]:
+    """Known grids by name."""
+    return {name: Grid(**row) for name, row in _table("grids.toml").items()}
+
+
+def _table(name: str) -> dict[str, dict[str, Any]]:
+    return tomllib.loads(files("bloomery.spec.data").joinpath(name).read_text(encoding="utf-8"))

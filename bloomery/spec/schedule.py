@@ -1,0 +1,75 @@
+"""The learning rate as a function of consumed samples or tokens: a resumed run needs no scheduler state."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from bloomery.spec.trajectory import trajectory
+
+if TYPE_CHECKING:
+    from bloomery.config.model import ModelConfig
+    from bloomery.config.training import OptimizerConfig, TrainingConfig
+
+COOLDOWN_SHARE = 10
+"""wsd without a stated cooldown decays over the last of so many equal parts of the schedule."""
+
+
+def learning_rate_at(
+    model: ModelConfig, training: TrainingConfig, consumed_samples: int, consumed_tokens: int
+) -> float:
+    """Learning rate of the step of `training` that ends at this position of samples and tokens."""
+    return learning_rate(
+        training.optimizer,
+        consumed_samples,
+        training.train_samples,
+        consumed_tokens=consumed_tokens,
+        decay_start=decay_start(model, training),
+    )
+
+
+def decay_start(model: ModelConfig, training: TrainingConfig) -> int:
+    """Where the warm-up ends, in the decay's unit: tokens with `decay_tokens`, else samples."""
+    optimizer = training.optimizer
+    if optimizer.decay_tokens is not None:
+        if optimizer.warmup_tokens is not None:
+            return optimizer.warmup_tokens
+        return trajectory(model, training).tokens_at(optimizer.warmup_samples) if optimizer.warmup_samples else 0
+    if optimizer.warmup_tokens is not None:
+        return trajectory(model, training).samples_at(optimizer.warmup_tokens)
+    return optimizer.warmup_samples
+
+
+def learning_rate(
+    optimizer: OptimizerConfig,
+    consumed_samples: int,
+    train_samples: int,
+    *,
+    consumed_tokens: int = 0,
+    decay_start: int | None = None,
+) -> float:
+    """Learning rate after `consumed_samples` and `consumed_tokens`: linear warm-up, then the decay, then the minimum.
+
+    Megatron's annealing, and wsd (Hu et al. 2024, arXiv:2404.06395), linear: the peak up to the cooldown.
+    `decay_start`: where the warm-up ends, in the decay's unit; None: as configured, for warm-ups in that unit.
+    """
+    peak, least = optimizer.learning_rate, optimizer.min_learning_rate
+    done, warmup = consumed_samples, optimizer.warmup_samples
+    if optimizer.warmup_tokens is not None:
+        done, warmup = consumed_tokens, optimizer.warmup_tokens
+    if warmup and done <= warmup:
+        return peak * done / warmup
+    if optimizer.schedule == "constant":
+        return peak
+    start = warmup if decay_start is None else decay_start
+    position, end = consumed_samples, optimizer.decay_samples or train_samples
+    cooldown = optimizer.cooldown_samples
+    if optimizer.decay_tokens is not None:
+        position, end, cooldown = consumed_tokens, optimizer.decay_tokens, optimizer.cooldown_tokens
+    if position > end:
+        return least
+    if optimizer.schedule == "wsd":
+        start = max(start, end - (cooldown or end // COOLDOWN_SHARE))
+    ratio = max(0, position - start) / max(1, end - start)
+    shape = 0.5 * (math.cos(math.pi * ratio) + 1.0) if optimizer.schedule == "cosine" else 1.0 - ratio
+    return least + shape * (peak - least)

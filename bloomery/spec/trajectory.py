@@ -1,0 +1,202 @@
+"""A whole run as few stretches of equal steps, so that its state after any iteration, sample or token is a look-up.
+
+A stretch is found by bisection: a plan costs its batch sizes and sample lengths (BLOOM: 117), not its steps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from bloomery.spec.batch import global_batch_size, leading, samples_to_read
+from bloomery.spec.curriculum import sequence_length
+from bloomery.spec.skips import next_batch, plain_until, skipped_before
+
+if TYPE_CHECKING:
+    from bloomery.config.model import ModelConfig
+    from bloomery.config.training import BatchConfig, CurriculumConfig, TrainingConfig
+    from bloomery.config.training_loop import SkipRange
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Consecutive steps of one batch size and one length. The counts are those before its first step."""
+
+    iteration: int
+    consumed_samples: int
+    consumed_tokens: int
+    steps: int
+    global_batch_size: int
+    sequence_length: int
+    """Tokens of a sample; of encoder and decoder together (T5)."""
+    skipped_samples: int = 0
+    """Skipped before its first step."""
+    skips: int = 0
+    """Samples that its step, then the only one, leaves out on its way."""
+
+    @property
+    def advance(self) -> int:
+        """By how much a step moves consumed_samples: what it trains on and what it skips."""
+        return self.global_batch_size + self.skips
+
+    def after(self, steps: int) -> Point:
+        """Where the run stands when `steps` of these steps are done."""
+        return Point(
+            iteration=self.iteration + steps,
+            consumed_samples=self.consumed_samples + steps * self.advance,
+            consumed_tokens=self.consumed_tokens + steps * self.global_batch_size * self.sequence_length,
+            global_batch_size=self.global_batch_size,
+            sequence_length=self.sequence_length,
+            skipped_samples=self.skipped_samples + steps * self.skips,
+        )
+
+
+@dataclass(frozen=True)
+class Point:
+    """The state after an iteration; batch and length are that iteration's own, as a log line prints them."""
+
+    iteration: int
+    consumed_samples: int
+    """Position in the order of the samples: skipped ones count."""
+    consumed_tokens: int
+    """Tokens that were trained on."""
+    global_batch_size: int
+    sequence_length: int
+    skipped_samples: int = 0
+    """Skipped so far."""
+
+
+START = Point(0, 0, 0, 0, 0)
+"""Before the first step."""
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """All stretches of a run from `start` on, in order."""
+
+    stretches: tuple[Stretch, ...]
+    start: Point = START
+    skip: tuple[SkipRange, ...] = ()
+
+    @property
+    def end(self) -> Point:
+        """The state at the end of training."""
+        if not self.stretches:  # at its end already, or refused: not a single batch
+            return self.start
+        last = self.stretches[-1]
+        return last.after(last.steps)
+
+    @property
+    def iterations(self) -> int:
+        """Steps of the whole run."""
+        return self.end.iteration
+
+    def after_iteration(self, iteration: int) -> Point:
+        """The state after `iteration` steps (0: before the first). Raises ValueError beyond the run."""
+        self._require("iteration", self.start.iteration, iteration, self.iterations)
+        stretch = self._stretch([each.iteration for each in self.stretches], iteration)
+        return stretch.after(iteration - stretch.iteration)
+
+    def after_samples(self, samples: int) -> Point:
+        """The state after the last step that ends at or before `samples`. Raises ValueError beyond the run."""
+        self._require("sample", self.start.consumed_samples, samples, self.end.consumed_samples)
+        stretch = self._stretch([each.consumed_samples for each in self.stretches], samples)
+        return stretch.after((samples - stretch.consumed_samples) // stretch.advance)
+
+    def after_tokens(self, tokens: int) -> Point:
+        """The state after the last step that ends at or before `tokens`. Raises ValueError beyond the run."""
+        self._require("token", self.start.consumed_tokens, tokens, self.end.consumed_tokens)
+        stretch = self._stretch([each.consumed_tokens for each in self.stretches], tokens)
+        step = stretch.global_batch_size * stretch.sequence_length
+        return stretch.after((tokens - stretch.consumed_tokens) // step)
+
+    def tokens_at(self, samples: int) -> int:
+        """Tokens consumed at position `samples`, also in the middle of a step; beyond the end as the last step."""
+        stretch = self._stretch([each.consumed_samples for each in self.stretches], samples)
+        first = stretch.consumed_samples
+        skipped = skipped_before(self.skip, samples) - skipped_before(self.skip, first)
+        return stretch.consumed_tokens + (samples - first - skipped) * stretch.sequence_length
+
+    def samples_at(self, tokens: int) -> int:
+        """First position at which `tokens` tokens are consumed, also in the middle of a step; beyond the end as the
+        last step."""
+        stretch = self._stretch([each.consumed_tokens for each in self.stretches], tokens)
+        samples = -((stretch.consumed_tokens - tokens) // stretch.sequence_length)
+        return next_batch(self.skip, stretch.consumed_samples, samples).end if samples else stretch.consumed_samples
+
+    def _require(self, what: str, first: int, value: int, last: int) -> None:
+        if not first <= value <= last:
+            raise ValueError(f"{what} {value} is not in {first} .. {last}")
+
+    def _stretch(self, starts: list[int], value: int) -> Stretch:
+        if not self.stretches:
+            at = self.start
+            return Stretch(at.iteration, at.consumed_samples, at.consumed_tokens, 0, 1, 1, at.skipped_samples)
+        # The stretch whose step ended at `value`, not the one that begins there: its batch is the one that was used.
+        found = bisect_right(starts, value) - 1
+        return self.stretches[found - 1 if found > 0 and starts[found] == value else found]
+
+
+def trajectory(model: ModelConfig, training: TrainingConfig, start: Point = START) -> Trajectory:
+    """The run of `training` as the loop runs it: a last batch that cannot be filled is not run.
+
+    Skipped samples are positions too: they shorten the run, never the index that it reads (`samples_to_read`).
+    `start`: where a training stands that came there with other settings; of it only iteration, samples, tokens and
+    skipped samples are read.
+    """
+    at = replace(start, global_batch_size=0, sequence_length=0)
+    ends = (training.train_samples, training.train_tokens)
+    return _trajectory(model, training.batch, training.curriculum, *ends, tuple(training.skip), at)
+
+
+def trajectory_through(model: ModelConfig, training: TrainingConfig, point: Point) -> Trajectory:
+    """The run that a training which stands at `point` is on: whole where `training` leads there, else from there on."""
+    whole = trajectory(model, training)
+    if whole.start.iteration <= point.iteration <= whole.iterations:
+        there = whole.after_iteration(point.iteration)
+        if (there.consumed_samples, there.consumed_tokens) == (point.consumed_samples, point.consumed_tokens):
+            return whole
+    return trajectory(model, training, point)
+
+
+@lru_cache(maxsize=64)
+def _trajectory(
+    model: ModelConfig,
+    batch: BatchConfig,
+    curriculum: CurriculumConfig | None,
+    train_samples: int,
+    train_tokens: int | None,
+    skip: tuple[SkipRange, ...],
+    start: Point,
+) -> Trajectory:
+    other = model.decoder_sequence_length or 0
+    last = samples_to_read(batch, train_samples)
+
+    def kind(consumed: int, samples: int) -> tuple[int, int]:
+        """Batch and length of the step after `consumed` samples; the length as in a batch of `samples`."""
+        return global_batch_size(batch, consumed), sequence_length(curriculum, model, consumed, samples) + other
+
+    found: list[Stretch] = []
+    here = start
+    while train_tokens is None or here.consumed_tokens < train_tokens:
+        samples = here.consumed_samples
+        size = global_batch_size(batch, samples)
+        this = kind(samples, size)
+        skips = next_batch(skip, samples, size).end - samples - size
+        if samples + size + skips > last:
+            break
+        until = last if (gap := plain_until(skip, samples)) is None else min(gap, last)
+        most = 1 if skips else (until - samples) // size
+        if train_tokens is not None:
+            most = min(most, -((here.consumed_tokens - train_tokens) // (size * this[1])))
+
+        def alike(step: int, first: int = samples, this: tuple[int, int] = this) -> bool:
+            return kind(first + step * this[0], this[0]) == this
+
+        steps = leading(alike, most)
+        counts = (here.iteration, samples, here.consumed_tokens)
+        found.append(Stretch(*counts, steps, *this, here.skipped_samples, skips))
+        here = found[-1].after(steps)
+    return Trajectory(tuple(found), start, skip)

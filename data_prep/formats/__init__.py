@@ -1,0 +1,1 @@
+"""The formats of the files that pass between the stages of data preparation."""

@@ -1,0 +1,300 @@
+"""How a run stands now: from its files, and from the queue where there is one. Nothing here writes or takes a lock."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from bloomery.base import slurm
+from bloomery.base.atomic import read_json
+from bloomery.base.errors import BloomeryError
+from bloomery.base.times import utc_text
+from bloomery.contracts.parity import PARITY_NAME
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import SegmentStatus
+from bloomery.orchestration.cluster_jobs import TRAINING_RULE, jobs_alive, workflow_names
+from bloomery.orchestration.prepare_run import PARTS_NAME, TOKEN_FILES_NAME
+from bloomery.orchestration.run_lock import LOCK_NAME, holder
+from monitoring.sync_record import read_sync
+from monitoring.training_status import (
+    ChainFacts,
+    CheckpointFacts,
+    Progress,
+    Trainer,
+    alive_since,
+    chain,
+    is_finished,
+    newest_checkpoint,
+    planned_checkpoint_bytes,
+    progress,
+    read_train_stage,
+    trainer,
+)
+
+
+class State(StrEnum):
+    """What a run is doing."""
+
+    PREPARING = "preparing data"
+    TRAINING = "training"
+    QUEUED = "waiting in the queue to train"
+    BETWEEN = "between two segments"
+    DELIVERING = "trained; exporting"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True)
+class StageCount:
+    """Shards that a stage has done."""
+
+    stage: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """The workflow that took the run last."""
+
+    pid: int
+    host: str
+    command: str
+    alive: bool | None
+    """None: it is on another machine."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of this run in the queue."""
+
+    job: str
+    rule: str
+    state: str
+    seconds_left: float | None
+    nodes: int
+    reason: str
+    """Why it waits, or the nodes where it runs."""
+    start: str
+    """When it started or is expected to: UTC, ISO 8601; empty when not known."""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The scheduler's view; a hint."""
+
+    note: str
+    """Why there is nothing to say; empty when the scheduler answered."""
+    jobs: list[Job]
+
+
+@dataclass(frozen=True)
+class Sync:
+    """How far the logs are on the Hub."""
+
+    repository: str | None
+    synced: str | None
+    """When the last sync succeeded: UTC, ISO 8601."""
+    age_seconds: float | None
+    failures: int
+    """Failures in a row since."""
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Space where the run lies; a quota is not seen."""
+
+    free_bytes: int
+    checkpoint_bytes: int
+    checkpoints_fit: int
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Everything about a run, now."""
+
+    run: str
+    state: State
+    workflow: Workflow | None
+    data: list[StageCount]
+    progress: Progress | None
+    segments: ChainFacts
+    trainer: Trainer | None
+    queue: Queue
+    checkpoint: CheckpointFacts | None
+    sync: Sync | None
+    disk: Disk
+    models: list[str]
+    """Exported models."""
+    published: bool
+
+
+def find_runs(root: Path) -> list[Path]:
+    """Folders of runs below `root`, the one that was worked on last first."""
+    runs = [path.parent.parent for path in root.glob(f"*/config/{PARTS_NAME}")]
+    return sorted(runs, key=_touched, reverse=True)
+
+
+def _touched(run: Path) -> float:
+    paths = RunPaths(run)
+    marks = (paths.config / PARTS_NAME, run / LOCK_NAME, paths.logs / "metrics.jsonl", paths.segments)
+    return max(mark.stat().st_mtime for mark in marks if mark.exists())
+
+
+def gather(run: Path, now: float) -> Standing:
+    """How the run in folder `run` stands at `now` (Unix epoch). Raises InputError for what is there and damaged."""
+    paths = RunPaths(run)
+    stage = read_train_stage(paths)
+    queue, segments, held = _queue(paths), chain(paths), trainer(paths)
+    workflow, checkpoint = _workflow(run), newest_checkpoint(paths, now)
+    where = progress(paths, stage, now)
+    models = sorted(path.parent.name for path in paths.export.glob(f"*/{PARITY_NAME}"))
+    published = (paths.published / "publish.json").is_file()
+    size = checkpoint.bytes if checkpoint and checkpoint.bytes else planned_checkpoint_bytes(paths, stage)
+    free = shutil.disk_usage(run).free
+    begun = where is not None or segments.last_attempt is not None
+    return Standing(
+        run=run.as_posix(),
+        state=_state(paths, queue, held, workflow, segments, begun=begun, published=published),
+        workflow=workflow,
+        data=[] if begun else _data(paths),
+        progress=where,
+        segments=segments,
+        trainer=held,
+        queue=queue,
+        checkpoint=checkpoint,
+        sync=_sync(paths, now),
+        disk=Disk(free, size, free // max(1, size)),
+        models=models,
+        published=published,
+    )
+
+
+def _state(
+    paths: RunPaths,
+    queue: Queue,
+    held: Trainer | None,
+    workflow: Workflow | None,
+    segments: ChainFacts,
+    *,
+    begun: bool,
+    published: bool,
+) -> State:
+    # Jobs and lease first: finished.json stays there while a changed configuration trains again.
+    training = {job.state for job in queue.jobs if job.rule == TRAINING_RULE}
+    if training - {"PENDING"} or _trains(held, queue):
+        return State.TRAINING
+    if training:
+        return State.QUEUED
+    last = segments.last_attempt
+    if not (queue.jobs or (workflow is not None and workflow.alive is True)):
+        ended = last is None or last.status == SegmentStatus.FINISHED
+        return State.FINISHED if ended and is_finished(paths) else State.STOPPED
+    # finished.json comes a moment after the last segment.
+    if last is not None and last.status == SegmentStatus.FINISHED:
+        return State.FINISHED if published else State.DELIVERING
+    return State.BETWEEN if begun else State.PREPARING
+
+
+def _trains(held: Trainer | None, queue: Queue) -> bool:
+    """Whether the lease's holder is at work; of another machine the scheduler knows, else the lease is believed."""
+    if held is None:
+        return False
+    if held.alive is not None:
+        return held.alive
+    if held.job is not None and not queue.note:
+        return any(job.job == held.job for job in queue.jobs)
+    return True
+
+
+def _workflow(run: Path) -> Workflow | None:
+    found = holder(run)
+    if found is None:
+        return None
+    alive = alive_since(found.pid, found.host, (run / LOCK_NAME).stat().st_mtime)
+    return Workflow(found.pid, found.host, found.command, alive)
+
+
+def _queue(paths: RunPaths) -> Queue:
+    if not workflow_names(paths):
+        return Queue("no job of this run was sent to SLURM", [])
+    if not slurm.has_slurm():
+        return Queue("no SLURM on this machine", [])
+    try:
+        alive = jobs_alive(paths)
+    except BloomeryError as error:
+        return Queue(f"the scheduler does not answer ({error.what.splitlines()[0]})", [])
+    alive.sort(key=lambda job: (job.state == "PENDING", job.job))
+    return Queue("", [_job(job) for job in alive])
+
+
+def _job(job: slurm.QueuedJob) -> Job:
+    try:
+        # squeue prints local time, without a zone.
+        start = utc_text(datetime.fromisoformat(job.start))
+    except ValueError:
+        start = ""
+    return Job(job.job, job.rule, job.state, job.time_left, job.nodes, job.reason.strip("()"), start)
+
+
+def _data(paths: RunPaths) -> list[StageCount]:
+    """Shards that each stage of the data has done: a listing of a folder a source, whatever the number of shards."""
+    parts = {str(part) for part in read_json(paths.config / PARTS_NAME)}
+    listing = paths.config / TOKEN_FILES_NAME
+    pairs = {str(pair) for pair in read_json(listing)} if listing.exists() else parts
+    folders = {
+        "ingest": (paths.corpus / "raw", ".json"),
+        "measure": (paths.corpus / "measures", ".json"),
+        "judge": (paths.corpus / "verdicts", ".json"),
+        "clean": (paths.corpus / "clean", ".json"),
+        "count": (paths.tokenizer / "counts", ".json"),
+    }
+    counts = [StageCount(stage, _done(*place, parts), len(parts)) for stage, place in folders.items() if parts]
+    return [
+        *counts,
+        StageCount("tokenizer", int((paths.tokenizer / "tokenizer.json").is_file()), 1),
+        StageCount("encode", _done(paths.index / "tokens", ".idx", pairs), len(pairs)),
+        StageCount("index", int((paths.index / "verified.json").is_file()), 1),
+    ]
+
+
+def _done(folder: Path, suffix: str, names: set[str]) -> int:
+    """How many of the files that `names` name are in `folder`."""
+    sources = {name.rsplit("/", 1)[0] for name in names}
+    return sum(len(_shards(folder, source, suffix) & names) for source in sources)
+
+
+def _shards(folder: Path, source: str, suffix: str) -> set[str]:
+    try:
+        names = [path.name for path in (folder / source).iterdir()]
+    except FileNotFoundError:
+        return set()
+    return {f"{source}/{name.removesuffix(suffix)}" for name in names if name.endswith(suffix)}
+
+
+def _sync(paths: RunPaths, now: float) -> Sync | None:
+    """The state of the sync; None before the first one."""
+    if not paths.sync_state.exists():
+        return None
+    state = read_sync(paths.sync_state)
+    age = max(0.0, now - datetime.fromisoformat(state.synced).timestamp()) if state.synced else None
+    return Sync(state.repository, state.synced, age, state.failures, state.error)
+
+
+def jobs_by_rule(jobs: list[Job]) -> dict[str, Counter[str]]:
+    """States of the data jobs, counted by rule; training jobs are worth a line each."""
+    counted: dict[str, Counter[str]] = {}
+    for job in jobs:
+        if job.rule != TRAINING_RULE:
+            counted.setdefault(job.rule, Counter())[job.state] += 1
+    return counted
+
+
+def training_jobs(jobs: list[Job]) -> list[Job]:
+    """Jobs that train."""
+    return [job for job in jobs if job.rule == TRAINING_RULE]

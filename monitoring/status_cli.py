@@ -1,0 +1,254 @@
+"""`bloomery status`: how a run stands, on one screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from monitoring.status import Job, Standing
+    from monitoring.training_status import ChainFacts, Progress
+
+app = typer.Typer(help="How a run stands.", add_completion=False)
+
+_BAR = 24
+
+
+@app.command()
+def status(
+    run: Annotated[Path | None, typer.Option(help="Folder of the run; default: the one worked on last.")] = None,
+    root: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Say how a run stands: segments, progress, time left, loss, speed, queue, checkpoint, sync, disk."""
+    from dataclasses import asdict
+
+    from pydantic_core import to_jsonable_python
+
+    from bloomery.base.atomic import dump_json
+    from bloomery.base.errors import InputError
+    from bloomery.base.table import print_table
+    from bloomery.orchestration.prepare_run import check_run
+    from monitoring.status import find_runs, gather
+    from monitoring.training_status import epoch_now
+
+    others: list[Path] = []
+    if run is None:
+        found = find_runs(root)
+        if not found:
+            raise InputError("no run", where=str(root), expected="`make run`, or the folder of a run: --run runs/NAME")
+        run, others = found[0], found[1:]
+    check_run(run)
+    standing = gather(run, epoch_now())
+    if as_json:
+        # Records of events and energy are models, which `asdict` leaves as they are.
+        facts = to_jsonable_python(asdict(standing))
+        print(dump_json({**facts, "others": [other.as_posix() for other in others]}), end="")
+        return
+    rows = lines(standing)
+    if others:
+        rows.append(("other runs", f"{', '.join(other.name for other in others)} (--run {others[0].as_posix()})"))
+    print_table(("", ""), rows, title=standing.run)
+
+
+def lines(standing: Standing) -> list[tuple[str, str]]:
+    """The screen, a line a fact."""
+    from bloomery.base.units import format_bytes
+
+    rows = [("state", _state(standing)), ("workflow", _workflow(standing))]
+    if standing.data:
+        counts = [f"{each.stage} {each.done:,}/{each.total:,}" for each in standing.data]
+        rows.append(("data", ", ".join(counts)))
+    if standing.progress:
+        rows += _progress(standing.progress)
+    if standing.segments.last_attempt:
+        rows.append(("segments", _segments(standing.segments)))
+    rows += _queue(standing)
+    if checkpoint := standing.checkpoint:
+        age = _age(checkpoint.age_seconds)
+        rows.append(("last checkpoint", f"{checkpoint.name}, {age}, {format_bytes(checkpoint.bytes)}"))
+    if standing.models:
+        where = ", published" if standing.published else ", not published"
+        rows.append(("exported", ", ".join(standing.models) + where))
+    rows += [("sync", _sync(standing)), ("disk", _disk(standing)), ("next", next_command(standing))]
+    return rows
+
+
+_ENDED = {
+    "stopped": "because it was asked to",
+    "time_limit": "at its time limit",
+    "rolled_back": "by going back to an earlier checkpoint",
+    "crashed": "by a crash",
+    "failed": "by a failed check",
+    "finished": "with the training",
+}
+"""How an attempt ended, in words."""
+
+
+def _state(standing: Standing) -> str:
+    from monitoring.status import State
+
+    if standing.state is State.STOPPED:
+        said = "stopped"
+        if last := standing.segments.last_attempt:
+            why = f": {_plain(last.message)}" if last.message else ""
+            said += f"; the last attempt ended {_ENDED[last.status]} after iteration {last.iteration:,}{why}"
+        unseen = standing.workflow is not None and standing.workflow.alive is None
+        return f"{said}; as far as this machine sees" if unseen else said
+    held = standing.trainer
+    if held and standing.state is State.TRAINING:
+        job = f", SLURM job {held.job}" if held.job else ""
+        return f"{standing.state.value} (process {held.pid} on {held.host}{job})"
+    return standing.state.value
+
+
+def _workflow(standing: Standing) -> str:
+    workflow = standing.workflow
+    if workflow is None:
+        return "none has run here"
+    who = f"process {workflow.pid} on {workflow.host}"
+    if workflow.alive is None:
+        return f"last taken by {who}; whether that still runs is not seen from here"
+    return f"{who} works on this run" if workflow.alive else f"none; the last was {who}"
+
+
+def _progress(progress: Progress) -> list[tuple[str, str]]:
+    from bloomery.base.units import format_count, format_finite, format_seconds
+    from bloomery.contracts.record import perplexity
+
+    done = round(_BAR * progress.share)
+    share = f"{100 * progress.share:.1f} %"
+    rows = [
+        ("progress", f"{'#' * done}{'.' * (_BAR - done)} {share}"),
+        (
+            "iteration",
+            f"{progress.iteration:,} of {progress.total_iterations:,}, "
+            f"{format_count(progress.consumed_tokens)} of {format_count(progress.tokens)} tokens, "
+            f"{_age(progress.age_seconds)}",
+        ),
+    ]
+    if progress.iteration < progress.total_iterations:
+        days = f" ({progress.seconds_left / 86400:.1f} days)" if progress.seconds_left >= 2 * 86400 else ""
+        rows.append(("left to train", f"{format_seconds(progress.seconds_left)}{days}, queue and saves not counted"))
+    loss = f"{format_finite(progress.loss, '.4f')}, gradient norm {format_finite(progress.grad_norm, '.3f')}"
+    if progress.validation_loss is not None:
+        loss += f", validation {progress.validation_loss:.4f} (perplexity {perplexity(progress.validation_loss):,.1f})"
+    return [*rows, ("loss", loss), ("speed", _speed(progress)), *_watched(progress)]
+
+
+def _speed(progress: Progress) -> str:
+    said = f"{progress.tokens_per_second:,.0f} tokens/s, batches of {progress.global_batch_size:,} samples"
+    said += f", {progress.tflops_hardware:.4g} TFLOP/s a device"
+    if progress.mfu is not None:
+        said += f", {100 * progress.mfu:.1f} % MFU"
+    if progress.slowest_rank is not None and progress.slowest_rank != progress.fastest_rank:
+        said += (
+            f"; slowest rank {progress.slowest_rank} ({progress.slowest_seconds:.3g} s), "
+            f"fastest {progress.fastest_rank} ({progress.fastest_seconds:.3g} s)"
+        )
+    return said
+
+
+def _watched(progress: Progress) -> list[tuple[str, str]]:
+    """What guards and the energy meter have to say; nothing of what did not happen."""
+    from bloomery.base.units import format_energy
+
+    rows = []
+    left_out = []
+    if progress.skipped_updates:
+        finite = f" ({progress.non_finite:,} not finite)" if progress.non_finite else ""
+        left_out.append(f"{progress.skipped_updates:,} updates{finite}")
+    if progress.skipped_samples:
+        left_out.append(f"{progress.skipped_samples:,} samples")
+    if left_out:
+        rows.append(("left out", ", ".join(left_out)))
+    for event in progress.events:
+        what, action = event.event.replace("_", " "), event.action.replace("_", " ")
+        rows.append((what, f"iteration {event.iteration:,}: {_plain(event.message)} ({action})"))
+    if energy := progress.energy:
+        nodes = f"{energy.nodes} node{'s' if energy.nodes != 1 else ''}"
+        said = format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)
+        rows.append(("energy", f"{said} by segment {energy.segment} on {nodes}"))
+    return rows
+
+
+def _segments(chain: ChainFacts) -> str:
+    shown = [f"{each.number} ({each.status.replace('_', ' ')}, iteration {each.iteration:,})" for each in chain.newest]
+    if not shown:
+        return "none has ended"
+    return f"{chain.count} ended; the last: {', '.join(shown)}" if chain.count > 1 else shown[0]
+
+
+def _queue(standing: Standing) -> list[tuple[str, str]]:
+    from monitoring.status import jobs_by_rule, training_jobs
+
+    queue = standing.queue
+    if queue.note:
+        return [("queue", queue.note)]
+    if not queue.jobs:
+        return [("queue", "no job of this run")]
+    rows = [(f"job {job.job}", _job(job)) for job in training_jobs(queue.jobs)]
+    for rule, states in jobs_by_rule(queue.jobs).items():
+        rows.append(
+            (f"{sum(states.values())} jobs", f"{rule}: " + ", ".join(f"{n} {s.lower()}" for s, n in states.items()))
+        )
+    return rows
+
+
+def _job(job: Job) -> str:
+    from bloomery.base.units import format_seconds
+
+    nodes = f"{job.nodes} node{'s' if job.nodes != 1 else ''}"
+    if job.state == "PENDING":
+        start = f", expected to start {job.start}" if job.start else ""
+        return f"{job.rule}: pending for {nodes} ({job.reason}){start}"
+    left = f", {format_seconds(job.seconds_left)} left" if job.seconds_left is not None else ", no time limit"
+    return f"{job.rule}: {job.state.lower()} on {job.reason or nodes}{left}"
+
+
+def _sync(standing: Standing) -> str:
+    sync = standing.sync
+    if sync is None:
+        return "never"
+    said = f"{_age(sync.age_seconds)} to {sync.repository}" if sync.age_seconds is not None else "never succeeded"
+    if sync.failures:
+        count = f"{sync.failures} failure{'s' if sync.failures > 1 else ''}"
+        said += f"; {count} since: {_plain(sync.error or 'no reason given')}"
+    return said
+
+
+def _disk(standing: Standing) -> str:
+    from bloomery.base.units import format_bytes
+
+    disk = standing.disk
+    fits = f"{disk.checkpoints_fit:,}" if disk.checkpoints_fit < 1000 else "more than 1,000"
+    said = f"{format_bytes(disk.free_bytes)} free: room for {fits} checkpoints of {format_bytes(disk.checkpoint_bytes)}"
+    return f"LOW: {said}" if disk.checkpoints_fit < 3 else said
+
+
+def _plain(text: str) -> str:
+    """Another program's words on one line, without what a terminal's table would take for markup."""
+    return " ".join(text.split()).replace("[", "(").replace("]", ")")
+
+
+def _age(seconds: float | None) -> str:
+    from bloomery.base.units import format_seconds
+
+    if seconds is None:
+        return "at an unknown time"
+    return f"{seconds / 86400:.1f} days ago" if seconds >= 2 * 86400 else f"{format_seconds(seconds)} ago"
+
+
+def next_command(standing: Standing) -> str:
+    """What to type next."""
+    from monitoring.status import State
+
+    if standing.state is State.FINISHED:
+        return f"bloomery summary --run {standing.run}"
+    if standing.state is State.STOPPED:
+        return "the command that started it: it goes on from here"
+    if standing.progress is None:
+        return f"bloomery status --run {standing.run}, later"
+    return f"tail -f {standing.run}/train/logs/main_log.txt"

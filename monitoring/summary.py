@@ -1,0 +1,217 @@
+"""What a run has made so far, read from its files alone; a stage that has not run yet is None."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bloomery.base.atomic import read_json
+from bloomery.contracts.index import read_index_manifest
+from bloomery.contracts.parity import PARITY_NAME, read_parity
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.record import standing_records, total_energy
+from bloomery.orchestration.cluster_jobs import workflow_names
+
+
+@dataclass(frozen=True)
+class CorpusFacts:
+    """From the manifests of the raw and the clean shards."""
+
+    documents_in: int
+    bad_rows: int
+    documents_out: int
+    bytes_out: int
+    languages: int
+    removed: dict[str, int]
+    """Documents removed, by rule, most frequent first."""
+
+
+@dataclass(frozen=True)
+class IndexFacts:
+    """From index.json."""
+
+    vocabulary_size: int
+    tokens: int
+    train_samples: int
+    validation_sets: int
+
+
+@dataclass(frozen=True)
+class TrainingFacts:
+    """From metrics.jsonl."""
+
+    iteration: int
+    total_iterations: int
+    consumed_tokens: int
+    first_loss: float | None
+    """None: not finite."""
+    last_loss: float | None
+    first_validation: float | None
+    last_validation: float | None
+    """Means over the validation sets."""
+    skipped_samples: int
+    """Consumed, but not trained on."""
+    skipped_updates: int
+    """Iterations that left the weights as they were."""
+    energy_kwh: float | None
+    """Of all segments; None: not measured."""
+    co2_kg: float | None
+    estimated_kwh: float | None
+    """Of `energy_kwh`, what no sensor measured; None: not recorded."""
+    seconds: float
+    """Sum of the iterations' times."""
+    tokens_per_second: float
+    """Median over the iterations."""
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """From an exported model's parity.json."""
+
+    name: str
+    folder: str
+    parameters: int
+    bytes: int
+    max_difference: float
+    tolerance: float
+    passed: bool
+    prompt: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything about a run."""
+
+    run: str
+    corpus: CorpusFacts | None
+    index: IndexFacts | None
+    training: TrainingFacts | None
+    models: list[ModelFacts]
+    published: dict[str, Any] | None
+    seconds: dict[str, float]
+    """Seconds of each rule's jobs, summed, as Snakemake measured them last."""
+    on_cluster: bool = False
+    """Whether a workflow of this run sent its jobs to SLURM."""
+
+
+def gather(run: Path) -> Facts:
+    """Facts of the run in folder `run`. Raises InputError for a file that is there and damaged."""
+    paths = RunPaths(run)
+    return Facts(
+        run=run.as_posix(),
+        corpus=_corpus(paths),
+        index=_index(paths),
+        training=_training(paths),
+        models=[_model(parity.parent) for parity in sorted(paths.export.glob(f"*/{PARITY_NAME}"))],
+        published=_published(paths.published),
+        seconds=_seconds(run / "benchmarks"),
+        on_cluster=bool(workflow_names(paths)),
+    )
+
+
+def _corpus(paths: RunPaths) -> CorpusFacts | None:
+    if not (paths.corpus / "mixture.json").exists():
+        return None
+    parts = read_json(paths.config / "parts.json")
+    if not parts:
+        return None  # only token files that existed
+    raw = [read_json(paths.corpus / "raw" / f"{part}.json")["counts"] for part in parts]
+    clean = [read_json(paths.corpus / "clean" / f"{part}.json")["counts"] for part in parts]
+    removed: Counter[str] = Counter()
+    languages = set()
+    for counts in clean:
+        for language, entry in counts["languages"].items():
+            removed.update({rule: entry["removed"][rule]["documents"] for rule in entry["removed"]})
+            if entry["out"]["documents"]:
+                languages.add(language)
+    return CorpusFacts(
+        documents_in=sum(counts["documents"] for counts in raw),
+        bad_rows=sum(counts["bad_rows"] for counts in raw),
+        documents_out=sum(counts["out"]["documents"] for counts in clean),
+        bytes_out=sum(counts["out"]["bytes"] for counts in clean),
+        languages=len(languages),
+        removed=dict(sorted(removed.items(), key=lambda item: (-item[1], item[0]))),
+    )
+
+
+def _index(paths: RunPaths) -> IndexFacts | None:
+    if not paths.index_manifest.exists():
+        return None
+    manifest = read_index_manifest(paths.index_manifest)
+    return IndexFacts(
+        vocabulary_size=manifest.vocabulary_size,
+        tokens=sum(entry.tokens for entry in manifest.token_files),
+        train_samples=manifest.train_samples,
+        validation_sets=len(manifest.validation),
+    )
+
+
+def _training(paths: RunPaths) -> TrainingFacts | None:
+    metrics = paths.logs / "metrics.jsonl"
+    records, checks = standing_records(metrics) if metrics.exists() else ([], [])
+    if not records:
+        return None
+    means = [record.validation_mean for record in checks]
+    energy = total_energy(metrics)
+    return TrainingFacts(
+        iteration=records[-1].iteration,
+        total_iterations=records[-1].total_iterations,
+        consumed_tokens=records[-1].consumed_tokens,
+        first_loss=records[0].loss,
+        last_loss=records[-1].loss,
+        first_validation=means[0] if means else None,
+        last_validation=means[-1] if means else None,
+        skipped_samples=records[-1].skipped_samples,
+        skipped_updates=records[-1].skipped_updates,
+        energy_kwh=energy.energy_kwh if energy else None,
+        co2_kg=energy.co2_kg if energy else None,
+        estimated_kwh=energy.estimated_kwh if energy else None,
+        seconds=sum(record.seconds for record in records),
+        tokens_per_second=median(record.tokens_per_second for record in records),
+    )
+
+
+def _model(folder: Path) -> ModelFacts:
+    parity = read_parity(folder)
+    return ModelFacts(
+        name=parity.model,
+        folder=folder.as_posix(),
+        parameters=parity.parameters,
+        bytes=sum(entry.bytes for entry in parity.files.values()),
+        max_difference=parity.max_difference,
+        tolerance=parity.tolerance,
+        passed=parity.passed,
+        prompt=parity.prompt,
+        text=parity.text,
+    )
+
+
+def _published(folder: Path) -> dict[str, Any] | None:
+    """Where model and logs went, without the lists of files; None for one that has not gone yet."""
+    model, logs = folder / "publish.json", folder / "logs.json"
+    if not model.exists() and not logs.exists():
+        return None
+    facts: dict[str, Any] = {"target": None, "endpoint": None, "model": None, "logs": None}
+    for role, path in (("logs", logs), ("model", model)):
+        if path.exists():
+            value = read_json(path)
+            place = value.get("model", value)
+            facts |= {"target": value["target"], "endpoint": value.get("endpoint")}
+            facts[role] = place.get("repository") or place.get("folder")
+    return facts
+
+
+def _seconds(folder: Path) -> dict[str, float]:
+    """Snakemake's benchmark files: `<rule>.tsv` or `<rule>/<wildcards>.tsv`, with a column `s`."""
+    seconds: dict[str, float] = {}
+    for path in sorted(folder.rglob("*.tsv")):
+        rule = path.relative_to(folder).parts[0].removesuffix(".tsv")
+        with path.open(newline="") as handle:
+            for row in csv.DictReader(handle, delimiter="\t"):
+                seconds[rule] = seconds.get(rule, 0.0) + float(row["s"])
+    return {rule: round(value, 1) for rule, value in seconds.items()}

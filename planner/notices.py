@@ -1,0 +1,124 @@
+"""What a plan warns of: allowed, but a reader should know."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bloomery.base.units import format_bytes
+from bloomery.spec.batch import ladder_rungs
+from bloomery.spec.duration import bubble_fraction, micro_batches, save_seconds
+from bloomery.spec.engine import untrainable
+from bloomery.spec.hardware import gpus
+from bloomery.spec.memory import memory, usable_bytes
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One warning."""
+
+    key: str
+    value: object
+    reason: str
+
+
+def notices(config: RunConfig) -> list[Notice]:
+    """Every warning of a run."""
+    checks = (_of_numerics, _of_shape, _of_gpu, _of_pipeline, _of_failures, _of_engine)
+    return [found for check in checks for found in check(config)]
+
+
+def _of_numerics(config: RunConfig) -> list[Notice]:
+    training = config.training
+    found = []
+    if training.zero_stage == 0:
+        reason = (
+            "ZeRO stage 0 would sum bf16 gradients in bf16 in today's DeepSpeed; it runs as stage 1 with fp32 sums: "
+            "the numbers of 2022, with the optimizer's state split over the replicas"
+        )
+        found.append(Notice("training.zero_stage", 0, reason))
+    if training.gradient_accumulation == "same" and training.precision == "fp16":
+        reason = "gradients of micro-batches are summed in fp16, under dynamic loss scaling"
+        found.append(Notice("training.gradient_accumulation", "same", reason))
+    return found
+
+
+def _of_shape(config: RunConfig) -> list[Notice]:
+    model, tokenizer = config.model, config.tokenizer
+    found = []
+    if tokenizer.existing is not None:
+        reason = (
+            f"taken as the size of {tokenizer.existing}, which a plan does not read; the import refuses a larger one"
+        )
+        found.append(Notice("tokenizer.vocabulary_size", tokenizer.vocabulary_size, reason))
+    if model.head_size % 8:
+        reason = (
+            f"a head is {model.head_size} wide, no multiple of 8: tensor cores and fused attention pad it or are not "
+            f"used; {-(-model.head_size // 8) * 8} would be"
+        )
+        found.append(Notice("model.heads", model.heads, reason))
+    rule = math.sqrt(1 / (3 * model.hidden_size))
+    if model.family == "gpt" and not 0.8 <= model.standard_deviation / rule <= 1.25:
+        reason = (
+            f"{model.standard_deviation:g} is {model.standard_deviation / rule:.2f} times the rule "
+            f"sqrt(1 / (3 h)) = {rule:.5f}"
+        )
+        found.append(Notice("model.init_std", model.init_std, reason))
+    return found
+
+
+def _of_gpu(config: RunConfig) -> list[Notice]:
+    plan, training = config.plan, config.training
+    if plan.gpu is None:
+        return []
+    gpu = gpus()[plan.gpu]
+    found = []
+    if training.precision == "bf16" and not gpu.bf16:
+        found.append(Notice("training.precision", "bf16", f"{plan.gpu} does not multiply bfloat16"))
+    worst = max(memory(config), key=lambda stage: stage.total)
+    if worst.total > usable_bytes(gpu.memory_bytes):
+        reason = (
+            f"stage {worst.stage} needs {format_bytes(worst.total)}, a {plan.gpu} has "
+            f"{format_bytes(gpu.memory_bytes)}, 5 % of it not usable: `bloomery plan CONFIG --suggest` ranks what fits"
+        )
+        found.append(Notice("plan.gpu", plan.gpu, reason))
+    if training.parallel.tensor > plan.gpus_per_node:
+        reason = f"a tensor-parallel group leaves its node of {plan.gpus_per_node} GPUs: slow"
+        found.append(Notice("training.parallel.tensor", training.parallel.tensor, reason))
+    return found
+
+
+def _of_pipeline(config: RunConfig) -> list[Notice]:
+    parallel = config.training.parallel
+    first = ladder_rungs(config.training.batch)[0]
+    found = []
+    if parallel.pipeline > 1 and (idle := bubble_fraction(parallel.pipeline, micro_batches(config, first))) > 0.25:
+        reason = (
+            f"with the first batch of {first} a replica has {micro_batches(config, first)} micro-batches for "
+            f"{parallel.pipeline} stages: they wait {idle:.0%} of the time"
+        )
+        found.append(Notice("training.batch", first, reason))
+    return found
+
+
+def _of_failures(config: RunConfig) -> list[Notice]:
+    between = config.plan.faults.days_between_failures
+    if between is None or save_seconds(config):
+        return []
+    reason = (
+        f"a failure every {between:g} days is assumed, but no time of a save: what failures cost is not said; "
+        "state it, or plan.write_gb_per_second"
+    )
+    return [Notice("plan.save_seconds", config.plan.save_seconds, reason)]
+
+
+def _of_engine(config: RunConfig) -> list[Notice]:
+    reason = "can be planned, but not trained yet"
+    return [
+        Notice(what.split(" ")[0], what.partition(" ")[2] or None, reason)
+        for what in untrainable(config.model, config.training)
+    ]

@@ -1,0 +1,172 @@
+"""A plan as tables of text: the terminal and the Markdown page show the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bloomery.base.units import format_bytes, format_count, format_seconds
+from planner.answers import Answers, Failures, Times
+
+Rows = Sequence[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table; `columns` are empty where the rows are pairs of a name and a value."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Rows
+
+
+def format_days(days: float) -> str:
+    """`133.6`, and `0.026` where a day is long."""
+    return f"{days:.1f}" if days >= 10 else f"{days:.2g}"
+
+
+def tables(plan: Answers) -> list[Table]:
+    """Everything that a reader wants of a plan, in order."""
+    found = [
+        Table("Model and layout", (), _model(plan)),
+        Table(
+            f"Memory of a GPU{f' ({plan.gpu})' if plan.gpu else ''}",
+            ("stage", *plan.memory),
+            _memory(plan),
+        ),
+        Table("Batch and schedule", (), _schedule(plan)),
+        Table("Communication of a GPU, an iteration", (), _communication(plan)),
+        Table("Disk", (), _disk(plan)),
+    ]
+    if plan.times is not None:
+        found.insert(3, Table("Time and energy", (), _times(plan, plan.times)))
+    if plan.failures is not None:
+        found.append(Table("Failures", (), _failures(plan.failures)))
+    if plan.notices:
+        rows = [(notice.key, str(notice.value), notice.reason) for notice in plan.notices]
+        found.append(Table("To know", ("key", "value", "what"), rows))
+    if plan.assumed:
+        found.append(Table("Assumed, because not published", ("key", "why"), list(plan.assumed.items())))
+    return found
+
+
+def _model(plan: Answers) -> Rows:
+    layout = f"tensor {plan.tensor_parallel} x pipeline {plan.pipeline_parallel} x data {plan.data_parallel}"
+    return [
+        ("parameters", f"{plan.parameters:,} ({format_count(plan.parameters)}), by formula and by counting tensors"),
+        ("family", plan.family),
+        ("vocabulary rows", f"{plan.vocabulary_rows:,}"),
+        ("processes", f"{plan.world_size} = {layout}"),
+        ("replicas", f"{plan.data_parallel}, of {plan.gpus_per_replica} processes each"),
+        ("pipeline stages", _runs([f"[{stage}]" for stage in plan.stages])),
+        ("weights", _bytes_both_ways(plan.weights_bytes)),
+        ("checkpoint", _bytes_both_ways(plan.checkpoint_bytes)),
+        ("training state", f"{plan.bytes_per_parameter} bytes a parameter before it is split"),
+    ]
+
+
+def _bytes_both_ways(count: int) -> str:
+    """In powers of 1024 and of 1000: published sizes confuse them."""
+    if count < 10**9:
+        return format_bytes(count)
+    decimal = f"{count / 1e12:.2f} TB" if count >= 10**12 else f"{count / 1e9:.1f} GB"
+    return f"{count / 2**40:.2f} TiB ({decimal})" if count >= 2**40 else f"{format_bytes(count)} ({decimal})"
+
+
+def _runs(words: list[str]) -> str:
+    """`[embed|5] 10 x [6] [5|head]`: equal neighbours together."""
+    groups: list[list[str]] = []
+    for word in words:
+        if groups and groups[-1][0] == word:
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    return " ".join(group[0] if len(group) == 1 else f"{len(group)} x {group[0]}" for group in groups)
+
+
+def _memory(plan: Answers) -> Rows:
+    """One column a stage: so it is readable in 80 columns too."""
+    stages = plan.memory.values()
+    parts = ("weights", "gradients", "optimizer", "activations", "buffers", "total")
+    rows = [(part, *(format_bytes(getattr(stage, part)) for stage in stages)) for part in parts]
+    kept = [format_bytes(stage.total - stage.activations + stage.activations_kept) for stage in stages]
+    again = [format_bytes(stage.total - stage.activations + stage.activations_recomputed) for stage in stages]
+    some = [format_bytes(stage.total - stage.activations + stage.activations_selective) for stage in stages]
+    rows += [("total, all recomputed", *again), ("total, selective", *some), ("total, nothing recomputed", *kept)]
+    if plan.gpu_memory_bytes is not None:
+        verdict = "fits" if plan.fits else "DOES NOT FIT"
+        rows.append((f"{verdict} in {format_bytes(plan.gpu_memory_bytes)} less 5 %", *("" for _ in stages)))
+    return rows
+
+
+def _schedule(plan: Answers) -> Rows:
+    batches = plan.batches
+    growth = f"{batches[0]} to {batches[-1]} in {len(batches)} sizes" if len(batches) > 1 else str(batches[0])
+    return [
+        ("iterations", f"{plan.iterations:,}"),
+        ("samples", f"{plan.train_samples:,}"),
+        ("tokens", f"{plan.train_tokens:,} ({format_count(plan.train_tokens)})"),
+        ("global batch", f"{growth}; all are multiples of micro-batch x data"),
+        ("micro-batches", f"{plan.micro_batches} a replica at the full batch"),
+        ("pipeline bubble", f"{plan.bubble_fraction:.1%} of an iteration at the full batch"),
+        ("learning rate", f"{plan.peak_learning_rate:.3E} at most, {plan.end_learning_rate:.3E} at the end"),
+        ("operations", f"{plan.model_flops:.3g} FLOPs that the model needs"),
+    ]
+
+
+def _times(plan: Answers, times: Times) -> Rows:
+    hfu = f" ({times.hfu:.1%} of the peak)" if times.hfu is not None else ""
+    mfu = f" ({times.mfu:.1%}: MFU)" if times.mfu is not None else ""
+    rows = [
+        ("an iteration", f"{times.seconds_per_iteration:.2f} s at the full batch, {times.source}"),
+        ("hardware TFLOP/s", f"{times.tflops_hardware:.1f} a GPU, recomputation counted{hfu}"),
+        ("model TFLOP/s", f"{times.tflops_model:.1f} a GPU{mfu}"),
+        ("days", f"{format_days(times.days)}, if nothing goes wrong; saves and validations included"),
+        ("node hours", f"{times.node_hours:,.0f} ({times.gpu_hours:,.0f} GPU hours)"),
+    ]
+    if times.energy_kwh is not None:
+        rows.append(("energy", f"{times.energy_kwh:,.0f} kWh"))
+    if times.co2_kg is not None:
+        rows.append(("CO2", f"{times.co2_kg / 1000:,.1f} t, of the electricity alone"))
+    return rows
+
+
+def _communication(plan: Answers) -> Rows:
+    sent = plan.communication
+    return [
+        ("tensor parallel", f"{format_bytes(sent.tensor)} sent, all-reduces within blocks"),
+        ("pipeline", f"{format_bytes(sent.pipeline)} sent to neighbours"),
+        ("data parallel", f"{format_bytes(sent.data)} sent, gradients and weights"),
+    ]
+
+
+def _disk(plan: Answers) -> Rows:
+    disk = plan.disk
+    return [
+        (
+            "checkpoints",
+            f"{format_bytes(disk.checkpoints)}: {disk.kept_checkpoints} at most, the one in writing included",
+        ),
+        ("exported model", f"{format_bytes(disk.export)}, with its published copy"),
+        ("token index", format_bytes(disk.index)),
+        ("logs", format_bytes(disk.logs)),
+        ("all", format_bytes(disk.total)),
+    ]
+
+
+def _failures(failures: Failures) -> Rows:
+    days = "it never ends" if failures.days_with_failures is None else f"{failures.days_with_failures:.1f} days"
+    return [
+        ("a failure every", f"{failures.days_between_failures:g} days"),
+        ("a save", format_seconds(failures.save_seconds)),
+        (
+            "as configured",
+            f"every {failures.interval_iterations} iterations: {failures.lost_fraction:.1%} of the time is lost; "
+            f"{days}",
+        ),
+        (
+            "best (Daly)",
+            f"every {failures.best_iterations} iterations: {failures.best_lost_fraction:.1%} lost "
+            f"(Young: {failures.young_iterations})",
+        ),
+    ]

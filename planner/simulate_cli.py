@@ -1,0 +1,194 @@
+"""`bloomery plan simulate`: play a training of months many times, and say when it is finished and what it loses."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bloomery.base.table import print_titled
+from planner.options import Gpu, load_planned
+
+if TYPE_CHECKING:
+    from planner.simulation.calibration import Rate, Rates
+    from planner.simulation.campaign import Campaign
+    from planner.simulation.play import Replicate, Span
+    from planner.simulation.summary import Summary
+
+_PATIENCE_SECONDS = 2.0
+
+
+def simulate(
+    file: Annotated[Path, typer.Argument(help="A run's YAML, such as config/models/tr11-176b.yaml.")],
+    replicates: Annotated[int, typer.Option(min=1, help="Trainings to play.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of all chances: the same one plays the same trainings.")] = 0,
+    days_between_failures: Annotated[
+        float | None, typer.Option(help="Mean days between failures, instead of plan.faults'.")
+    ] = None,
+    save_every: Annotated[
+        int | None, typer.Option(min=1, help="Iterations between saves, instead of training.checkpoint's.")
+    ] = None,
+    incidents: Annotated[
+        str | None,
+        typer.Option(help="TOML of what interrupted a training, to take rates from; `bloom`: BLOOM's first month."),
+    ] = None,
+    stop_at_days: Annotated[float | None, typer.Option(help="How it stands after so many days.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="Plot of the progress, .svg or .png.")] = None,
+    gpu: Gpu = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Play a run of months against failures, maintenances and queues, event by event."""
+    from dataclasses import replace
+
+    from bloomery.base.atomic import dump_json
+    from bloomery.base.errors import ConfigError
+    from bloomery.base.progress import say
+    from planner.simulation.calibration import calibrate, load_incidents
+    from planner.simulation.campaign import campaign_of
+    from planner.simulation.summary import summarise
+    from planner.simulation.work import Work
+
+    if stop_at_days is not None and not 0 < stop_at_days < math.inf:
+        raise ConfigError(f"--stop-at-days is {stop_at_days:g}", expected="a number above 0")
+    if figure is not None:
+        from planner.simulation.figure import check_name
+
+        check_name(figure)
+    config = load_planned(file, as_json=as_json, gpu=gpu)
+    campaign, rates = campaign_of(config), None
+    if save_every is not None:
+        campaign = replace(campaign, save_every_iterations=save_every, save_rules=(), save_at_iterations=())
+    if incidents is not None:
+        rates = calibrate(load_incidents(incidents))
+    if days_between_failures is not None:
+        campaign = replace(campaign, days_between_failures=days_between_failures)
+        rates = None if rates is None else replace(rates, failures=None)
+    if rates is not None:
+        campaign = rates.estimated(campaign)
+    played = _play(campaign, replicates, seed, rates, stop_at_days, with_spans=figure is not None)
+    summary = summarise([replicate for replicate, _ in played])
+    uninterrupted = Work(campaign).done[-1] / 86_400
+    if figure is not None:
+        from planner.simulation.figure import curves, write_figure
+
+        write_figure(figure, curves(campaign, played))
+    if as_json:
+        given = {"name": config.name, "seed": seed, "stop_at_days": stop_at_days, "uninterrupted_days": uninterrupted}
+        print(dump_json({**given, **_as_json(campaign, summary, rates)}), end="")
+    else:
+        _print(campaign, summary, uninterrupted, stop_at_days)
+    for line in _remarks(campaign, rates):
+        say(line)
+    if figure is not None:
+        say(f"figure: {figure}")
+    else:
+        say(f"next: bloomery plan simulate {file} --save-every N to compare, --figure simulation.svg to see it")
+
+
+def _play(
+    campaign: Campaign, count: int, seed: int, rates: Rates | None, stop_at_days: float | None, *, with_spans: bool
+) -> list[tuple[Replicate, list[Span]]]:
+    """All replicates; a bar once it takes longer than a moment."""
+    from bloomery.base.progress import Progress
+    from planner.simulation.summary import replicates
+
+    started, bar = time.monotonic(), None
+    played = []
+    with ExitStack() as stack:
+        for each in replicates(campaign, count, seed, rates=rates, stop_at_days=stop_at_days, with_spans=with_spans):
+            played.append(each)
+            if bar is not None:
+                bar.advance()
+            elif time.monotonic() - started > _PATIENCE_SECONDS:
+                bar = stack.enter_context(Progress("simulate", count, "trainings"))
+                bar.advance(len(played))
+    return played
+
+
+def _print(campaign: Campaign, summary: Summary, uninterrupted: float, stop_at_days: float | None) -> None:
+    def day(value: float) -> str:
+        return "later" if math.isinf(value) else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+
+    rows = [("finished, days", *(day(value) for value in summary.finish_days.values()))]
+    if stop_at_days is not None:
+        rows.append((f"iteration, day {stop_at_days:g}", *(f"{value:,.0f}" for value in summary.iteration.values())))
+    rows.append(("checkpoints kept", *(f"{value:,.0f}" for value in summary.checkpoints_kept.values())))
+    title = f"{summary.replicates:,} trainings of {campaign.iterations:,} iterations"
+    print_titled(("", *(f"{percent} %" for percent in summary.finish_days)), rows, title)
+    hours = {"useful": summary.useful_hours, **summary.lost_hours}
+    shares = [(cause, f"{spent:,.1f}", f"{100 * spent / summary.wall_hours:.2f} %") for cause, spent in hours.items()]
+    print_titled(("", "hours, mean", "of all"), shares, "Where the hours go")
+    counts = [
+        ("uninterrupted", f"{uninterrupted:.1f} days, with saves and validations"),
+        ("goodput", f"{100 * summary.goodput:.2f} % of the hours train"),
+        ("failures", f"{summary.failures:.1f}"),
+        ("maintenances", f"{summary.maintenances:.1f}"),
+        ("wanted restarts", f"{summary.stops:.1f}"),
+        ("jobs", f"{summary.jobs:.1f}"),
+        ("checkpoints on disk", f"{summary.checkpoints_at_most} at most, while one is written"),
+    ]
+    print_titled((), counts, "Mean of the trainings")
+
+
+def _remarks(campaign: Campaign, rates: Rates | None) -> list[str]:
+    """What a reader should know of the rates."""
+    if rates is None:
+        if campaign.days_between_failures is None:
+            return [
+                "no failures assumed: set plan.faults.days_between_failures, --days-between-failures or --incidents"
+            ]
+        return []
+    lines = [
+        f"{name}: {rate.events} in {rate.days:.1f} days, so one every {_range(rate)} days (90 % interval)"
+        for name, rate in _named(rates).items()
+    ]
+    lines.append("with so few events the rates are uncertain: each training draws its own")
+    if rates.maintenance_hours is None and campaign.days_between_maintenances is not None:
+        lines.append(f"how long a maintenance takes is not said there: {campaign.maintenance_hours:g} h are assumed")
+    return lines
+
+
+def _named(rates: Rates) -> dict[str, Rate]:
+    named = {"failures": rates.failures, "maintenances": rates.maintenances, "wanted restarts": rates.stops}
+    return {name: rate for name, rate in named.items() if rate is not None}
+
+
+def _range(rate: Rate) -> str:
+    least, most = rate.interval()
+    return f"{least:.1f} or more" if most is None else f"{least:.1f} to {most:.1f}"
+
+
+def _as_json(campaign: Campaign, summary: Summary, rates: Rates | None) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    def finite(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {str(key): finite(inner) for key, inner in value.items()}
+        return None if isinstance(value, float) and math.isinf(value) else value
+
+    assumed = {key: value for key, value in asdict(campaign).items() if key != "phases"}
+    estimates = (
+        {
+            name.replace(" ", "_"): {
+                "events": rate.events,
+                "days": rate.days,
+                "days_between": rate.days_between,
+                "days_between_90_percent": list(rate.interval()),
+            }
+            for name, rate in _named(rates).items()
+        }
+        if rates is not None
+        else None
+    )
+    found: dict[str, Any] = finite(asdict(summary))
+    return {
+        **found,
+        "iterations": campaign.iterations,
+        "goodput": summary.goodput,
+        "assumed": assumed,
+        "rates": estimates,
+    }
