@@ -29,8 +29,8 @@ from bloomery.base.atomic import write_json
 from bloomery.config.stages import IndexStage
 from data_prep.formats.mixture import Mixture
 from data_prep.index.arrays import CHUNK
-from data_prep.index.blend import blend, write_blend
-from data_prep.index.stages import plan_stages, totals
+from data_prep.index.plan_blend_stages import plan_stages, totals
+from data_prep.index.write_blend import blend, write_blend
 
 LARGEST = 166_800_000
 SECONDS = 20.0

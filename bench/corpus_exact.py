@@ -42,17 +42,17 @@ from bloomery.config.stages import DedupStage
 from bloomery.orchestration.plan_parts import plan_parts
 from bloomery.orchestration.prepare_run import plan_run, write_sections
 from bloomery.orchestration.stage_sections import ingest_stage, stage_sections
-from data_prep.corpus.catalogue import Catalogue
 from data_prep.corpus.columns import text_buffers
 from data_prep.corpus.content import content_hashes
 from data_prep.corpus.dedup.candidates import find_candidates
 from data_prep.corpus.dedup.connect import connect
-from data_prep.corpus.dedup.keys import scatter_keys
 from data_prep.corpus.dedup.members import gather_members
 from data_prep.corpus.dedup.resolve import resolve
+from data_prep.corpus.dedup.scatter_keys import scatter_keys
 from data_prep.corpus.ingest import ingest
 from data_prep.corpus.judge import judge
 from data_prep.corpus.measure import measure
+from data_prep.corpus.numbered_documents import Catalogue
 
 FLOOR_MEGABYTES_PER_SECOND = 50.0
 

@@ -49,7 +49,7 @@ from data_prep.corpus.content import CONTENT_HASH_BYTES
 from data_prep.corpus.judge import failures, judge, verdicts
 from data_prep.corpus.langid import Identifier
 from data_prep.corpus.langid.detection import UNKNOWN
-from data_prep.corpus.listed import Listed
+from data_prep.corpus.language_words import Listed
 
 FLOOR_MEGABYTES_PER_SECOND = 10.0
 FLOOR_TIMES_FASTER = 20.0

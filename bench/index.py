@@ -33,7 +33,7 @@ from bloomery.config.stages import IndexStage
 from bloomery.contracts.index import write_idx
 from data_prep.formats.shard import write_table
 from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
-from data_prep.index.build import build_index
+from data_prep.index.build_index import build_index
 
 LANGUAGES = 46
 MEAN_TOKENS = 683

@@ -26,7 +26,7 @@ from bloomery.config.languages import profile_of
 from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.corpus.judge import judge
 from data_prep.corpus.langid import ngrams
-from data_prep.corpus.langid.shipped import LANGUAGES, PACKAGE, sources, train_on
+from data_prep.corpus.langid.train_shipped import LANGUAGES, PACKAGE, sources, train_on
 from data_prep.corpus.measure import measure
 from data_prep.corpus.sources.udhr import DECLARATIONS, paragraphs
 from data_prep.formats.shard import read_table

@@ -28,8 +28,8 @@ from hub_support import HubServer, running_hub
 from bloomery.config.delivery import PublishConfig
 from bloomery.config.stages import PublishStage, write_stage
 from bloomery.contracts.logline import render
+from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import MetricsRecord
 
 ITERATIONS, MORE = 33_000, 100
 SAMPLES, SEQUENCE = 2048, 2048

@@ -28,7 +28,7 @@ ROUNDS, STEPS = 2, 3
 
 def _measure(tensor: int, pipeline: int, data: int, threads: int) -> None:
     """On one rank: seconds of each step; rank 0 prints them."""
-    from training.loop.quiet import quieten
+    from training.loop.quiet_logging import quieten
 
     quieten()
     import torch
@@ -36,7 +36,7 @@ def _measure(tensor: int, pipeline: int, data: int, threads: int) -> None:
     from _peer import random_batches
 
     from bloomery.config.stages import TrainStage
-    from training.loop.engine import build_trainer
+    from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 
     torch.set_num_threads(threads)

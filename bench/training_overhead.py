@@ -57,7 +57,7 @@ def _bare_engine(stage: TrainStage, mesh: Mesh, rows: int) -> Any:
     from training.model.initialize import initialize
     from training.model.pipeline import BloomPipeline
     from training.optim.builder import build_optimizer, parameter_groups
-    from training.optim.promises import TYPES
+    from training.optim.verify_engine import TYPES
 
     training = stage.training
     network = BloomPipeline(mesh, stage.model, training, rows)
@@ -73,7 +73,7 @@ def _bare_engine(stage: TrainStage, mesh: Mesh, rows: int) -> Any:
 
 def _measure(folder: Path, pairs: int) -> None:
     """On one rank; rank 0 prints the seconds of each kind of work."""
-    from training.loop.quiet import quieten
+    from training.loop.quiet_logging import quieten
 
     quieten()
     import torch
@@ -81,11 +81,11 @@ def _measure(folder: Path, pairs: int) -> None:
     from fabricated_training import make_run
 
     from bloomery.contracts.paths import RunPaths
-    from bloomery.spec.step import next_step
+    from bloomery.spec.next_step import next_step
     from training.data.batches import micro_batches
-    from training.loop.events import guard_replicas, settle_step
-    from training.loop.state import open_training
-    from training.loop.step import train_step
+    from training.loop.guard_actions import guard_replicas, settle_step
+    from training.loop.train_step import train_step
+    from training.loop.training_state import open_training
     from training.parallel.mesh import build_mesh
 
     configuration = _stage(pairs)

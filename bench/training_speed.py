@@ -62,7 +62,7 @@ def _peer(stage: TrainStage) -> Any:
 
 
 def _measure(pairs: int, threads: int) -> dict[str, Any]:
-    from training.loop.quiet import quieten
+    from training.loop.quiet_logging import quieten
 
     quieten()
     import torch
@@ -70,7 +70,7 @@ def _measure(pairs: int, threads: int) -> dict[str, Any]:
     from _peer import PlainLoop, random_batches
     from _support import machine
 
-    from training.loop.engine import build_trainer
+    from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 
     torch.set_num_threads(threads)

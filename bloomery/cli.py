@@ -13,7 +13,7 @@ from typer.main import get_command, get_group
 
 from bloomery.base.atomic import known_error
 from bloomery.base.errors import BloomeryError
-from bloomery.base.parent import follow_parent
+from bloomery.base.follow_parent import follow_parent
 
 VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("bloomery.commands.doctor", "What this machine can do."),

@@ -1,4 +1,4 @@
-"""`bloomery export`: thin verbs over `export.model`."""
+"""`bloomery export`: thin verbs over `export.export_model`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def model(
     from bloomery.config.stages import ExportStage, read_stage
     from bloomery.contracts.parity import PARITY_NAME
     from bloomery.contracts.paths import RunPaths
-    from export.model import export_model
+    from export.export_model import export_model
 
     if output.name != PARITY_NAME:
         raise ConfigError(f"--output {output} is not a {PARITY_NAME}", expected=f"export/<model>/{PARITY_NAME}")

@@ -16,7 +16,7 @@ from bloomery.base.hub_access import find_token, why_local
 from bloomery.base.progress import say
 from bloomery.config.stages import PublishStage
 from bloomery.contracts.paths import RunPaths
-from export.bundle import model_bundle
+from export.model_bundle import model_bundle
 
 
 def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str, Any]:

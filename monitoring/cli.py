@@ -23,9 +23,9 @@ def plots(
     """Draw losses, schedule, gradient norm and speed of a training, as one page without outside files."""
     from bloomery.base.atomic import write_text
     from bloomery.base.progress import say
+    from bloomery.contracts.metrics_record import events, standing_records, total_energy
     from bloomery.contracts.paths import RunPaths
-    from bloomery.contracts.record import events, standing_records, total_energy
-    from monitoring.page import training_page
+    from monitoring.training_page import training_page
 
     metrics = RunPaths(run).logs / "metrics.jsonl"
     records, validations = standing_records(metrics)

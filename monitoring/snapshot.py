@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bloomery.base.atomic import explained
 from bloomery.base.errors import InputError
-from bloomery.base.lines import cut_unfinished_line
+from bloomery.base.unfinished_line import cut_unfinished_line
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import read_segment
 

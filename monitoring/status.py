@@ -16,11 +16,11 @@ from bloomery.base.times import utc_text
 from bloomery.contracts.parity import PARITY_NAME
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus
-from bloomery.orchestration.cluster_jobs import TRAINING_RULE, jobs_alive, workflow_names
 from bloomery.orchestration.prepare_run import PARTS_NAME, TOKEN_FILES_NAME
 from bloomery.orchestration.run_lock import LOCK_NAME, holder
+from bloomery.orchestration.slurm_jobs import TRAINING_RULE, jobs_alive, workflow_names
 from monitoring.sync_record import read_sync
-from monitoring.training_status import (
+from monitoring.training_progress import (
     ChainFacts,
     CheckpointFacts,
     Progress,

@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from monitoring.status import Job, Standing
-    from monitoring.training_status import ChainFacts, Progress
+    from monitoring.training_progress import ChainFacts, Progress
 
 app = typer.Typer(help="How a run stands.", add_completion=False)
 
@@ -29,10 +29,10 @@ def status(
 
     from bloomery.base.atomic import dump_json
     from bloomery.base.errors import InputError
-    from bloomery.base.table import print_table
+    from bloomery.base.print_table import print_table
     from bloomery.orchestration.prepare_run import check_run
     from monitoring.status import find_runs, gather
-    from monitoring.training_status import epoch_now
+    from monitoring.training_progress import epoch_now
 
     others: list[Path] = []
     if run is None:
@@ -116,7 +116,7 @@ def _workflow(standing: Standing) -> str:
 
 def _progress(progress: Progress) -> list[tuple[str, str]]:
     from bloomery.base.units import format_count, format_finite, format_seconds
-    from bloomery.contracts.record import perplexity
+    from bloomery.contracts.metrics_record import perplexity
 
     done = round(_BAR * progress.share)
     share = f"{100 * progress.share:.1f} %"

@@ -11,10 +11,10 @@ from typing import Any
 
 from bloomery.base.atomic import read_json
 from bloomery.contracts.index import read_index_manifest
+from bloomery.contracts.metrics_record import standing_records, total_energy
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import standing_records, total_energy
-from bloomery.orchestration.cluster_jobs import workflow_names
+from bloomery.orchestration.slurm_jobs import workflow_names
 
 
 @dataclass(frozen=True)

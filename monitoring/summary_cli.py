@@ -25,7 +25,7 @@ def summary(
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
-    from bloomery.base.table import print_table
+    from bloomery.base.print_table import print_table
     from bloomery.orchestration.prepare_run import check_run
     from monitoring.summary import gather
 
@@ -40,7 +40,7 @@ def summary(
 def lines(facts: Facts) -> list[tuple[str, str]]:
     """The summary, a line a fact."""
     from bloomery.base.units import format_bytes, format_energy, format_finite, format_seconds
-    from bloomery.contracts.record import perplexity
+    from bloomery.contracts.metrics_record import perplexity
 
     rows: list[tuple[str, str]] = []
     if corpus := facts.corpus:

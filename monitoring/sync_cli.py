@@ -1,4 +1,4 @@
-"""`bloomery sync`: a thin verb over `monitoring.sync`."""
+"""`bloomery sync`: a thin verb over `monitoring.sync_run`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sync(
     """Push logs, metrics, TensorBoard files, segments, reports and a page to the run's logs repository, once."""
     from bloomery.base.atomic import dump_json
     from bloomery.contracts.paths import RunPaths
-    from monitoring.sync import sync_run
+    from monitoring.sync_run import sync_run
 
     state = sync_run(RunPaths(run), output=output, wait_seconds=wait_seconds, retry_seconds=retry_seconds)
     if as_json:

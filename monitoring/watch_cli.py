@@ -1,4 +1,4 @@
-"""`bloomery watch`: a thin verb over `monitoring.watch`."""
+"""`bloomery watch`: a thin verb over `monitoring.sync_loop`."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def watch(
     from bloomery.base.errors import ConfigError
     from bloomery.base.hub_access import why_local
     from bloomery.contracts.paths import RunPaths
-    from monitoring.sync import read_publish_stage
-    from monitoring.watch import Watch
+    from monitoring.sync_loop import Watch
+    from monitoring.sync_run import read_publish_stage
 
     paths = RunPaths(run)
     reason = why_local(hub=read_publish_stage(paths).publish.hub)

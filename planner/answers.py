@@ -21,10 +21,10 @@ from bloomery.spec.hardware import gpus, grids
 from bloomery.spec.memory import StageMemory, bytes_per_parameter, ends_and_middle, memory, usable_bytes
 from bloomery.spec.overview import overview
 from bloomery.spec.parameters import declare
-from bloomery.spec.weights import DTYPE_BYTES
+from bloomery.spec.weight_files import DTYPE_BYTES
 from planner.notices import Notice, notices
+from planner.planned_state import speed_at, state_at
 from planner.risk import daly_interval, risk, young_interval
-from planner.state import speed_at, state_at
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig

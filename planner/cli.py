@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from bloomery.base.table import print_titled
-from planner.options import Gpu, load_planned
+from bloomery.base.print_table import print_titled
+from planner.plan_options import Gpu, load_planned
 from planner.simulate_cli import simulate
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
-    from planner.state import Speed, State
+    from planner.planned_state import Speed, State
 
 
 class _DefaultVerb(TyperGroup):
@@ -104,8 +104,8 @@ def page(
     from bloomery.base.progress import say
     from bloomery.config import load_config
     from planner.answers import answers
-    from planner.figure import figure
-    from planner.page import index_page, page
+    from planner.plan_figure import figure
+    from planner.plan_page import index_page, page
 
     doubles = sorted({file.stem for file in files if [each.stem for each in files].count(file.stem) > 1})
     if doubles:
@@ -149,7 +149,7 @@ def _print_rows(table: dict[str, Any], columns: tuple[str, ...], rows: list[Any]
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
-    from bloomery.base.table import print_table
+    from bloomery.base.print_table import print_table
 
     if as_json:
         print(dump_json({name: asdict(row) for name, row in table.items()}), end="")
@@ -191,8 +191,8 @@ def _show_state(
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
-    from bloomery.base.table import print_table
-    from planner.state import speed_at, state_at
+    from bloomery.base.print_table import print_table
+    from planner.planned_state import speed_at, state_at
 
     unit, equals, number = at.partition("=")
     digits = number.replace("_", "")

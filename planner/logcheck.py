@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bloomery.spec.trajectory import trajectory
-from planner.state import speed_at, state_of
+from planner.planned_state import speed_at, state_of
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig

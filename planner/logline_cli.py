@@ -55,8 +55,8 @@ def check(
 
     from bloomery.base.atomic import dump_json
     from bloomery.base.errors import InputError
+    from bloomery.base.print_table import print_table
     from bloomery.base.progress import say
-    from bloomery.base.table import print_table
     from bloomery.config import load_config
     from bloomery.contracts.logline import read_log
     from planner.logcheck import departures

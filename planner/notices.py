@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from bloomery.base.units import format_bytes
 from bloomery.spec.batch import ladder_rungs
 from bloomery.spec.duration import bubble_fraction, micro_batches, save_seconds
-from bloomery.spec.engine import untrainable
 from bloomery.spec.hardware import gpus
 from bloomery.spec.memory import memory, usable_bytes
+from bloomery.spec.refuse_unsupported import untrainable
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig

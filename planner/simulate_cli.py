@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bloomery.base.table import print_titled
-from planner.options import Gpu, load_planned
+from bloomery.base.print_table import print_titled
+from planner.plan_options import Gpu, load_planned
 
 if TYPE_CHECKING:
     from planner.simulation.calibration import Rate, Rates
-    from planner.simulation.campaign import Campaign
-    from planner.simulation.play import Replicate, Span
-    from planner.simulation.summary import Summary
+    from planner.simulation.scenario import Campaign
+    from planner.simulation.simulate import Summary
+    from planner.simulation.simulate_replicate import Replicate, Span
 
 _PATIENCE_SECONDS = 2.0
 
@@ -48,14 +48,14 @@ def simulate(
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
     from planner.simulation.calibration import calibrate, load_incidents
-    from planner.simulation.campaign import campaign_of
-    from planner.simulation.summary import summarise
-    from planner.simulation.work import Work
+    from planner.simulation.scenario import campaign_of
+    from planner.simulation.simulate import summarise
+    from planner.simulation.timeline import Work
 
     if stop_at_days is not None and not 0 < stop_at_days < math.inf:
         raise ConfigError(f"--stop-at-days is {stop_at_days:g}", expected="a number above 0")
     if figure is not None:
-        from planner.simulation.figure import check_name
+        from planner.simulation.simulation_figure import check_name
 
         check_name(figure)
     config = load_planned(file, as_json=as_json, gpu=gpu)
@@ -73,7 +73,7 @@ def simulate(
     summary = summarise([replicate for replicate, _ in played])
     uninterrupted = Work(campaign).done[-1] / 86_400
     if figure is not None:
-        from planner.simulation.figure import curves, write_figure
+        from planner.simulation.simulation_figure import curves, write_figure
 
         write_figure(figure, curves(campaign, played))
     if as_json:
@@ -94,7 +94,7 @@ def _play(
 ) -> list[tuple[Replicate, list[Span]]]:
     """All replicates; a bar once it takes longer than a moment."""
     from bloomery.base.progress import Progress
-    from planner.simulation.summary import replicates
+    from planner.simulation.simulate import replicates
 
     started, bar = time.monotonic(), None
     played = []

@@ -10,7 +10,7 @@ from bloomery.base.units import format_bytes
 from bloomery.spec.duration import bubble_fraction, iteration_seconds, micro_batches
 from bloomery.spec.memory import memory, usable_bytes
 from bloomery.spec.partition import divisors, partition_problem
-from planner.state import speed_at, state_at
+from planner.planned_state import speed_at, state_at
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig

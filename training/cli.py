@@ -24,7 +24,7 @@ def segment(
 ) -> None:
     """Train one segment from the newest checkpoint. Exit codes: 0 go on or done, 1 failed, 2 config, 75 stopped."""
     from training.launch import launch_segment
-    from training.start import Allocation
+    from training.start_command import Allocation
 
     allocation = Allocation(nodes, ranks_per_node, cpus_per_node) if nodes else None
     launch_segment(config, run, number, output, allocation)
@@ -45,7 +45,7 @@ def roll_back(
     from bloomery.base.progress import say
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.paths import RunPaths
-    from training.loop.lease import lease
+    from training.loop.hold_lease import lease
     from training.resume.roll_back import roll_back as go_back
 
     paths = RunPaths(run)

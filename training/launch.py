@@ -1,8 +1,8 @@
 """What a rule starts: holds the lease, runs one segment's processes, and writes down how it ended.
 
 A TERM to the launcher becomes the stop file, which every rank sees in its next control poll: the segment saves and ends
-cleanly. A kill -9 of the launcher takes torchrun and the ranks with it (`training.loop.death`; in a SLURM job the
-scheduler ends them with the job).
+cleanly. A kill -9 of the launcher takes torchrun and the ranks with it (`training.loop.die_with_parent`; in a SLURM job
+the scheduler ends them with the job).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from bloomery.contracts.checkpoint import CheckpointManifest, step_name
 from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
-from bloomery.spec.engine import refuse_untrainable
+from bloomery.spec.refuse_unsupported import refuse_untrainable
 from bloomery.spec.trajectory import START, Point, trajectory
 from training.guards.incident_texts import IncidentTexts
-from training.loop.death import die_with_parent
-from training.loop.lease import lease
-from training.resume.places import check_places
+from training.loop.die_with_parent import die_with_parent
+from training.loop.hold_lease import lease
+from training.resume.apply_on_change import newest_checkpoint, settle
+from training.resume.check_folders import check_places
+from training.resume.count_starts import count_start, forget_starts
 from training.resume.policy import continues, identity
-from training.resume.settle import newest_checkpoint, settle
-from training.resume.starts import count_start, forget_starts
-from training.start import Allocation, end_of_job, process_environment, start_command
+from training.start_command import Allocation, end_of_job, process_environment, start_command
 
 _BY_SIGNAL = "signal\n"
 """In the stop file when a signal to the launcher wrote it, and not a person."""

@@ -62,8 +62,8 @@ def measure(batch: int, heads: int, length: int, size: int, positions: str) -> l
     """Every back end on one shape, `eager` first."""
     import torch
 
+    from training.model.attention.back_ends import BACK_ENDS
     from training.model.attention.heads import Heads
-    from training.model.attention.table import BACK_ENDS
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     generator = torch.Generator().manual_seed(1)

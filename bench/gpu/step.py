@@ -53,8 +53,8 @@ def _stage(shape: Shape, options: argparse.Namespace) -> TrainStage:
 
 
 def _ours(stage: TrainStage, shape: Shape) -> tuple[Callable[[Any], torch.Tensor], torch.device]:
-    from training.loop.engine import build_trainer
-    from training.loop.quiet import quieten
+    from training.loop.build_engine import build_trainer
+    from training.loop.quiet_logging import quieten
     from training.parallel.mesh import build_mesh
 
     quieten()

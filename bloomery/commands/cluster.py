@@ -45,8 +45,8 @@ def init(
 
     from bloomery.base.atomic import dump_json
     from bloomery.base.errors import ConfigError
+    from bloomery.base.print_table import print_table
     from bloomery.base.progress import say
-    from bloomery.base.table import print_table
     from bloomery.orchestration import detect_cluster, site_questions
     from bloomery.orchestration.site_file import write_site
 
@@ -208,7 +208,7 @@ def rehearse(
     """Write a small copy of a run that goes the same way on a few nodes, to try a change before the real thing."""
     from bloomery.base.atomic import dump_json, write_text
     from bloomery.base.errors import ConfigError
-    from bloomery.base.table import print_table
+    from bloomery.base.print_table import print_table
     from bloomery.config import load_config
     from bloomery.config.site import load_site
     from bloomery.orchestration.rehearsal import rehearsal

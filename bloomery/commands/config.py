@@ -19,7 +19,7 @@ def check(file: File, as_json: Json = False) -> None:
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
-    from bloomery.base.table import print_table
+    from bloomery.base.print_table import print_table
     from bloomery.base.units import format_bytes
     from bloomery.config import load_config
     from bloomery.spec.overview import overview
@@ -72,7 +72,7 @@ def show(
 def schema() -> None:
     """Print the JSON schema of a run's YAML."""
     from bloomery.base.atomic import dump_json
-    from bloomery.config.reference import json_schema
+    from bloomery.config.key_reference import json_schema
 
     print(dump_json(json_schema()), end="")
 
@@ -83,7 +83,7 @@ def reference(
 ) -> None:
     """The table of all keys (config/README.md)."""
     from bloomery.base.atomic import write_if_changed
-    from bloomery.config.reference import reference_page
+    from bloomery.config.key_reference import reference_page
 
     if output is None:
         print(reference_page(), end="")

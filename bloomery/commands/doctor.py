@@ -23,8 +23,8 @@ def doctor(
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
-    from bloomery.base.table import print_table
-    from bloomery.commands.machine import State, examine
+    from bloomery.base.print_table import print_table
+    from bloomery.commands.doctor_checks import State, examine
 
     findings = examine(runs, online=online)
     if as_json:

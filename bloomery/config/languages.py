@@ -16,7 +16,7 @@ from bloomery.config.words import WordLists
 LANGUAGES_FOLDER = Path(__file__).resolve().parents[2] / "config" / "languages"
 THRESHOLDS_FOLDER = LANGUAGES_FOLDER.parent / "thresholds"
 SHIPPED_FALLBACK = LANGUAGES_FOLDER / "fallback.safetensors"
-"""The n-gram model for languages that CLD2 lacks; `data_prep/corpus/langid/shipped.py` made it."""
+"""The n-gram model for languages that CLD2 lacks; `data_prep/corpus/langid/train_shipped.py` made it."""
 
 CODE = "code"
 """The language of source code, whose lines and white space are left as they are."""

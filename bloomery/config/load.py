@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from bloomery.base.errors import ConfigError
 from bloomery.config.catalogue import Catalogue
 from bloomery.config.keys import all_keys, models_in
-from bloomery.config.mend import mend, path_text, touches
+from bloomery.config.replace_wrong_values import mend, path_text, touches
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Contradiction, Problem
 

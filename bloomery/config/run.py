@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
-from bloomery.checks.sections import contradictions
+from bloomery.checks.check_sections import contradictions
 from bloomery.config.corpus import CorpusConfig
 from bloomery.config.delivery import ExportConfig, PublishConfig
 from bloomery.config.model import ModelConfig

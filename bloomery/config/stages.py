@@ -23,7 +23,7 @@ from bloomery.config.corpus import (
 )
 from bloomery.config.delivery import ExportConfig, PublishConfig
 from bloomery.config.model import ModelConfig
-from bloomery.config.portion import Piece
+from bloomery.config.part_input import Piece
 from bloomery.config.section import Section
 from bloomery.config.sources import MegatronSource, Source
 from bloomery.config.tokenizer_report import TokenizerReportConfig

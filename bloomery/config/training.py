@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from bloomery.checks.schedule import schedule_problems
+from bloomery.checks.check_schedule import schedule_problems
 from bloomery.config.section import Contradiction, Count, NotTruth, Positive, Section, report
 from bloomery.config.training_loop import (
     CheckpointConfig,

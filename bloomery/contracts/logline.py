@@ -15,7 +15,7 @@ from typing import Any
 
 from bloomery.base.errors import InputError
 from bloomery.base.units import format_energy
-from bloomery.contracts.record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, perplexity
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, perplexity
 
 _HEAD = re.compile(r"(?:^|[\s:\]])iteration\s+(\d+)\s*/\s*(\d+)\s*\|(.*)$")
 

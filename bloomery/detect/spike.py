@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
-    from bloomery.contracts.record import MetricsRecord
+    from bloomery.contracts.metrics_record import MetricsRecord
 
 GRADIENT_NORM, LOSS = "gradient norm", "loss"
 

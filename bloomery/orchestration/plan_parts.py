@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import DecontaminateConfig, IngestConfig
-from bloomery.config.portion import Piece, Portion
+from bloomery.config.part_input import Piece, Portion
 from bloomery.config.sources import AnySource, FileSource, MegatronSource, TextSource
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from bloomery.base.atomic import dump_json, read_json, write_if_changed
 from bloomery.base.errors import InputError
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.portion import Portion
+from bloomery.config.part_input import Portion
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Section
 from bloomery.config.sources import AnySource, MegatronSource

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bloomery.base.errors import ConfigError
-from bloomery.spec.engine import refuse_untrainable
 from bloomery.spec.partition import divisors
+from bloomery.spec.refuse_unsupported import refuse_untrainable
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from bloomery.base.errors import ResourceError
 from bloomery.config.site import TrainingPlace
-from bloomery.orchestration.compare_site import contradictions
+from bloomery.orchestration.check_site import contradictions
 from bloomery.orchestration.detect_cluster import Cluster, Partition
 
 Kind = Literal["text", "number", "list", "yes or no"]

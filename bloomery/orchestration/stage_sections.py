@@ -8,7 +8,7 @@ from bloomery.base.digest import digest_ends
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import LanguageIdConfig, NearDedupConfig
 from bloomery.config.languages import CODE, SHIPPED_FALLBACK, language_profiles, resolved_thresholds, resolved_words
-from bloomery.config.portion import Piece
+from bloomery.config.part_input import Piece
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Section
 from bloomery.config.sources import FileSource, HubSource, MegatronSource, RowSource, Source

@@ -10,7 +10,7 @@ from bloomery.spec.memory import checkpoint_bytes_per_parameter
 from bloomery.spec.parameters import parameter_count, planned_rows
 from bloomery.spec.save_points import saves_until
 from bloomery.spec.trajectory import trajectory
-from bloomery.spec.weights import DTYPE_BYTES
+from bloomery.spec.weight_files import DTYPE_BYTES
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig

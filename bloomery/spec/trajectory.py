@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.spec.batch import global_batch_size, leading, samples_to_read
 from bloomery.spec.curriculum import sequence_length
-from bloomery.spec.skips import next_batch, plain_until, skipped_before
+from bloomery.spec.skip_arithmetic import next_batch, plain_until, skipped_before
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig

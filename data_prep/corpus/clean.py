@@ -19,7 +19,7 @@ from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.config.stages import CleanStage
-from data_prep.corpus.catalogue import read_part, renamed_rows
+from data_prep.corpus.numbered_documents import read_part, renamed_rows
 from data_prep.corpus.pii import redact
 from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest, read_table
 

@@ -55,7 +55,7 @@ def train_langid_verb(
     from bloomery.base.units import parse_bytes
     from bloomery.config.languages import SHIPPED_FALLBACK
     from data_prep.corpus.langid import ngrams
-    from data_prep.corpus.langid.train import labelled, train
+    from data_prep.corpus.langid.train_ngrams import labelled, train
 
     least, most = parse_bytes(min_bytes), parse_bytes(max_bytes)
     model = train(labelled(shards), languages, ngrams.load(base or SHIPPED_FALLBACK), least, most)
@@ -69,7 +69,7 @@ def lines_verb(
 ) -> None:
     """Write the hashes of the lines of a shard's documents."""
     from bloomery.config.stages import LinesStage, read_stage
-    from data_prep.corpus.lines.count import count_lines
+    from data_prep.corpus.lines.count_lines import count_lines
 
     count_lines(read_stage(config, LinesStage), shard, output)
 
@@ -85,7 +85,7 @@ def repeated_lines_verb(
     """Find the lines of one hash partition that many documents of a source share."""
     from bloomery.base.errors import InputError
     from bloomery.config.stages import RepeatedLinesStage, read_stage
-    from data_prep.corpus.lines.repeated import find_repeated_lines
+    from data_prep.corpus.lines.find_repeated_lines import find_repeated_lines
 
     stage = read_stage(config, RepeatedLinesStage)
     if partition >= stage.partitions:
@@ -102,7 +102,7 @@ def strip_verb(
 ) -> None:
     """Write the documents of a shard without the lines that are repeated in their source."""
     from bloomery.config.stages import LinesStage, read_stage
-    from data_prep.corpus.lines.strip import strip_lines
+    from data_prep.corpus.lines.strip_lines import strip_lines
 
     counts = strip_lines(read_stage(config, LinesStage), shard, corpus, output)["counts"]
     say(
@@ -184,7 +184,7 @@ def mixture_verb(
     """Weigh the languages of the clean corpus, and of adopted token files."""
     from bloomery.base.atomic import read_json
     from bloomery.config.stages import MixtureStage, read_stage
-    from data_prep.corpus.mixture import lines, mixture
+    from data_prep.corpus.weigh_mixture import lines, mixture
 
     pairs = [index / "tokens" / part for part in read_json(adopted)] if index and adopted else []
     found = mixture(read_stage(config, MixtureStage), corpus, parts, output, pairs)

@@ -26,7 +26,7 @@ from bloomery.config.stages import DecontaminateStage
 from data_prep.corpus import _text
 from data_prep.corpus.columns import flags_of, text_buffers
 from data_prep.corpus.rows import BadRow
-from data_prep.corpus.sources.lines import read_lines
+from data_prep.corpus.sources.read_lines import read_lines
 from data_prep.formats.shard import iterate_batches, read_manifest, write_table
 
 SCHEMA = pa.schema([("row", pa.int64()), ("item", pa.string()), ("hits", pa.int64()), ("share", pa.float64())])

@@ -18,9 +18,9 @@ from bloomery.base.units import format_bytes
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import JudgeStage, read_stage
 from bloomery.contracts.paths import RunPaths
-from data_prep.corpus.catalogue import CorpusTables, read_part, renamed_rows
 from data_prep.corpus.clean import CONTAMINATED
-from data_prep.corpus.lines.strip import removed_lines
+from data_prep.corpus.lines.strip_lines import removed_lines
+from data_prep.corpus.numbered_documents import CorpusTables, read_part, renamed_rows
 from data_prep.corpus.pii import PLACEHOLDERS, redact
 from data_prep.formats.shard import manifest_path, open_table, read_table
 

@@ -21,7 +21,7 @@ from data_prep.corpus.code import code_measures
 from data_prep.corpus.columns import flags_of, text_buffers
 from data_prep.corpus.content import content_hashes
 from data_prep.corpus.langid import Detection, identifier
-from data_prep.corpus.listed import Listed
+from data_prep.corpus.language_words import Listed
 from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest
 
 _U64 = (1 << 64) - 1

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from bloomery.config.corpus import CorpusConfig
 from data_prep.corpus.dedup.candidates import BYTES_PER_KEY
-from data_prep.corpus.dedup.keys import CHUNK_ROWS
+from data_prep.corpus.dedup.scatter_keys import CHUNK_ROWS
 from data_prep.formats.shard import ROW_GROUP_ROWS
 
 

@@ -14,7 +14,7 @@ their shares:
 
 For equal shares this is UniMax's algorithm, which walks the languages from the smallest up. When N epochs of all the
 text are less than B, every language is at its cap: parts are then in proportion to sizes, and the training would have
-to repeat more than N times; the index, which knows tokens, refuses that (`data_prep/index/mix.py`).
+to repeat more than N times; the index, which knows tokens, refuses that (`data_prep/index/mixture_use.py`).
 """
 
 from __future__ import annotations

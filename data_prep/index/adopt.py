@@ -31,7 +31,7 @@ from bloomery.contracts.index import TokenFile, open_token_file
 from bloomery.contracts.tokenizer import end_of_document, load_tokenizer
 from data_prep.formats.shard import TableWriter
 from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
-from data_prep.tokenizer.spelling import token_byte_lengths
+from data_prep.tokenizer.token_byte_lengths import token_byte_lengths
 
 BATCH_TOKENS = 1 << 21
 BATCH_DOCUMENTS = 1 << 16

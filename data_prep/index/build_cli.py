@@ -46,7 +46,7 @@ def build(
     from bloomery.config.stages import IndexStage, read_stage
     from bloomery.contracts.tokenizer import tokenizer_file
     from data_prep.index.adopt import prefix_of
-    from data_prep.index.build import build_index
+    from data_prep.index.build_index import build_index
 
     tokenizer = tokenizer_file(tokenizer)
     if config is not None:

@@ -59,7 +59,7 @@ def verify(
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
     from bloomery.contracts.paths import RunPaths
-    from data_prep.index.verify import verify_index
+    from data_prep.index.verify_index import verify_index
 
     found = folder or index
     if found is None or (folder and index):
@@ -79,7 +79,7 @@ def show(
 ) -> None:
     """Print what an index holds: tokens, mixture, datasets, stages of the blend, validation sets, token files."""
     from bloomery.base.atomic import dump_json
-    from bloomery.base.table import print_titled
+    from bloomery.base.print_table import print_titled
     from data_prep.index.show import facts, read_index, tables
 
     manifest = read_index(folder)

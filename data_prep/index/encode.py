@@ -31,7 +31,7 @@ from data_prep.formats.documents import Documents, open_documents
 from data_prep.formats.shard import TableWriter
 from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index.encoder import Encoder, load_encoder
-from data_prep.index.keys import clusters_of, split_keys
+from data_prep.index.split_keys import clusters_of, split_keys
 
 COLUMNS = ("id", "source", "language", "text")
 GROUP_BYTES = 4 << 20

@@ -19,7 +19,7 @@ from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
 from bloomery.contracts.index import DatasetEntry
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.samples import SampleReader, Span
+from bloomery.contracts.sample_reader import SampleReader, Span
 from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer
 from data_prep.formats.shard import read_manifest, read_rows
 from data_prep.formats.sidecar import sidecar_path

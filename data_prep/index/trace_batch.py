@@ -14,14 +14,14 @@ from bloomery.base.errors import InputError
 from bloomery.config.stages import TrainStage, read_stage
 from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest
 from bloomery.contracts.index import IndexManifest
+from bloomery.contracts.metrics_record import MetricsRecord, find_step, last_records
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import prefix_differences, sample_prefix
-from bloomery.contracts.record import MetricsRecord, find_step, last_records
 from bloomery.contracts.skips import effective
 from bloomery.spec.batch import micro_batch_size
 from bloomery.spec.layout import Place, micro_batch_starts, place_of, replica_of
-from bloomery.spec.skips import Batch as PlannedBatch
-from bloomery.spec.skips import batch_before, next_batch
+from bloomery.spec.skip_arithmetic import Batch as PlannedBatch
+from bloomery.spec.skip_arithmetic import batch_before, next_batch
 from bloomery.spec.trajectory import Point, Trajectory, trajectory, trajectory_through
 
 

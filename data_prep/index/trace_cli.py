@@ -93,7 +93,7 @@ def trace(
 def _range(text: str | None, held: int, what: str) -> Sequence[int]:
     """`A:B` or `N` within `held` samples. Raises ConfigError, SampleRangeError."""
     from bloomery.base.errors import ConfigError
-    from bloomery.contracts.samples import SampleRangeError
+    from bloomery.contracts.sample_reader import SampleRangeError
 
     if text is None:
         return range(held)
@@ -131,7 +131,7 @@ def _print_json(run: Path, tracer: Tracer, selection: Selection, samples: Iterat
     """One object, written as it comes: a batch of thousands of samples is never held."""
     from dataclasses import asdict
 
-    from data_prep.index.trace_page import shortened
+    from data_prep.index.print_trace import shortened
 
     def dump(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -158,9 +158,9 @@ def _print_json(run: Path, tracer: Tracer, selection: Selection, samples: Iterat
 
 
 def _print(tracer: Tracer, selection: Selection, samples: Iterator[TracedSample], text: Text) -> None:
-    from data_prep.index import trace_page
+    from data_prep.index import print_trace
 
-    console = trace_page.console()
-    for line in (*trace_page.said_of(selection), trace_page.said_of_datasets(_datasets(tracer, selection))):
+    console = print_trace.console()
+    for line in (*print_trace.said_of(selection), print_trace.said_of_datasets(_datasets(tracer, selection))):
         console.print(line, markup=False)
-    trace_page.show(samples, console, whole=text is Text.FULL)
+    print_trace.show(samples, console, whole=text is Text.FULL)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_prep.corpus.catalogue import Catalogue
-from data_prep.report.duplicates import duplicate_batches
+from data_prep.corpus.numbered_documents import Catalogue
 from data_prep.report.examples import excerpts, twin_of
+from data_prep.report.read_duplicates import duplicate_batches
 
 LARGEST = 12
 

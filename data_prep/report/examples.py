@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomery.config.stages import JudgeStage
-from data_prep.corpus.catalogue import Catalogue
 from data_prep.corpus.clean import CONTAMINATED, DUPLICATE_KINDS
 from data_prep.corpus.judge import WRONG_LANGUAGE
+from data_prep.corpus.numbered_documents import Catalogue
 from data_prep.corpus.pii import PLACEHOLDERS, redact
 from data_prep.formats.shard import read_manifest, read_table
-from data_prep.report.duplicates import duplicates_of_part, ids_of, twin_node
+from data_prep.report.read_duplicates import duplicates_of_part, ids_of, twin_node
 from data_prep.report.rules import measure_of
 
 PER_RULE = 3

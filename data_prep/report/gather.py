@@ -9,10 +9,10 @@ from typing import Any
 from bloomery.base.atomic import read_json
 from bloomery.config.languages import language_profiles, profile_of
 from bloomery.config.stages import JudgeStage
-from data_prep.corpus.catalogue import CorpusTables
+from data_prep.corpus.numbered_documents import CorpusTables
 from data_prep.formats.shard import read_manifest
-from data_prep.report.duplicates import duplicate_counts
-from data_prep.report.lines import repeated_lines
+from data_prep.report.count_stripped_lines import repeated_lines
+from data_prep.report.read_duplicates import duplicate_counts
 from data_prep.report.rules import ALL_RULES, STAGES, stage_of
 
 

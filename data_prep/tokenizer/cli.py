@@ -118,7 +118,7 @@ def import_(
     """Take an existing tokenizer instead of training one, and say what it does to text."""
     from bloomery.base.errors import ConfigError
     from bloomery.config.stages import TokenizerStage, read_stage
-    from data_prep.tokenizer.existing import import_tokenizer
+    from data_prep.tokenizer.import_tokenizer import import_tokenizer
 
     most_entries = None
     if config is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from data_prep.tokenizer.weigh import Integers
+from data_prep.tokenizer.weigh_counts import Integers
 
 BINS = 1 << 16
 

@@ -30,6 +30,7 @@ from data_prep.formats.mixture import Mixture
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.count_tables import CountTable, described, pre_tokenizer_of
 from data_prep.tokenizer.folder import TRAINING, write_folder
+from data_prep.tokenizer.mixture_weights import read_weights
 from data_prep.tokenizer.most_frequent import Cut, Part, above_cut, find_cut
 from data_prep.tokenizer.pre_tokenizer import build
 from data_prep.tokenizer.sums import Sums
@@ -42,8 +43,7 @@ from data_prep.tokenizer.vocabulary import (
     build_tokenizer,
     symbol_order,
 )
-from data_prep.tokenizer.weigh import CountedPieces, WeightedPieces
-from data_prep.tokenizer.weights import read_weights
+from data_prep.tokenizer.weigh_counts import CountedPieces, WeightedPieces
 
 
 def with_pre_tokenizer(

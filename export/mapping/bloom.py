@@ -11,8 +11,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.spec.engine import refuse_unexportable
 from bloomery.spec.parameters import declare
+from bloomery.spec.refuse_unsupported import refuse_unexportable
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, Field
 from bloomery.base.errors import ConfigError
 from bloomery.config.load import validate
 from bloomery.config.section import Count, NotTruth, Section
-from planner.simulation.campaign import Campaign
+from planner.simulation.scenario import Campaign
 
 BLOOM = "bloom"
 """Name of the founding documents' incidents, which come with the software."""

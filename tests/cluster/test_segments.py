@@ -27,7 +27,7 @@ def ranks(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         line = process.info["cmdline"] or []
-        if process.info["cwd"] == str(folder) and "training.loop.main" in line and "training.agent" not in line:
+        if process.info["cwd"] == str(folder) and "training.loop.main" in line and "training.torchrun" not in line:
             found.append(process)
     return found
 

@@ -11,7 +11,7 @@ from slurm_cluster import SlurmCluster
 from slurm_workflow import bloomery, end_workflows, slurm_workflow
 from workflow_support import ROOT, Workflow
 
-from bloomery.commands.machine import State, site
+from bloomery.commands.doctor_checks import State, site
 
 pytestmark = pytest.mark.cluster
 

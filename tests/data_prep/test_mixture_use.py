@@ -16,13 +16,13 @@ from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
 from bloomery.config.stages import CountStage, IndexStage, MixtureStage, TokenizerStage
 from bloomery.contracts.index import IndexManifest, open_array, read_index_manifest
-from data_prep.corpus.mixture import mixture
+from data_prep.corpus.weigh_mixture import mixture
 from data_prep.formats.mixture import Mixture, read_mixture
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
 from data_prep.index.adopt import adopt_tokens
-from data_prep.index.build import build_index
+from data_prep.index.build_index import build_index
 from data_prep.index.encode import encode_shards
-from data_prep.index.verify import verify_index
+from data_prep.index.verify_index import verify_index
 from data_prep.tokenizer.count import count_shards
 
 WORDS = {

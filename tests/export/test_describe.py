@@ -9,7 +9,7 @@ from tokenizers import AddedToken, Tokenizer, models
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import CheckFailedError
-from export.describe import read_tokenizer
+from export.write_configs import read_tokenizer
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from bloomery.contracts.checkpoint import layer_file
 from bloomery.contracts.parity import read_parity
 from bloomery.spec.parameters import declare
+from export.export_model import export_model
 from export.mapping.bloom import to_transformers
-from export.model import export_model
 
 EVERYTHING = {
     "README.md",

@@ -11,10 +11,10 @@ from bloomery.base.atomic import write_json
 from bloomery.base.errors import CheckFailedError, ConfigError, InputError
 from bloomery.config.model import ModelConfig
 from bloomery.spec.parameters import declare, parameter_count
-from export.card import CardFacts, hub_licence, render_card
 from export.mapping.bloom import INVERSE, TABLE, check_exportable, to_canonical, to_transformers
-from export.verify import Comparison, check
-from export.write import plan_shards
+from export.model_card import CardFacts, hub_licence, render_card
+from export.verify_logits import Comparison, check
+from export.write_weights import plan_shards
 
 
 def test_the_mapping_is_one_to_one_for_every_declared_parameter():

@@ -15,7 +15,7 @@ from bloomery.checkpoint.weights import Checkpoint
 from bloomery.contracts.checkpoint import layer_file, write_manifest
 from bloomery.contracts.segment import SegmentStatus, read_segment, write_segment
 from bloomery.spec.gpt import head_layer
-from export.model import export_model
+from export.export_model import export_model
 
 FIRST_BLOCK = 2
 

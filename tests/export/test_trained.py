@@ -14,7 +14,7 @@ from bloomery.base.atomic import write_json
 from bloomery.config.delivery import ExportConfig
 from bloomery.config.stages import ExportStage
 from bloomery.contracts.paths import RunPaths
-from export.model import export_model
+from export.export_model import export_model
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 

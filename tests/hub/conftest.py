@@ -19,9 +19,9 @@ from bloomery.config.delivery import PublishConfig
 from bloomery.config.stages import PublishStage, write_stage
 from bloomery.contracts.checkpoint import list_files
 from bloomery.contracts.logline import render
+from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.contracts.parity import Parity, write_parity
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import MetricsRecord
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 
 

@@ -80,7 +80,7 @@ def test_a_sync_that_hangs_is_ended_and_the_next_one_does_the_work(hub, run):
     run.finish()
     code = (
         "import sys; from pathlib import Path\n"
-        "from bloomery.contracts.paths import RunPaths; from monitoring.watch import Watch\n"
+        "from bloomery.contracts.paths import RunPaths; from monitoring.sync_loop import Watch\n"
         "Watch(RunPaths(Path(sys.argv[1])), 0.5, longest_seconds=10).run()"
     )
     command = [sys.executable, "-c", code, str(run.paths.run)]
@@ -103,7 +103,7 @@ def test_a_watch_without_a_hub_or_without_a_run_is_an_error_at_once(hub, run, st
 WORKFLOW = """
 import sys, time
 from pathlib import Path
-from bloomery.orchestration.log_watch import LogWatch
+from bloomery.orchestration.sync_process import LogWatch
 watch = LogWatch.start(Path(sys.argv[1]), hub=True)
 print(watch._process.pid, flush=True)
 sys.stdin.readline()
@@ -146,7 +146,7 @@ def test_a_watch_that_died_is_said_at_the_end_of_its_workflow(hub, run):
 
 def test_a_workflow_without_a_hub_starts_none(run):
     code = (
-        "import sys; from pathlib import Path; from bloomery.orchestration.log_watch import LogWatch\n"
+        "import sys; from pathlib import Path; from bloomery.orchestration.sync_process import LogWatch\n"
         "print(LogWatch.start(Path(sys.argv[1]), hub=False))"
     )
     command = [sys.executable, "-c", code, str(run.paths.run)]

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord
-from monitoring.page import training_page
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord
 from monitoring.series import reduce
+from monitoring.training_page import training_page
 
 
 def records(count: int, loss: float | None = None) -> list[MetricsRecord]:

@@ -9,7 +9,7 @@ import pytest
 from bloomery.base.atomic import write_json
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
-from monitoring.card import logs_card
+from monitoring.logs_card import logs_card
 from monitoring.snapshot import take_snapshot, training_ended
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from bloomery.base.atomic import write_json
 from bloomery.config import validate_config
-from bloomery.config.portion import Portion
+from bloomery.config.part_input import Portion
 from bloomery.config.run import RunConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, FileEntry, step_name, write_manifest
+from bloomery.contracts.metrics_record import MetricsRecord, ValidationRecord
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import SamplePrefix
-from bloomery.contracts.record import MetricsRecord, ValidationRecord
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.orchestration.prepare_run import Part, write_sections
 from bloomery.spec.batch import steps

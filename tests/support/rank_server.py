@@ -40,7 +40,7 @@ def _call(job: Job) -> Any:
     # Warnings, threads and levels of chatter as in a rank of a real training.
     import torch
 
-    from training.loop.quiet import quieten
+    from training.loop.quiet_logging import quieten
 
     torch.set_num_threads(1)
     quieten()

@@ -20,8 +20,8 @@ def opened(stage: TrainStage, folder: Path, number: int = 1) -> Iterator[Any]:
     import torch.distributed as dist
 
     from bloomery.contracts.skips import effective
-    from training.loop.quiet import quieten
-    from training.loop.state import open_training
+    from training.loop.quiet_logging import quieten
+    from training.loop.training_state import open_training
     from training.parallel.mesh import build_mesh
 
     quieten()

@@ -40,7 +40,7 @@ def main() -> None:
     import bloomery.orchestration.prepare_run
     import bloomery.orchestration.tokenizer_origin
     import bloomery.orchestration.training_job
-    import bloomery.spec.engine  # noqa: F401
+    import bloomery.spec.refuse_unsupported  # noqa: F401
 
     # Imports Snakemake's plugins.
     snakemake.cli.get_argument_parser()

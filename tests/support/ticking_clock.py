@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from planner.simulation.campaign import Campaign
-from planner.simulation.play import LOSSES, Replicate
+from planner.simulation.scenario import Campaign
+from planner.simulation.simulate_replicate import LOSSES, Replicate
 
 DAY = 86_400
 

@@ -28,7 +28,7 @@ def mesh():
     import torch.distributed as dist
 
     from bloomery.config.training import ParallelConfig
-    from training.loop.quiet import quieten
+    from training.loop.quiet_logging import quieten
     from training.parallel.mesh import build_mesh
 
     quieten()

@@ -26,7 +26,7 @@ time.sleep(600)
 def test_who_failed_is_said_in_a_line(tmp_path: Path, end: str, said: str) -> None:
     program = tmp_path / "rank.py"
     program.write_text(PROGRAM.format(end=end))
-    command = [sys.executable, "-m", "training.agent", "--standalone", "--nproc-per-node", "2", str(program)]
+    command = [sys.executable, "-m", "training.torchrun", "--standalone", "--nproc-per-node", "2", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     failed = [line for line in done.stderr.splitlines() if line.startswith("rank ")]

@@ -175,11 +175,11 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
 
     from bloomery.base.installed import Apex
     from bloomery.contracts.index import read_index_manifest
-    from bloomery.contracts.samples import SampleReader
-    from bloomery.spec.kernels import Facts
-    from training.checkpoint.keeper import CheckpointKeeper
-    from training.checkpoint.reference import reference_tokens
-    from training.loop.engine import build_trainer
+    from bloomery.contracts.sample_reader import SampleReader
+    from bloomery.spec.choose_kernels import Facts
+    from training.checkpoint.checkpoint_manager import CheckpointKeeper
+    from training.checkpoint.reference_logits import reference_tokens
+    from training.loop.build_engine import build_trainer
     from training.loop.position import Position
     from training.model import kernels
     from training.model.norm import LayerNorm

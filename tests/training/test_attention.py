@@ -20,7 +20,7 @@ def _heads(alibi: bool, scale: float = 0.25) -> Any:
 
 
 def _run(name: str, alibi: bool, dtype: torch.dtype) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    from training.model.attention.table import BACK_ENDS
+    from training.model.attention.back_ends import BACK_ENDS
 
     random = torch.Generator().manual_seed(2)
     parts = [torch.randn(2, LENGTH, 3, HEAD_DIM, generator=random).to(dtype).requires_grad_() for _ in range(3)]
@@ -71,7 +71,7 @@ def test_back_ends_agree(
 def test_flash_is_called_with_the_slopes_of_this_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """The package runs on GPUs alone: its documented signature stands for it here, computed by the plain back end."""
     from training.model.alibi import slopes
-    from training.model.attention.table import BACK_ENDS
+    from training.model.attention.back_ends import BACK_ENDS
 
     def flash_attn_func(
         q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout_p: float = 0.0, softmax_scale: float | None = None,
@@ -118,7 +118,7 @@ def test_stable_attention_scales_queries_and_keys_each(mesh: Any, stable: bool) 
 
 def test_stable_attention_does_not_overflow_fp16(mesh: Any) -> None:
     """Queries and keys of 40 with a head of 64: their product is 102,400, over fp16's 65,504."""
-    from training.model.attention.table import BACK_ENDS
+    from training.model.attention.back_ends import BACK_ENDS
 
     value = torch.randn(1, 8, 3, 64, generator=torch.Generator().manual_seed(0)).half()
     big = torch.full_like(value, 40.0)

@@ -27,10 +27,10 @@ class Training:
 
     def __init__(self, configuration: Any, run: Path) -> None:
         from bloomery.contracts.index import read_index_manifest
-        from bloomery.contracts.samples import SampleReader
-        from training.checkpoint.keeper import CheckpointKeeper
-        from training.checkpoint.reference import reference_tokens
-        from training.loop.engine import build_trainer
+        from bloomery.contracts.sample_reader import SampleReader
+        from training.checkpoint.checkpoint_manager import CheckpointKeeper
+        from training.checkpoint.reference_logits import reference_tokens
+        from training.loop.build_engine import build_trainer
         from training.parallel.mesh import build_mesh
         from training.resume.policy import identity
 

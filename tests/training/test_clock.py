@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from training.loop.clock import SegmentClock
+from training.loop.segment_deadline import SegmentClock
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def compiled_flex(model: dict[str, Any]) -> dict[str, int]:
     # As in test_attention: torch keeps its backward pass, and our rules the whole of it, from a CPU.
     with (
         patch.object(flex_attention, "_validate_device", lambda *tensors: None),
-        patch("bloomery.spec.kernels._flex_lacks", lambda *facts: None),
+        patch("bloomery.spec.choose_kernels._flex_lacks", lambda *facts: None),
     ):
         return compiled_and_not("full", "flex", model)
 

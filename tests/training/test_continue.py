@@ -12,7 +12,7 @@ from segments import opened, records, steps
 
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import read_checkpoint, step_folders
-from bloomery.spec.step import next_step
+from bloomery.spec.next_step import next_step
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -37,7 +37,7 @@ AFTER: dict[str, Any] = BEFORE | {
 
 def run(configuration: TrainStage, folder: Path) -> dict[str, Any]:
     """Run a segment; how it ended, and what the optimizer went by."""
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     with opened(configuration, folder) as state:
         ended = train(state)

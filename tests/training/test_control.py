@@ -18,9 +18,9 @@ def _listen(folder: Path) -> list[tuple[str, object]]:
     import torch
     import torch.distributed as dist
 
-    from training.loop.clock import SegmentClock
     from training.loop.control import ControlPlane, Order, Report
     from training.loop.energy import Energy
+    from training.loop.segment_deadline import SegmentClock
 
     dist.init_process_group("gloo")
     rank, heard = dist.get_rank(), []

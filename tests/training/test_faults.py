@@ -27,9 +27,9 @@ def _told(codes: list[int], folder: Path) -> list[tuple[str, int, str]]:
     import torch
     import torch.distributed as dist
 
-    from training.checkpoint.agree import from_rank_0
-    from training.loop.clock import SegmentClock
+    from training.checkpoint.collective_calls import from_rank_0
     from training.loop.control import ControlPlane
+    from training.loop.segment_deadline import SegmentClock
 
     dist.init_process_group("gloo")
     told = []

@@ -30,7 +30,7 @@ class _Run:
     def __init__(self, stage: TrainStage) -> None:
         from whole_model import held_here
 
-        from training.loop.engine import build_trainer
+        from training.loop.build_engine import build_trainer
         from training.parallel.mesh import build_mesh
 
         self.trainer = build_trainer(stage, build_mesh(stage.training.parallel), ROWS)

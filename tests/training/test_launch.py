@@ -14,7 +14,7 @@ from bloomery.contracts.segment import Segment, SegmentStatus
 from training import launch
 from training.guards.incident import Incident, incident_files, read_incident, texts_path, write_incident
 from training.guards.incident_texts import IncidentTexts
-from training.resume.starts import count_start, forget_starts
+from training.resume.count_starts import count_start, forget_starts
 
 CRASHED = Segment(
     number=3,

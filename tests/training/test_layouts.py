@@ -68,7 +68,7 @@ def _train(stages: list[TrainStage]) -> list[dict[str, Any]]:
     from whole_model import Gradients, weights
 
     from bloomery.spec.layout import micro_batch_starts
-    from training.loop.engine import build_trainer
+    from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 
     mesh, results = build_mesh(stages[0].training.parallel), []
@@ -154,7 +154,7 @@ def _tied_copies(stages: list[TrainStage]) -> list[dict[str, Any]]:
     import torch
     from whole_model import weights
 
-    from training.loop.engine import build_trainer
+    from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 
     mesh, found = build_mesh(stages[0].training.parallel), []

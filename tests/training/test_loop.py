@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 def _segments(configuration: TrainStage, folder: Path, count: int) -> list[tuple[Segment, list[int]]]:
     """Segments one after the other in the same processes, each with the samples that its rank read to train on."""
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     found = []
     for number in range(1, count + 1):
@@ -93,7 +93,7 @@ def _poisoned(configuration: TrainStage, folder: Path, bad: list[int], loud: tup
     import torch
 
     from training.guards.replicas import fingerprint
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     answer: dict[str, Any] = {}
     with opened(configuration, folder) as run:
@@ -174,7 +174,7 @@ def test_too_many_updates_left_out_fail_the_training_on_every_rank(tmp_path: Pat
 
 def _all_left_out(configuration: TrainStage, folder: Path) -> str:
     """How a training ends none of whose losses is finite, over two segments."""
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     for number in (1, 2):
         with opened(configuration, folder, number) as run:
@@ -199,7 +199,7 @@ def test_what_the_guards_saw_before_a_restart_counts_after_it(tmp_path: Path) ->
 
 def _interrupted(configuration: TrainStage, folder: Path) -> tuple[Segment, Segment]:
     """A TERM to rank 1 alone while it reads the first validation set, and the segment after that."""
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     with opened(configuration, folder) as run:
         read, sent = run.reader.validation, []
@@ -242,8 +242,8 @@ def _slowly_written(configuration: TrainStage, folder: Path) -> tuple[Segment, f
     """A segment whose saves take their time beside the training: it, its longest save, DeepSpeed's times of batches."""
     from deepspeed.runtime.pipe.engine import TRAIN_BATCH_TIMER
 
-    from training.checkpoint.writer import ShardWriter
-    from training.loop.segment import train
+    from training.checkpoint.shard_writer import ShardWriter
+    from training.loop.run_segment import train
 
     write = ShardWriter._write_waiting
 

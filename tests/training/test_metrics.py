@@ -13,7 +13,7 @@ import pytest
 
 from bloomery.base.errors import ResourceError
 from bloomery.contracts.logline import read_log
-from bloomery.contracts.record import (
+from bloomery.contracts.metrics_record import (
     EnergyRecord,
     EventRecord,
     MetricsRecord,
@@ -23,8 +23,8 @@ from bloomery.contracts.record import (
     standing_records,
     total_energy,
 )
-from training.loop.board import scalars
-from training.loop.metrics import MetricsWriter
+from training.loop.metrics_writer import MetricsWriter
+from training.loop.tensorboard_writer import scalars
 
 SHARED = {"segment": 1, "time": "2026-01-01T00:00:00Z"}
 LENGTH = 32

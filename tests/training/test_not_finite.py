@@ -21,7 +21,7 @@ def _hurt(runs: list[tuple[TrainStage, Path]], bad: list[int]) -> None:
     """Segments whose gradients, and never the losses, are infinite in the iterations of `bad`."""
     from whole_model import held_here
 
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     for configuration, folder in runs:
         with opened(configuration, folder) as run:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 def _asked(configuration: TrainStage, folder: Path, iterations: list[int]) -> dict[str, Any]:
     """A segment that is asked to save during each of `iterations`."""
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     with opened(configuration, folder) as run:
         step, poll, polls = run.trainer.engine.train_batch, run.control.poll, Counter[int]()

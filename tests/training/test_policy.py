@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from bloomery.cli import app
-from bloomery.config.reference import json_schema, sections
+from bloomery.config.key_reference import json_schema, sections
 from bloomery.config.stages import TrainStage
 from training.resume.policy import POLICY_OF, RULES, TOKENIZER, policy_table, rule_of
 

@@ -48,7 +48,7 @@ def _train(stages: list[TrainStage]) -> list[dict[str, Any]]:
     """For each configuration: loss and gradient norm of each step, and the gradients of the first."""
     from whole_model import Gradients
 
-    from training.loop.engine import build_trainer
+    from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 
     mesh, results = build_mesh(stages[0].training.parallel), []
@@ -73,7 +73,7 @@ def _sums(stage: TrainStage, cases: list[tuple[str, str] | None]) -> list[float]
     import torch
     from whole_model import Gradients, held_here
 
-    from training.loop import engine as module
+    from training.loop import build_engine as module
     from training.parallel.mesh import build_mesh
 
     right, mesh, distances = module.deepspeed_json, build_mesh(stage.training.parallel), []

@@ -119,7 +119,7 @@ def _errors() -> list[str]:
     """For each case the error of building its engine."""
     import deepspeed
 
-    from training.loop import engine as module
+    from training.loop import build_engine as module
     from training.parallel.mesh import build_mesh
 
     right, initialize, mesh = module.deepspeed_json, deepspeed.initialize, build_mesh(stage().training.parallel)

@@ -44,7 +44,7 @@ def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
     import torch
 
     from training.guards.replicas import check_replicas
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     said: list[str | None] = []
     with opened(configuration, folder) as run:
@@ -110,7 +110,7 @@ def _drift_before_the_first_step(configuration: TrainStage, folder: Path) -> str
     """What a segment says whose data-parallel rank 1 has other weights and random numbers from the start."""
     import random
 
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     with opened(configuration, folder) as run:
         if run.trainer.mesh.rank == 1:

@@ -51,11 +51,11 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
     from whole_model import weights
 
     from bloomery.contracts.index import read_index_manifest
-    from bloomery.contracts.samples import SampleReader
+    from bloomery.contracts.sample_reader import SampleReader
     from bloomery.spec.layout import micro_batch_starts
-    from training.checkpoint.keeper import CheckpointKeeper
-    from training.checkpoint.reference import reference_tokens
-    from training.loop.engine import build_trainer
+    from training.checkpoint.checkpoint_manager import CheckpointKeeper
+    from training.checkpoint.reference_logits import reference_tokens
+    from training.loop.build_engine import build_trainer
     from training.loop.position import Position
     from training.parallel.mesh import build_mesh
 
@@ -177,11 +177,11 @@ def test_there_and_back_again_is_as_if_it_had_never_left(tmp_path: Path) -> None
 def _save_as(configuration: TrainStage, run: Path) -> int:
     """Load the checkpoint `old` on this layout and save it among the checkpoints."""
     from bloomery.contracts.index import read_index_manifest
-    from bloomery.contracts.samples import SampleReader
-    from training.checkpoint.keeper import CheckpointKeeper
-    from training.checkpoint.reference import reference_tokens
+    from bloomery.contracts.sample_reader import SampleReader
+    from training.checkpoint.checkpoint_manager import CheckpointKeeper
+    from training.checkpoint.reference_logits import reference_tokens
     from training.checkpoint.reshape import load_checkpoint
-    from training.loop.engine import build_trainer
+    from training.loop.build_engine import build_trainer
     from training.loop.position import Position
     from training.parallel.mesh import build_mesh
 
@@ -262,10 +262,10 @@ PLANTED: dict[str, tuple[dict[str, Change], str]] = {
 def _refusals(configuration: TrainStage, good: Path, planted: list[Path]) -> list[str]:
     """What one trainer says of each checkpoint; nothing of the good one."""
     from bloomery.base.errors import BloomeryError
-    from training.checkpoint.agree import from_every_rank
+    from training.checkpoint.collective_calls import from_every_rank
     from training.checkpoint.continuity import check_continuity
     from training.checkpoint.reshape import load_checkpoint
-    from training.loop.engine import build_trainer
+    from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 
     mesh, said = build_mesh(configuration.training.parallel), []

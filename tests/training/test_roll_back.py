@@ -15,14 +15,14 @@ from bloomery.base.atomic import write_json
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.cli import app
 from bloomery.contracts.checkpoint import read_checkpoint
+from bloomery.contracts.metrics_record import MetricsRecord, read_records
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import MetricsRecord, read_records
 from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
 from bloomery.contracts.skips import effective, read_skips
 from training.guards.incident import incident_files, read_incident
+from training.resume.add_skip import add_skip
+from training.resume.apply_on_change import settle
 from training.resume.roll_back import RollBack, roll_back, roll_backs
-from training.resume.settle import settle
-from training.resume.skips import add_skip
 
 TRAINED = stage(samples=64, on_change="refuse", batch={"micro_batch_size": 2, "global_batch_size": 8})
 

@@ -14,7 +14,7 @@ from segments import opened, steps
 from training_launcher import Launcher
 
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.record import EnergyRecord, read_records, total_energy
+from bloomery.contracts.metrics_record import EnergyRecord, read_records, total_energy
 from bloomery.detect.slow_rank import SlowRankDetector
 from bloomery.spec.flops import iteration_flops
 
@@ -25,7 +25,7 @@ SLOW, SLEEP_SECONDS = 1, 0.2
 
 def _train_with_a_slow_rank(configuration: TrainStage, folder: Path) -> None:
     """Rank `SLOW` sleeps in each forward pass of its first block; the other one waits for it in the next collective."""
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     with opened(configuration, folder) as run:
         # A window that a short test fills.

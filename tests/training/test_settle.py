@@ -18,9 +18,9 @@ from bloomery.contracts.checkpoint import Change, read_checkpoint, step_name
 from bloomery.contracts.index import IndexManifest, read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.skips import read_skips
+from training.resume.add_skip import add_skip
+from training.resume.apply_on_change import newest_checkpoint, settle
 from training.resume.policy import changes_since, continues, identity
-from training.resume.settle import newest_checkpoint, settle
-from training.resume.skips import add_skip
 
 CONSUMED = 40
 TRAINED = stage(samples=64, on_change="refuse")

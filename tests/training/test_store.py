@@ -10,7 +10,7 @@ from bloomery.base.errors import ResourceError
 from bloomery.config.training_loop import CheckpointConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint, step_name
 from bloomery.contracts.prefix import SamplePrefix
-from training.checkpoint.store import CheckpointStore
+from training.checkpoint.checkpoint_folders import CheckpointStore
 
 
 def manifest(iteration: int) -> CheckpointManifest:
@@ -86,7 +86,7 @@ def test_what_a_kill_left_behind_is_cleared_up_by_the_next_save(tmp_path):
 def test_a_rank_that_does_not_see_the_folder_yet_makes_it(tmp_path):
     import torch
 
-    from training.checkpoint.writer import ShardWriter
+    from training.checkpoint.shard_writer import ShardWriter
 
     writer, work = ShardWriter(), CheckpointStore(tmp_path, CheckpointConfig()).work(3)
     writer.begin(work, background=False)

@@ -60,7 +60,7 @@ def test_every_sample_counts_once_whatever_the_layout(tmp_path: Path) -> None:
 
 def _read_by_iteration(configuration: TrainStage, folder: Path) -> dict[int, list[tuple[str, int]]]:
     """Which samples of which sets were read after each iteration, over three segments."""
-    from training.loop.segment import train
+    from training.loop.run_segment import train
 
     found: dict[int, list[tuple[str, int]]] = {}
     for number in (1, 2, 3):

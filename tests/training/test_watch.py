@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from bloomery.config.training_loop import GuardsConfig
-from bloomery.contracts.record import MetricsRecord
-from training.guards.watch import Outcome, Verdict, Watch
+from bloomery.contracts.metrics_record import MetricsRecord
+from training.guards.anomaly_guard import Outcome, Verdict, Watch
 
 BATCH = 4
 

@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from workflow_support import Workflow
 
-from bloomery.contracts.samples import SampleReader
+from bloomery.contracts.sample_reader import SampleReader
 
 pytestmark = pytest.mark.workflow
 

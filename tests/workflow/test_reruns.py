@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from workflow_support import Workflow
 
-from bloomery.spec.weights import MODEL_FILES, WEIGHTS_NAME
+from bloomery.spec.weight_files import MODEL_FILES, WEIGHTS_NAME
 
 pytestmark = pytest.mark.workflow
 

@@ -15,9 +15,9 @@ from torch.nn import functional
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.contracts.checkpoint import REFERENCE_NAME, CheckpointManifest, verify_file
-from training.checkpoint.agree import from_every_rank, from_rank_0
-from training.checkpoint.reference import reference_logits
-from training.loop.engine import Trainer
+from training.checkpoint.collective_calls import from_every_rank, from_rank_0
+from training.checkpoint.reference_logits import reference_logits
+from training.loop.build_engine import Trainer
 
 TOLERANCE = 1e-4
 """Greatest difference of a logit over the greatest logit, and of the loss over the loss: both are computed in fp32,

@@ -13,10 +13,10 @@ import torch
 
 from bloomery.base.errors import CheckFailedError, ConfigError
 from bloomery.checkpoint.merge import bits_equal, greatest_difference, part_of
-from bloomery.checkpoint.state import MASTER, OptimizerState
+from bloomery.checkpoint.optimizer_state import MASTER, OptimizerState
 from bloomery.checkpoint.weights import DTYPES, Checkpoint
 from bloomery.contracts.checkpoint import CheckpointManifest
-from training.loop.engine import Trainer
+from training.loop.build_engine import Trainer
 from training.optim.builder import set_step_count
 
 _SCALE_KEYS = ("cur_scale", "cur_iter", "last_overflow_iter", "cur_hysteresis")
@@ -29,7 +29,7 @@ def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest
     No rank waits for another: one that fails raises alone.
 
     Args:
-        trainer: of any layout, built with the checkpoint's rows (`bloomery.checkpoint.rows`).
+        trainer: of any layout, built with the checkpoint's rows (`bloomery.checkpoint.embedding_rows`).
         folder: of the checkpoint.
         manifest: its manifest.
         verified: every file's hash was compared with the manifest a moment ago; otherwise this rank hashes each file

@@ -16,7 +16,7 @@ from bloomery.base.errors import InputError
 from bloomery.base.progress import say
 from bloomery.contracts.paths import RunPaths
 from training.guards.incident import incident_files, read_incident, texts_path
-from training.loop.death import die_with_parent
+from training.loop.die_with_parent import die_with_parent
 
 MOST_SAMPLES = 4096
 """Of an incident: twice the global batch of BLOOM."""

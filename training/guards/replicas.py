@@ -19,7 +19,7 @@ from bloomery.base.errors import CheckFailedError
 from bloomery.spec.layout import place_of
 from bloomery.spec.parameters import declare
 from bloomery.spec.placement import Parameter, Placement
-from training.loop.engine import Trainer
+from training.loop.build_engine import Trainer
 
 _CHUNK = {"cpu": 1 << 15, "cuda": 1 << 24}
 """Elements at a time, as 64-bit integers: 256 KiB of a core's cache; 128 MiB of a GPU's memory."""

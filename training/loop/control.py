@@ -16,9 +16,9 @@ import torch
 import torch.distributed as dist
 
 from bloomery.contracts.segment import SAVE_FILE, STOP_FILE, clear_request
-from training.checkpoint.agree import from_rank_0
-from training.loop.clock import SegmentClock
+from training.checkpoint.collective_calls import from_rank_0
 from training.loop.energy import Energy
+from training.loop.segment_deadline import SegmentClock
 
 NO_ENERGY = Energy()
 

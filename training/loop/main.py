@@ -10,7 +10,7 @@ from pathlib import Path
 from bloomery.base.atomic import known_error, write_json
 from bloomery.base.errors import BloomeryError
 from bloomery.contracts.paths import RunPaths
-from training.loop.death import die_with_parent
+from training.loop.die_with_parent import die_with_parent
 from training.loop.rank_log import open_rank_log
 
 
@@ -28,12 +28,12 @@ def main() -> None:
     try:
         # First of all: what the libraries say from their import on is in it.
         log = open_rank_log(paths.logs, int(os.environ.get("RANK", "0")), arguments.number)
-        from training.loop.quiet import quieten
+        from training.loop.quiet_logging import quieten
 
         quieten()
         from bloomery.config.stages import TrainStage, read_stage
         from bloomery.contracts.skips import effective
-        from training.loop.segment import run_segment
+        from training.loop.run_segment import run_segment
         from training.parallel.mesh import build_mesh
 
         stage = effective(read_stage(arguments.config, TrainStage), paths)

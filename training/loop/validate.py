@@ -12,9 +12,9 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
-from bloomery.contracts.samples import SampleReader
+from bloomery.contracts.sample_reader import SampleReader
 from training.data.batches import MicroBatch, micro_batches
-from training.loop.engine import Trainer
+from training.loop.build_engine import Trainer
 from training.parallel.cross_entropy import IGNORED
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import TrainingConfig
-from bloomery.spec.kernels import Kernels
+from bloomery.spec.choose_kernels import Kernels
 from training.model.feed_forward import FeedForward
 from training.model.norm import LayerNorm
 from training.model.recompute import Forward, recomputed

@@ -1,4 +1,4 @@
-"""The kernels of this process: the rules of `bloomery.spec.kernels` with what torch says of its GPU."""
+"""The kernels of this process: the rules of `bloomery.spec.choose_kernels` with what torch says of its GPU."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import TrainingConfig
-from bloomery.spec.kernels import Facts, Kernels, choose
+from bloomery.spec.choose_kernels import Facts, Kernels, choose
 
 
 def kernels_here(model: ModelConfig, training: TrainingConfig, device: torch.device) -> Kernels:

@@ -13,11 +13,11 @@ from torch import nn
 
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import TrainingConfig
-from bloomery.spec.kernels import Kernels
+from bloomery.spec.choose_kernels import Kernels
 from bloomery.spec.parameters import layer_count
 from bloomery.spec.partition import stage_bounds
 from training.model.block import TransformerBlock
-from training.model.ends import Embedding, EmbeddingNorm, Head, NoEmbeddingNorm, tied_head
+from training.model.embedding_and_head import Embedding, EmbeddingNorm, Head, NoEmbeddingNorm, tied_head
 from training.model.kernels import compile_each_shape, kernels_here
 from training.model.norm import LayerNorm
 from training.parallel.cross_entropy import vocabulary_parallel_cross_entropy

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from bloomery.config.model import ModelConfig
+from training.model.attention.back_ends import back_end
 from training.model.attention.heads import Heads
-from training.model.attention.table import back_end
-from training.model.heads import split_heads
 from training.model.rotary import rotation
+from training.model.split_heads import split_heads
 from training.parallel.layers import ColumnParallelLinear, RowParallelLinear
 from training.parallel.mesh import Mesh
 

@@ -44,7 +44,7 @@ def parameter_groups(
 
 
 def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
-    """The configured optimizer over `groups`; `kernel` is the implementation that `bloomery.spec.kernels` chose.
+    """The configured optimizer over `groups`; `kernel` is the implementation that `bloomery.spec.choose_kernels` chose.
 
     Raises:
         ConfigError: the kind is planned only.

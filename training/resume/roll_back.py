@@ -23,8 +23,8 @@ from bloomery.contracts.checkpoint import (
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus, read_segment
 from bloomery.contracts.skips import Skip, merged, read_skips
+from training.resume.add_skip import add_skip
 from training.resume.policy import saved_stage
-from training.resume.skips import add_skip
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from bloomery.config import load, validate_config
 from bloomery.config.site import load_site
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus, read_segment
-from bloomery.spec.engine import refuse_unexportable, refuse_untrainable
+from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrainable
 from bloomery.orchestration.training_job import training_job
 from bloomery.orchestration import cluster_jobs
 from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.run_lock import RunLock
-from bloomery.orchestration.log_watch import LogWatch
+from bloomery.orchestration.sync_process import LogWatch
 from bloomery.orchestration.prepare_run import (
     other_shards,
     plan_run,

@@ -1,6 +1,6 @@
 # The last checkpoint becomes a transformers folder; parity.json, written last, proves it against the training's own logits.
 
-from bloomery.spec.weights import MODEL_FILES, weight_files
+from bloomery.spec.weight_files import MODEL_FILES, weight_files
 
 WEIGHTS = weight_files(CONFIG)
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 from bloomery.base.digest import digest_json, occurrence_id
 from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
-from data_prep.corpus.catalogue import Catalogue, Nodes
-from data_prep.corpus.dealt import count_records, read_runs
 from data_prep.corpus.dedup.external import unique_rows
-from data_prep.corpus.dedup.keys import CONTENT, IDENTITY, SCHEMA, Columns
-from data_prep.corpus.dedup.rank import from_earlier_run
+from data_prep.corpus.dedup.prefer import from_earlier_run
+from data_prep.corpus.dedup.scatter_keys import CONTENT, IDENTITY, SCHEMA, Columns
+from data_prep.corpus.numbered_documents import Catalogue, Nodes
+from data_prep.corpus.partitioned_tables import count_records, read_runs
 from data_prep.formats.shard import TableWriter, read_manifest, write_table
 
 PAIR_SCHEMA = pa.schema([("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])

@@ -33,8 +33,8 @@ def _stage(config: Path, partition: int = 0) -> DedupStage:
 @app.command("keys")
 def keys_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> None:
     """Deal the keys of a shard's documents into the partitions."""
-    from data_prep.corpus.catalogue import CorpusTables
-    from data_prep.corpus.dedup.keys import scatter_keys
+    from data_prep.corpus.dedup.scatter_keys import scatter_keys
+    from data_prep.corpus.numbered_documents import CorpusTables
 
     stage = _stage(config)
     scatter_keys(stage, CorpusTables(corpus, stage.dedup.against), part, output)
@@ -50,8 +50,8 @@ def candidates_verb(
     repeated: Annotated[Path, typer.Option("--repeated", help="The table of repeated ids to write.")],
 ) -> None:
     """Find pairs of documents that share a key of one partition, and ids that repeat."""
-    from data_prep.corpus.catalogue import Catalogue
     from data_prep.corpus.dedup.candidates import find_candidates
+    from data_prep.corpus.numbered_documents import Catalogue
 
     stage = _stage(config, partition)
     catalogue = Catalogue(corpus, parts, stage.dedup.against)
@@ -68,8 +68,8 @@ def connect_verb(
     involved: Annotated[Path, typer.Option("--involved", help="The table of documents in a pair to write.")],
 ) -> None:
     """Join the pairs of all partitions into connected components."""
-    from data_prep.corpus.catalogue import Catalogue
     from data_prep.corpus.dedup.connect import connect
+    from data_prep.corpus.numbered_documents import Catalogue
 
     stage = _stage(config)
     candidates = [corpus / "duplicates" / f"candidates-{number}.parquet" for number in range(stage.dedup.partitions)]
@@ -80,8 +80,8 @@ def connect_verb(
 @app.command("members")
 def members_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> None:
     """Gather what deciding needs of a shard's documents that are in a component."""
-    from data_prep.corpus.catalogue import CorpusTables
     from data_prep.corpus.dedup.members import gather_members
+    from data_prep.corpus.numbered_documents import CorpusTables
 
     stage = _stage(config)
     involved = corpus / "duplicates" / "involved.parquet"
@@ -98,8 +98,8 @@ def resolve_verb(
     survivors: Annotated[Path, typer.Option("--survivors", help="The table of documents that stay together to write.")],
 ) -> None:
     """Decide which documents of one partition's components go, and for which twin."""
-    from data_prep.corpus.catalogue import Catalogue
     from data_prep.corpus.dedup.resolve import resolve
+    from data_prep.corpus.numbered_documents import Catalogue
 
     stage = _stage(config, partition)
     catalogue = Catalogue(corpus, parts, stage.dedup.against)

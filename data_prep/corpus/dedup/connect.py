@@ -16,8 +16,8 @@ from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
 from bloomery.config.stages import DedupStage
-from data_prep.corpus.catalogue import Catalogue
 from data_prep.corpus.dedup.external import MOST_FILES, Buckets, Pairs, bucket_count, by_hash, components
+from data_prep.corpus.numbered_documents import Catalogue
 from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 
 CLUSTER_SCHEMA = pa.schema([("root", pa.int64()), ("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])

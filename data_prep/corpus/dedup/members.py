@@ -18,10 +18,10 @@ from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
 from bloomery.orchestration.part_names import own_part
 from data_prep.corpus import _text
-from data_prep.corpus.catalogue import CorpusTables, read_part
 from data_prep.corpus.columns import flags_of, text_buffers
 from data_prep.corpus.dedup.connect import partition_of
-from data_prep.corpus.dedup.rank import standing_of, standings
+from data_prep.corpus.dedup.prefer import standing_of, standings
+from data_prep.corpus.numbered_documents import CorpusTables, read_part
 from data_prep.formats.shard import TableWriter, read_manifest, read_rows
 
 SCHEMA = pa.schema(

@@ -25,9 +25,9 @@ from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
 from data_prep.corpus import _text
-from data_prep.corpus.catalogue import Catalogue
 from data_prep.corpus.dedup.external import mix, unique_rows
-from data_prep.corpus.dedup.rank import best_first, id_words
+from data_prep.corpus.dedup.prefer import best_first, id_words
+from data_prep.corpus.numbered_documents import Catalogue
 from data_prep.formats.shard import iterate_span, read_manifest, write_table
 
 Ints = npt.NDArray[np.int64]

@@ -12,9 +12,9 @@ from data_prep.corpus.pii.banking import find_cards, find_ibans
 from data_prep.corpus.pii.emails import find_emails
 from data_prep.corpus.pii.handles import find_handles
 from data_prep.corpus.pii.identifiers import find_identifiers
-from data_prep.corpus.pii.keys import find_keys
 from data_prep.corpus.pii.passage import Passage
 from data_prep.corpus.pii.phones import find_phones
+from data_prep.corpus.pii.secret_keys import find_keys
 from data_prep.corpus.pii.spans import Span, replace, resolve
 
 FINDERS: dict[str, Callable[[Passage], Iterable[Span]]] = {

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from bloomery.config.portion import Piece
+from bloomery.config.part_input import Piece
 from bloomery.config.sources import JsonlSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
-from data_prep.corpus.sources.lines import decode_line, read_lines
+from data_prep.corpus.sources.read_lines import decode_line, read_lines
 
 
 def _refuse(constant: str) -> NoReturn:

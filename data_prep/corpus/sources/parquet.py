@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomery.base.errors import InputError
-from bloomery.config.portion import Piece
+from bloomery.config.part_input import Piece
 from bloomery.config.sources import ParquetSource
 from data_prep.corpus.rows import BadRow, Fields, Item, name_of, row_from_fields
 

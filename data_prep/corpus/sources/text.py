@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bloomery.config.portion import Piece
+from bloomery.config.part_input import Piece
 from bloomery.config.sources import TextSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
-from data_prep.corpus.sources.lines import decode_line, read_lines
+from data_prep.corpus.sources.read_lines import decode_line, read_lines
 
 
 def read_text(source: TextSource, files: list[str], max_bytes: int, piece: Piece | None = None) -> Iterator[Item]:

@@ -16,10 +16,10 @@ from typing import Any
 
 from bloomery.base.errors import ResourceError
 from bloomery.base.progress import say
-from bloomery.config.portion import Piece
+from bloomery.config.part_input import Piece
 from bloomery.config.sources import WarcSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
-from data_prep.corpus.sources.piece import BLOCK_BYTES, DamageError, PieceStream
+from data_prep.corpus.sources.file_piece import BLOCK_BYTES, DamageError, PieceStream
 
 _HTML = ("text/html", "application/xhtml+xml")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]+)""", re.IGNORECASE)

@@ -30,10 +30,10 @@ def report(
     from bloomery.base.atomic import dump_json, explained, read_json, write_json, write_text
     from bloomery.base.progress import say
     from bloomery.contracts.tokenizer import tokenizer_file
-    from data_prep.tokenizer.report.build import tokenizer_report
-    from data_prep.tokenizer.report.material import gather_material
-    from data_prep.tokenizer.report.page import render
-    from data_prep.tokenizer.report.subject import Subject
+    from data_prep.tokenizer.report.build_report import tokenizer_report
+    from data_prep.tokenizer.report.report_inputs import gather_material
+    from data_prep.tokenizer.report.reported_tokenizer import Subject
+    from data_prep.tokenizer.report.tokenizer_page import render
 
     settings = _settings(config, reference or [], parallel)
     path = tokenizer_file(tokenizer)
@@ -99,13 +99,13 @@ def _settings(config: Path | None, references: list[str], parallel: Path | None)
 
 
 def _headline(found: dict[str, Any]) -> str:
-    from data_prep.tokenizer.report.page import headline
+    from data_prep.tokenizer.report.tokenizer_page import headline
 
     return headline(found)
 
 
 def _print_languages(found: dict[str, Any]) -> None:
-    from bloomery.base.table import print_table
+    from bloomery.base.print_table import print_table
 
     def shown(value: float | None, percent: bool = False) -> str:
         return "–" if value is None else f"{100 * value:.1f} %" if percent else f"{value:.2f}"

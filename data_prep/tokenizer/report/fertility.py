@@ -13,7 +13,7 @@ from typing import Any
 import regex
 
 from bloomery.config.languages import profile_of
-from data_prep.tokenizer.report.subject import Subject, Usage
+from data_prep.tokenizer.report.reported_tokenizer import Subject, Usage
 
 REFERENCE = "en"
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.tokenizer.report.scripts import BYTES, FRAGMENTS, script_of
-from data_prep.tokenizer.report.subject import Subject, Usage
+from data_prep.tokenizer.report.reported_tokenizer import Subject, Usage
+from data_prep.tokenizer.report.unicode_script import BYTES, FRAGMENTS, script_of
 
 LISTED = 100
 """Tokens of a list; the numbers beside it are of all."""

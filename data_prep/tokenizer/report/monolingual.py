@@ -14,7 +14,7 @@ from data_prep.corpus.columns import text_buffers
 from data_prep.index.encoder import Encoder
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.pre_tokenizer import recognise
-from data_prep.tokenizer.report.subject import Subject
+from data_prep.tokenizer.report.reported_tokenizer import Subject
 from data_prep.tokenizer.vocabulary import SPECIAL_TOKENS, build_tokenizer, symbol_order
 
 BYTES = 256

@@ -10,7 +10,7 @@ from bloomery.base.errors import BloomeryError
 from bloomery.config.tokenizer_report import ReferenceTokenizer
 from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer
 from bloomery.orchestration.tokenizer_origin import find_tokenizer
-from data_prep.tokenizer.report.subject import Subject
+from data_prep.tokenizer.report.reported_tokenizer import Subject
 
 
 def load_references(references: Sequence[ReferenceTokenizer]) -> dict[str, tuple[Subject, str | None]]:

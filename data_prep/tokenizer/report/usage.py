@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from bloomery.base.progress import Progress
 from data_prep.tokenizer.report.counts import Counts
-from data_prep.tokenizer.report.subject import Subject, Usage
+from data_prep.tokenizer.report.reported_tokenizer import Subject, Usage
 
 GROUP_PIECES = 1 << 16
 COVERED = 0.99

@@ -10,11 +10,11 @@ import textwrap
 import time
 from pathlib import Path
 
-from bloomery.base.parent import PARENT_VARIABLE
+from bloomery.base.follow_parent import PARENT_VARIABLE
 
 VERB = """
     import signal, sys, time
-    from bloomery.base.parent import follow_parent
+    from bloomery.base.follow_parent import follow_parent
     signal.signal(signal.SIGTERM, lambda *_: (open(sys.argv[1], "w").write("told"), sys.exit(0)))
     follow_parent()
     open(sys.argv[2], "w").write("started")
@@ -48,6 +48,6 @@ def test_a_verb_ends_with_its_killed_workflow(tmp_path: Path) -> None:
 
 def test_without_a_workflow_nothing_is_followed(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != PARENT_VARIABLE}
-    code = "import threading, bloomery.base.parent as p; p.follow_parent(); print(threading.active_count())"
+    code = "import threading, bloomery.base.follow_parent as p; p.follow_parent(); print(threading.active_count())"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"

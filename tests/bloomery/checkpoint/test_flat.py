@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from bloomery.base.errors import ConfigError
+from bloomery.checkpoint.embedding_rows import embedding_rows
 from bloomery.checkpoint.flat import FlatState
-from bloomery.checkpoint.rows import embedding_rows
 from bloomery.config.model import ModelConfig
 from bloomery.spec.groups import held, optimizer_groups
 from bloomery.spec.parameters import declare, padded_vocabulary

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bloomery.config.site import Site
-from bloomery.orchestration.compare_site import contradictions, dotted
+from bloomery.orchestration.check_site import contradictions, dotted
 from bloomery.orchestration.detect_cluster import Cluster, cluster_from
 
 DATA = Path(__file__).parent / "data"

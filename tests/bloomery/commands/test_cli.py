@@ -120,17 +120,17 @@ def test_doctor_reports_as_json_and_never_shows_the_token(monkeypatch: pytest.Mo
 def test_doctor_says_which_kernels_a_gpu_would_get(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the rules of training, for the GPU that PyTorch sees."""
     from bloomery.base.installed import Apex
-    from bloomery.commands import machine
+    from bloomery.commands import doctor_checks
 
     def found(capability: list[int]) -> dict[str, str]:
         facts = {"version": "2.11", "cuda": "13.0", "gloo": True, "nccl": True, "gpus": ["NVIDIA H200"]}
         output = json.dumps(facts | {"capability": capability})
-        monkeypatch.setattr(machine, "_run_python", lambda code: (True, output))
-        return {finding.name: finding.found for finding in machine.torch()}
+        monkeypatch.setattr(doctor_checks, "_run_python", lambda code: (True, output))
+        return {finding.name: finding.found for finding in doctor_checks.torch()}
 
-    monkeypatch.setattr(machine.installed, "apex", lambda: Apex.REAL)
-    monkeypatch.setattr(machine.installed, "has", lambda module: module == "flash_attn")
-    monkeypatch.setattr(machine.installed, "version", lambda distribution: (2, 8, 3))
+    monkeypatch.setattr(doctor_checks.installed, "apex", lambda: Apex.REAL)
+    monkeypatch.setattr(doctor_checks.installed, "has", lambda module: module == "flash_attn")
+    monkeypatch.setattr(doctor_checks.installed, "version", lambda distribution: (2, 8, 3))
     assert found([9, 0]) == {
         "PyTorch": "2.11, CUDA 13.0, gloo, nccl",
         "GPU": "1 x NVIDIA H200",
@@ -144,7 +144,7 @@ def test_doctor_says_which_kernels_a_gpu_would_get(monkeypatch: pytest.MonkeyPat
 def test_doctor_knows_the_wrong_apex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
 
-    from bloomery.commands.machine import State, apex
+    from bloomery.commands.doctor_checks import State, apex
 
     (tmp_path / "apex").mkdir()
     (tmp_path / "apex/__init__.py").write_text("")
@@ -158,13 +158,13 @@ def test_doctor_knows_the_wrong_apex(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_doctor_says_what_is_missing() -> None:
-    from bloomery.commands import machine
+    from bloomery.commands import doctor_checks
 
-    assert machine._run_python("import a_module_that_is_not_there") == (
+    assert doctor_checks._run_python("import a_module_that_is_not_there") == (
         False,
         "ModuleNotFoundError: No module named 'a_module_that_is_not_there'",
     )
-    assert machine.disk(Path("/proc")).state is not machine.State.OK
+    assert doctor_checks.disk(Path("/proc")).state is not doctor_checks.State.OK
 
 
 def test_summary_of_a_run_that_has_not_begun(tmp_path: Path) -> None:

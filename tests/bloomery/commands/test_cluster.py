@@ -127,8 +127,8 @@ def test_rehearse_submits_only_from_bloomery_s_folder(tmp_path: Path, nothing: s
 def test_doctor_knows_the_site_and_a_scheduler_that_forgets(
     tmp_path: Path, slurm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bloomery.commands.machine import State, site
-    from bloomery.commands.machine import slurm as scheduler
+    from bloomery.commands.doctor_checks import State, site
+    from bloomery.commands.doctor_checks import slurm as scheduler
 
     pytest.importorskip("snakemake_executor_plugin_slurm")
     monkeypatch.setenv("PATH", slurm)

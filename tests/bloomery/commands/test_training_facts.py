@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fabricated_run import NOW, configuration, make_run, write_metrics
 
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, Record, dump_record, standing_records
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import EnergyRecord, EventRecord, Record, dump_record, standing_records
 from monitoring import status, status_cli, summary_cli
 from monitoring.summary import gather as gather_facts
 

@@ -13,7 +13,7 @@ from bloomery.config.section import Problem
 from bloomery.config.site import Site
 from bloomery.orchestration.rehearsal import rehearsal
 from bloomery.spec.parameters import parameter_count, planned_rows
-from bloomery.spec.weights import DTYPE_BYTES, INDEX_NAME, WEIGHTS_NAME, weight_files
+from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, WEIGHTS_NAME, weight_files
 from planner.notices import notices
 
 

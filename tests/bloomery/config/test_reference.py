@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bloomery.config import RunConfig
+from bloomery.config.key_reference import sections
 from bloomery.config.load import all_keys
-from bloomery.config.reference import sections
 
 
 def test_every_leaf_of_the_configuration_is_in_the_reference() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bloomery.contracts.logline import LogLine, parse_line, render, render_line
-from bloomery.contracts.record import MetricsRecord
+from bloomery.contracts.metrics_record import MetricsRecord
 
 ROOT = Path(__file__).parents[3]
 PUBLISHED = ROOT / "tests/bloomery/plan/data/tr11_main_log.txt"

@@ -11,7 +11,7 @@ import pytest
 
 from bloomery.base.errors import InputError
 from bloomery.contracts.logline import render_energy, render_event, render_validation
-from bloomery.contracts.record import (
+from bloomery.contracts.metrics_record import (
     MetricsRecord,
     ValidationRecord,
     dump_record,

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import BloomeryError, InputError
-from bloomery.contracts import samples
+from bloomery.contracts import sample_reader
 from bloomery.contracts.index import write_idx
-from bloomery.contracts.samples import SampleRangeError, SampleReader
+from bloomery.contracts.sample_reader import SampleRangeError, SampleReader
 
 DOCUMENTS = st.lists(st.lists(st.integers(0, 400), min_size=1, max_size=6), min_size=1, max_size=4)
 
@@ -109,7 +109,7 @@ def test_samples_beyond_the_documents_are_refused(tmp_path):
 
 
 def test_few_token_files_stay_open(tmp_path, monkeypatch):
-    monkeypatch.setattr(samples, "OPEN_TOKEN_FILES", 2)
+    monkeypatch.setattr(sample_reader, "OPEN_TOKEN_FILES", 2)
     files = [[[number, 2]] for number in range(10)]
     reader = write_index(tmp_path, files, [(number, 0) for number in range(10)], 19, [0])
     assert reader.train(0).tolist() == [token for number in range(10) for token in (number, 2)]

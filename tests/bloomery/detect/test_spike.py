@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bloomery.contracts.logline import read_log
-from bloomery.contracts.record import MetricsRecord
+from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.detect.spike import GRADIENT_NORM, LOSS, SpikeDetector
 
 PUBLISHED = Path(__file__).parents[1] / "plan/data/tr11_main_log.txt"

@@ -9,13 +9,13 @@ import pytest
 
 from bloomery.config import RunConfig
 from bloomery.contracts.logline import render
-from bloomery.contracts.record import MetricsRecord
+from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.spec.batch import global_batch_size, ladder_rungs, samples_to_read, steps
 from bloomery.spec.flops import iteration_flops, tflops_per_device
+from bloomery.spec.learning_rate import learning_rate
 from bloomery.spec.overview import overview
 from bloomery.spec.parameters import declare, padded_vocabulary, parameter_count
 from bloomery.spec.partition import stage_bounds
-from bloomery.spec.schedule import learning_rate
 from bloomery.spec.trajectory import trajectory
 
 WORLD, ROWS = 384, 250_880

@@ -19,10 +19,10 @@ from bloomery.spec.flops import iteration_flops
 from bloomery.spec.memory import activation_bytes, memory
 from bloomery.spec.parameters import declare, layer_count, parameter_count
 from bloomery.spec.trajectory import trajectory
+from planner.planned_state import speed_at, state_at
 from planner.risk import daly_interval, risk, wall_seconds, young_interval
-from planner.simulation.campaign import campaign_of
-from planner.simulation.work import Work
-from planner.state import speed_at, state_at
+from planner.simulation.scenario import campaign_of
+from planner.simulation.timeline import Work
 from planner.suggest import suggest
 
 ROOT = Path(__file__).parents[3]

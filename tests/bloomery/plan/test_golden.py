@@ -19,7 +19,7 @@ from bloomery.spec.duration import iteration_seconds, ladder_seconds
 from bloomery.spec.hardware import gpus
 from planner.answers import Answers, answers
 from planner.logcheck import departures
-from planner.state import speed_at, state_at
+from planner.planned_state import speed_at, state_at
 
 ROOT = Path(__file__).parents[3]
 LOG = Path(__file__).parent / "data/tr11_main_log.txt"

@@ -13,7 +13,7 @@ from bloomery.base.installed import Apex, apex
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import BatchConfig, OptimizerConfig, TrainingConfig
 from bloomery.config.training_loop import KernelsConfig
-from bloomery.spec.kernels import Facts, Kernels, choose
+from bloomery.spec.choose_kernels import Facts, Kernels, choose
 
 CPU = Facts()
 H200 = Facts(cuda=True, capability=(9, 0), triton=True)

@@ -12,9 +12,9 @@ from bloomery.config.model import ModelConfig
 from bloomery.config.training import BatchConfig, OptimizerConfig, RampupConfig, TrainingConfig
 from bloomery.spec.batch import global_batch_size, ladder_rungs, samples_to_read, steps
 from bloomery.spec.deepspeed_json import deepspeed_json
+from bloomery.spec.learning_rate import learning_rate
 from bloomery.spec.parameters import declare, padded_vocabulary, parameter_count
 from bloomery.spec.partition import stage_bounds
-from bloomery.spec.schedule import learning_rate
 
 
 @st.composite

@@ -16,8 +16,8 @@ import yaml
 
 from bloomery.config import load_config
 from planner.answers import answers
-from planner.figure import figure
-from planner.page import index_page, page
+from planner.plan_figure import figure
+from planner.plan_page import index_page, page
 
 ROOT = Path(__file__).parents[3]
 PRESETS = sorted((ROOT / "config/models").glob("*.yaml"))

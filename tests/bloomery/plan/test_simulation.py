@@ -15,10 +15,10 @@ from ticking_clock import FixedDraws, TickingClock
 
 from bloomery.base.errors import CheckFailedError, ConfigError
 from planner.risk import wall_seconds
-from planner.simulation.campaign import Campaign, Phase
-from planner.simulation.play import Span, play
-from planner.simulation.summary import quantiles, replicates, simulate, summarise
-from planner.simulation.work import Work
+from planner.simulation.scenario import Campaign, Phase
+from planner.simulation.simulate import quantiles, replicates, simulate, summarise
+from planner.simulation.simulate_replicate import Span, play
+from planner.simulation.timeline import Work
 
 DAY = 86_400
 

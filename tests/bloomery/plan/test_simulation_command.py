@@ -16,10 +16,10 @@ from bloomery.base.errors import ConfigError
 from bloomery.config import load_config
 from bloomery.spec.duration import ladder_seconds, save_seconds
 from planner.simulate_cli import simulate as command
-from planner.simulation.campaign import Campaign, Phase, campaign_of
-from planner.simulation.figure import check_name, curves, write_figure
-from planner.simulation.summary import replicates
-from planner.simulation.work import Work
+from planner.simulation.scenario import Campaign, Phase, campaign_of
+from planner.simulation.simulate import replicates
+from planner.simulation.simulation_figure import check_name, curves, write_figure
+from planner.simulation.timeline import Work
 
 ROOT = Path(__file__).parents[3]
 FAULTS = {"days_between_failures": 0.5, "restart_minutes": 10, "queue_hours": 1.0}

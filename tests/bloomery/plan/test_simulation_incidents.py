@@ -16,9 +16,9 @@ from bloomery.base.errors import ConfigError
 from bloomery.config.training import BatchConfig
 from bloomery.spec.batch import steps
 from planner.simulation.calibration import IncidentRecord, Rate, calibrate, instant, load_incidents
-from planner.simulation.campaign import Campaign, Phase
-from planner.simulation.summary import simulate, summarise
-from planner.simulation.work import Work
+from planner.simulation.scenario import Campaign, Phase
+from planner.simulation.simulate import simulate, summarise
+from planner.simulation.timeline import Work
 
 FILE = """
 [observed]

@@ -12,8 +12,8 @@ from bloomery.config.training import BatchConfig, CurriculumConfig, OptimizerCon
 from bloomery.config.training_loop import SkipRange
 from bloomery.spec.batch import global_batch_size, samples_to_read
 from bloomery.spec.curriculum import sequence_length
-from bloomery.spec.skips import batch_before, next_batch, skipped_before
-from bloomery.spec.step import next_step
+from bloomery.spec.next_step import next_step
+from bloomery.spec.skip_arithmetic import batch_before, next_batch, skipped_before
 from bloomery.spec.trajectory import trajectory, trajectory_through
 
 MODEL = ModelConfig(layers=2, hidden_size=16, heads=2, sequence_length=64)

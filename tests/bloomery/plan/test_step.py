@@ -7,8 +7,8 @@ import pytest
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import BatchConfig, ParallelConfig, TrainingConfig
 from bloomery.spec.batch import samples_of_time
-from bloomery.spec.schedule import learning_rate_at
-from bloomery.spec.step import next_step
+from bloomery.spec.learning_rate import learning_rate_at
+from bloomery.spec.next_step import next_step
 from bloomery.spec.trajectory import trajectory
 
 MODEL = ModelConfig(layers=2, hidden_size=32, heads=4, sequence_length=64)

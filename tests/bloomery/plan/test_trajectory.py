@@ -18,7 +18,7 @@ from bloomery.config.training import (
 )
 from bloomery.spec.batch import samples_to_read, steps
 from bloomery.spec.curriculum import sequence_length
-from bloomery.spec.schedule import learning_rate_at
+from bloomery.spec.learning_rate import learning_rate_at
 from bloomery.spec.trajectory import Trajectory, trajectory
 
 MODEL = ModelConfig(layers=2, hidden_size=16, heads=2, sequence_length=64)

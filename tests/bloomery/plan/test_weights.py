@@ -8,7 +8,7 @@ import yaml
 
 from bloomery.config import RunConfig, validate_config
 from bloomery.spec.parameters import parameter_count
-from bloomery.spec.weights import INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files
+from bloomery.spec.weight_files import INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files
 
 SAMPLE = yaml.safe_load((Path(__file__).parents[3] / "config/sample.yaml").read_text())
 

@@ -8,7 +8,7 @@ import sys
 
 from bloomery.config.site import Site
 from bloomery.contracts.paths import RunPaths
-from bloomery.orchestration.cluster_jobs import remember_workflow, shell_prefix, workflow_names
+from bloomery.orchestration.slurm_jobs import remember_workflow, shell_prefix, workflow_names
 
 
 def bash(prefix: str, command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -51,7 +51,7 @@ def test_programs_run_in_the_container_but_the_launcher_does_not(tmp_path):
 def test_the_token_leaves_the_environment_but_programs_of_this_machine_find_it():
     code = """
 import os, subprocess, sys
-from bloomery.orchestration.cluster_jobs import hide_token
+from bloomery.orchestration.slurm_jobs import hide_token
 hide_token()
 assert not [key for key, value in os.environ.items() if "secret" in value]
 ask = [sys.executable, "-c", "from huggingface_hub import get_token; print(get_token())"]

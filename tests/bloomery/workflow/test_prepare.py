@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from bloomery.base.errors import InputError
-from bloomery.base.parent import PARENT_VARIABLE
+from bloomery.base.follow_parent import PARENT_VARIABLE
 from bloomery.config import RunConfig, validate_config
-from bloomery.config.portion import Piece, Portion
+from bloomery.config.part_input import Piece, Portion
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.prepare_run import Part, other_shards, plan_run, read_parts, token_groups, write_sections

@@ -17,11 +17,11 @@ from bloomery.base.errors import InputError
 from bloomery.config.stages import DedupStage, read_stage
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.part_names import refuse_unfinished
-from data_prep.corpus.catalogue import Catalogue
 from data_prep.corpus.dedup.candidates import find_candidates
 from data_prep.corpus.dedup.connect import connect
 from data_prep.corpus.dedup.resolve import _Edges, greedy, resolve
 from data_prep.corpus.explain import explain
+from data_prep.corpus.numbered_documents import Catalogue
 from data_prep.formats.shard import read_table
 
 OPEN: dict[str, Any] = {"judge": {"preset": "none"}}

@@ -14,7 +14,7 @@ from bloomery.config.languages import language_profiles, published_thresholds, r
 from bloomery.config.stages import JudgeStage, MeasureStage
 from data_prep.corpus.judge import RULES, failures, verdicts
 from data_prep.corpus.langid import detect
-from data_prep.corpus.listed import Listed
+from data_prep.corpus.language_words import Listed
 from data_prep.corpus.measure import measure_batch
 from data_prep.formats.shard import DOCUMENT_SCHEMA
 

@@ -14,7 +14,7 @@ from bloomery.base.errors import InputError
 from bloomery.config.stages import LinesStage, RepeatedLinesStage
 from bloomery.contracts.paths import RunPaths
 from data_prep.corpus.explain import explain
-from data_prep.corpus.lines import count, repeated, strip
+from data_prep.corpus.lines import count_lines, find_repeated_lines, strip_lines
 from data_prep.formats.shard import DOCUMENT_SCHEMA, read_manifest, read_table, write_table
 
 NOTICE = "All rights reserved, do not copy."
@@ -32,7 +32,7 @@ def run(
     partitions: int = 1,
     least: int | dict[str, int] = 3,
     memory_bytes: int = 1 << 29,
-    run_rows: int = count.RUN_ROWS,
+    run_rows: int = count_lines.RUN_ROWS,
 ) -> dict[str, tuple[str, str]]:
     """Strip shards of (id, language, text) by the three stages; returns (language, text) by id."""
     stage = lines_stage(partitions)
@@ -43,17 +43,17 @@ def run(
         columns += [[row[2] for row in rows], [""] * len(rows)]
         raw = corpus / "raw" / f"{part}.parquet"
         write_table(raw, pa.table(columns, schema=DOCUMENT_SCHEMA), kind="documents", inputs={}, parameters="")
-        count.count_lines(stage, raw, repeated.lines_path(corpus, part), run_rows)
+        count_lines.count_lines(stage, raw, find_repeated_lines.lines_path(corpus, part), run_rows)
     parts = corpus / "parts.json"
     parts.write_text(json.dumps(list(shards)))
     gather = RepeatedLinesStage(min_documents=limits, partitions=partitions, memory_bytes=memory_bytes)
     for partition in range(partitions):
-        output = repeated.repeated_path(corpus, partition)
-        repeated.find_repeated_lines(gather, corpus, parts, partition, output)
+        output = find_repeated_lines.repeated_path(corpus, partition)
+        find_repeated_lines.find_repeated_lines(gather, corpus, parts, partition, output)
     found: dict[str, tuple[str, str]] = {}
     for part, rows in shards.items():
         output = corpus / "stripped" / f"{part}.parquet"
-        strip.strip_lines(stage, corpus / "raw" / f"{part}.parquet", corpus, output)
+        strip_lines.strip_lines(stage, corpus / "raw" / f"{part}.parquet", corpus, output)
         table = read_table(output)
         assert table.schema == DOCUMENT_SCHEMA
         assert table["id"].to_pylist() == [row[0] for row in rows]
@@ -149,7 +149,7 @@ def test_partitions_passes_and_runs_change_nothing(tmp_path: Path, settings: dic
     assert run(tmp_path / "a", shards, least=4) == run(tmp_path / "b", shards, least=4, **settings)
     together = [
         pa.concat_tables(
-            [read_table(repeated.repeated_path(tmp_path / name, number)) for number in range(partitions)]
+            [read_table(find_repeated_lines.repeated_path(tmp_path / name, number)) for number in range(partitions)]
         ).sort_by([("source", "ascending"), ("line", "ascending")])
         for name, partitions in (("a", 1), ("b", settings.get("partitions", 1)))
     ]
@@ -160,7 +160,7 @@ def test_partitions_passes_and_runs_change_nothing(tmp_path: Path, settings: dic
 def test_the_order_of_documents_and_the_size_of_shards_change_nothing(tmp_path: Path) -> None:
     one = run(tmp_path / "a", web(40, 40), least=4)
     assert one == run(tmp_path / "b", web(40, 7, backwards=True), least=4)
-    tables = [repeated.repeated_path(tmp_path / name, 0) for name in ("a", "b")]
+    tables = [find_repeated_lines.repeated_path(tmp_path / name, 0) for name in ("a", "b")]
     assert tables[0].read_bytes() == tables[1].read_bytes()
 
 
@@ -202,10 +202,10 @@ def test_a_line_of_very_many_documents_does_not_fill_the_memory() -> None:
     lines = np.full(100_000, often, np.uint64)
     lines[::50] = rare
     contents = np.random.default_rng(1).permutation(len(lines)).astype(np.uint32)
-    held = repeated.Records(5, 1000)
+    held = find_repeated_lines.Records(5, 1000)
     for start in range(0, len(lines), 500):
         columns = [pa.array(lines[start : start + 500]), pa.array(contents[start : start + 500])]
-        held.add(pa.table(columns, schema=count.LINES_SCHEMA))
+        held.add(pa.table(columns, schema=count_lines.LINES_SCHEMA))
         assert held.rows <= 2 * len(rare)
     assert held.repeated().tolist() == [often]
 
@@ -245,7 +245,7 @@ def test_what_went_from_a_text_can_be_told(tmp_path: Path) -> None:
         others = [("o1", "en", f"1\n{NOTICE}\n{MENU}"), ("o2", "en", f"2\n{NOTICE}\n{MENU}")]
         found = run(tmp_path / str(len(before)), {"a/00000": [("d", "en", before), *others]})
         gone = [line.strip() for line in before.split("\n") if line.strip() in (NOTICE, MENU)]
-        assert strip.removed_lines(before, found["d"][1]) == gone
+        assert strip_lines.removed_lines(before, found["d"][1]) == gone
 
 
 def test_lines_of_another_shard_are_refused(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_lines_of_another_shard_are_refused(tmp_path: Path) -> None:
     raw = tmp_path / "raw" / "web/00000.parquet"
     write_table(raw, read_table(raw).slice(1), kind="documents", inputs={}, parameters="")
     with pytest.raises(InputError, match="the lines of another shard"):
-        strip.strip_lines(lines_stage(), raw, tmp_path, tmp_path / "out.parquet")
+        strip_lines.strip_lines(lines_stage(), raw, tmp_path, tmp_path / "out.parquet")
 
 
 def test_the_chain_measures_compares_and_cleans_what_is_left(corpus_run: Any, tmp_path: Path) -> None:

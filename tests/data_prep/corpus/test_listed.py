@@ -16,7 +16,7 @@ from bloomery.config.stages import JudgeStage, MeasureStage
 from bloomery.config.words import WordLists
 from data_prep.corpus import _text
 from data_prep.corpus.judge import RULES, failures
-from data_prep.corpus.listed import Listed
+from data_prep.corpus.language_words import Listed
 from data_prep.corpus.measure import measure_batch
 from data_prep.formats.shard import DOCUMENT_SCHEMA
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.portion import Portion
+from bloomery.config.part_input import Portion
 from bloomery.config.sources import JsonlSource, Source, TextSource, UdhrSource
 from bloomery.config.stages import IngestStage
 from bloomery.orchestration.plan_parts import plan_parts

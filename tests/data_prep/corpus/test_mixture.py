@@ -11,7 +11,7 @@ from bloomery.base.errors import ConfigError
 from bloomery.config import validate_config
 from bloomery.config.stages import MixtureStage
 from bloomery.orchestration.stage_sections import stage_sections
-from data_prep.corpus.mixture import Sizes, lines, table
+from data_prep.corpus.weigh_mixture import Sizes, lines, table
 
 TEXT: dict[str, dict[str, int]] = {
     "en": {"web": 6_000, "books": 2_000, "mail": 500},

@@ -7,7 +7,7 @@ import pytest
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.portion import Piece, Portion
+from bloomery.config.part_input import Piece, Portion
 from bloomery.config.sources import JsonlSource, MegatronSource, TextSource, UdhrSource
 from bloomery.orchestration.plan_parts import plan_parts
 from data_prep.corpus.rows import name_of

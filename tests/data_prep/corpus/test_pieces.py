@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.portion import Piece
+from bloomery.config.part_input import Piece
 from bloomery.config.sources import JsonlSource, ParquetSource, Source, TextSource
 from bloomery.config.stages import IngestStage
 from data_prep.corpus.ingest import ingest

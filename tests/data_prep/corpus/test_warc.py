@@ -13,7 +13,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.portion import Piece
+from bloomery.config.part_input import Piece
 from bloomery.config.sources import WarcSource
 from bloomery.config.stages import IngestStage
 from bloomery.orchestration.plan_parts import plan_parts

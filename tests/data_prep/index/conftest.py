@@ -15,7 +15,7 @@ from bloomery.base.digest import document_id
 from bloomery.config.stages import CountStage, IndexStage, TokenizerStage
 from bloomery.config.tokens import TokenizerConfig
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
-from data_prep.index.build import build_index
+from data_prep.index.build_index import build_index
 from data_prep.index.encode import encode_shards
 from data_prep.tokenizer.count import count_shards
 

@@ -20,10 +20,10 @@ from data_prep.formats.shard import read_manifest
 from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index import adopt
 from data_prep.index.adopt import adopt_tokens, prefix_of
-from data_prep.index.build import build_index
+from data_prep.index.build_index import build_index
 from data_prep.index.cli import app
-from data_prep.index.keys import id_hashes
-from data_prep.index.verify import verify_index
+from data_prep.index.split_keys import id_hashes
+from data_prep.index.verify_index import verify_index
 
 END = "<|endoftext|>"
 TEXTS = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bloomery.contracts.blend import StageEntry, StageShare
 from bloomery.contracts.index import open_array
 from data_prep.index import _index
-from data_prep.index.blend import blend, quotas, write_blend
+from data_prep.index.write_blend import blend, quotas, write_blend
 
 COUNTS = st.lists(st.integers(0, 60), min_size=1, max_size=8).filter(lambda counts: sum(counts) > 0)
 WEIGHTS = st.dictionaries(st.text("abcdef", min_size=1), st.floats(1e-9, 1e3), min_size=1, max_size=12)

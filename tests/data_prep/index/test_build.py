@@ -8,9 +8,9 @@ import pytest
 
 from bloomery.base.errors import InputError, ResourceError
 from bloomery.contracts.index import open_array, open_token_file, write_idx
-from bloomery.contracts.samples import SampleReader
+from bloomery.contracts.sample_reader import SampleReader
 from data_prep.formats.sidecar import sidecar_path
-from data_prep.index.blend import quotas
+from data_prep.index.write_blend import quotas
 
 
 def documents_of(run):

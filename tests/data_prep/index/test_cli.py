@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import ConfigError
-from bloomery.contracts.samples import SampleReader
+from bloomery.contracts.sample_reader import SampleReader
 from data_prep.index.cli import app as index
 from data_prep.index.encode_cli import app as encode
 from data_prep.tokenizer.cli import app as tokenizer

@@ -24,7 +24,7 @@ from data_prep.formats.shard import DOCUMENT_SCHEMA, read_manifest, write_table
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index import encode, encode_cli
 from data_prep.index.encode import encode_shards
-from data_prep.index.keys import id_hashes
+from data_prep.index.split_keys import id_hashes
 
 END = 2
 SUFFIXES = (".bin", ".idx", ".documents.parquet", ".documents.json")

@@ -5,7 +5,7 @@ import pytest
 
 from data_prep.corpus.dedup.resolve import SURVIVOR_SCHEMA
 from data_prep.formats.shard import write_table
-from data_prep.index.keys import clusters_of, id_hashes, split_keys
+from data_prep.index.split_keys import clusters_of, id_hashes, split_keys
 
 A, B, C = "a" * 32, "b" * 32, "c" * 32
 

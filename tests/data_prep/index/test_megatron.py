@@ -14,15 +14,15 @@ from bloomery.base.digest import digest_bytes, digest_file
 from bloomery.base.errors import ConfigError
 from bloomery.config.stages import IndexStage
 from bloomery.contracts.index import open_array, write_idx
-from bloomery.contracts.samples import SampleReader
+from bloomery.contracts.sample_reader import SampleReader
 from data_prep.formats.shard import write_table
 from data_prep.formats.sidecar import SIDECAR_SCHEMA, sidecar_path
 from data_prep.index import _index
-from data_prep.index.build import build_index
-from data_prep.index.keys import id_hashes
+from data_prep.index.build_index import build_index
 from data_prep.index.order import EpochsOrder
 from data_prep.index.split import numbers_of
-from data_prep.index.verify import verify_index
+from data_prep.index.split_keys import id_hashes
+from data_prep.index.verify_index import verify_index
 
 gpt_dataset = pytest.importorskip("megatron.core.datasets.gpt_dataset")
 helpers = pytest.importorskip("megatron.core.datasets.helpers")

@@ -7,7 +7,7 @@ from packed_rows import packed
 
 from data_prep.index import _index
 from data_prep.index.order import samples_in
-from data_prep.index.samples import narrow
+from data_prep.index.sample_arrays import narrow
 
 LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=30)
 

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.samples import SampleReader
+from bloomery.contracts.sample_reader import SampleReader
 from data_prep.index.cli import app
 
 

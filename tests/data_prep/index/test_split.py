@@ -14,8 +14,8 @@ from bloomery.base.errors import InputError
 from bloomery.contracts.index import open_token_file
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index import _index
-from data_prep.index.keys import id_hashes
 from data_prep.index.split import Deal, Text, below, numbers_of, tokens_of
+from data_prep.index.split_keys import id_hashes
 
 IDS = st.lists(st.integers(0, 2**128 - 1).map("{:032x}".format))
 DOCUMENTS = st.lists(

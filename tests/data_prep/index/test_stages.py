@@ -14,9 +14,9 @@ from bloomery.base.errors import InputError
 from bloomery.config.stages import IndexStage
 from bloomery.contracts.blend import StageEntry
 from data_prep.formats.mixture import Mixture
-from data_prep.index.blend import blend
 from data_prep.index.order import samples_in
-from data_prep.index.stages import plan_stages, totals
+from data_prep.index.plan_blend_stages import plan_stages, totals
+from data_prep.index.write_blend import blend
 
 LENGTH = 10
 MIXTURE = Mixture({"en": 0.75, "fr": 0.25, "sw": 0.0}, {"en": {"books": 0.25, "web": 0.5, "mail": 0.0}}, None)

@@ -13,10 +13,10 @@ from bloomery.base.atomic import write_json
 from bloomery.base.errors import BloomeryError, ConfigError, InputError
 from bloomery.config.stages import TrainStage, write_stage
 from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
+from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import sample_prefix
-from bloomery.contracts.record import MetricsRecord
-from bloomery.contracts.samples import SampleRangeError, SampleReader
+from bloomery.contracts.sample_reader import SampleRangeError, SampleReader
 from bloomery.contracts.tokenizer import load_tokenizer
 from bloomery.spec.batch import steps
 from data_prep.formats.shard import read_table
@@ -256,7 +256,7 @@ def test_people_see_no_control_character_and_every_sample(paths):
 
 
 def test_long_texts_are_shortened_in_the_middle():
-    from data_prep.index.trace_page import shortened
+    from data_prep.index.print_trace import shortened
 
     text = "".join(chr(0x4E00 + number) for number in range(5000))
     short = shortened(text)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bloomery.config.stages import TrainStage, write_stage
+from bloomery.contracts.metrics_record import MetricsRecord, dump_record
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.record import MetricsRecord, dump_record
 from bloomery.contracts.skips import effective
 from data_prep.index.trace_batch import Training
 

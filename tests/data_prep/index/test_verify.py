@@ -14,7 +14,7 @@ from bloomery.contracts.index import open_token_file, read_index_manifest
 from data_prep.formats.shard import read_manifest, write_table
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.cli import app
-from data_prep.index.verify import verify_index
+from data_prep.index.verify_index import verify_index
 
 EN = 1
 """Number of the dataset that is read several times."""

@@ -9,7 +9,7 @@ import pytest
 
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import CheckFailedError
-from data_prep.index.verify import verify_index
+from data_prep.index.verify_index import verify_index
 
 STAGES = {"blend": [{"spread_to": 700}, {"from_sample": 300, "weights": {"hi": 3, "en": 1}}]}
 

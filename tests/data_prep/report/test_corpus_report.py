@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from bloomery.config.languages import language_profiles
+from data_prep.report.corpus_page import render
 from data_prep.report.examples import EXCERPT_CHARACTERS, PER_RULE, excerpt
-from data_prep.report.page import render
 from data_prep.report.rules import ALL_RULES, FAMILIES, STAGES, TITLES, stage_of
 from data_prep.report.wording import count, language_attributes, number, percent
 

@@ -11,8 +11,8 @@ from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
 from bloomery.contracts.tokenizer import end_of_document, load_tokenizer, vocabulary_size
 from data_prep.tokenizer.cli import app
-from data_prep.tokenizer.existing import import_tokenizer
-from data_prep.tokenizer.losses import HOSTILE
+from data_prep.tokenizer.import_tokenizer import import_tokenizer
+from data_prep.tokenizer.lossy_text import HOSTILE
 from data_prep.tokenizer.pre_tokenizer import BLOOM_PATTERN
 
 TEXTS = ["the cat sat on the mat, the dog sat on the log"] * 20

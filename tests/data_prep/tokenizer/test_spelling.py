@@ -3,7 +3,7 @@
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
-from data_prep.tokenizer.spelling import NO_TOKEN, token_byte_lengths
+from data_prep.tokenizer.token_byte_lengths import NO_TOKEN, token_byte_lengths
 
 TEXTS = ["Tous les êtres humains", "人人生而自由", "सभी मनुष्यों को", "a\tb  c\n\n", "1990 – 2024 🙂", "\x00é\u0301"]
 

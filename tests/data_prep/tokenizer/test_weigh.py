@@ -17,7 +17,7 @@ from data_prep.tokenizer.count_tables import CountTable
 from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA
 from data_prep.tokenizer.sums import Sums
 from data_prep.tokenizer.vocabulary import SPECIAL_PATTERN
-from data_prep.tokenizer.weigh import CountedPieces, WeightedPieces, language_factors
+from data_prep.tokenizer.weigh_counts import CountedPieces, WeightedPieces, language_factors
 
 PIECES = st.text("ab é人<s>/", min_size=1, max_size=6)
 COUNTS = st.dictionaries(

@@ -13,7 +13,7 @@ from bloomery.config.stages import DetectorStage
 from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.corpus.langid import Detection, detect, identifier, ngrams
 from data_prep.corpus.langid.detection import from_shares, joined
-from data_prep.corpus.langid.train import train
+from data_prep.corpus.langid.train_ngrams import train
 
 BAMBARA = "I ni sogoma. N bɛ taa sugu la ka jɛgɛ san. An ka so ka jan dugu la, nka n teri bɛ n makɔnɔ. "
 FRENCH = "Le facteur de notre vallée circule encore à vélo, même en hiver, et salue les vaches par leur nom. "

@@ -18,7 +18,7 @@ from bloomery.base.errors import InputError
 from bloomery.config.languages import SHIPPED_FALLBACK
 from data_prep.corpus.cli import app
 from data_prep.corpus.langid import ngrams
-from data_prep.corpus.langid.train import train
+from data_prep.corpus.langid.train_ngrams import train
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
 
 BAMBARA = "I ni sogoma. N bɛ taa sugu la ka jɛgɛ san. An ka so ka jan dugu la, nka n teri bɛ n makɔnɔ."
@@ -150,7 +150,7 @@ def test_the_shipped_model_is_what_its_program_makes(tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         pytest.skip("no npm client on this machine (apt-get install npm)")
     output = tmp_path / "model.safetensors"
-    command = [sys.executable, "-m", "data_prep.corpus.langid.shipped", str(output)]
+    command = [sys.executable, "-m", "data_prep.corpus.langid.train_shipped", str(output)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if done.returncode and "npm failed" in done.stderr:
         pytest.skip("the npm client reaches no registry")

@@ -13,14 +13,14 @@ from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
 from bloomery.base.errors import InputError, ResourceError
-from data_prep.tokenizer import sample
+from data_prep.tokenizer import sample_documents as sampling
 from data_prep.tokenizer.cli import app
 from data_prep.tokenizer.count_tables import find_tables
 from data_prep.tokenizer.report import counts as counts_module
-from data_prep.tokenizer.report.material import find_shards
 from data_prep.tokenizer.report.monolingual import monolingual_size, train_monolingual
-from data_prep.tokenizer.report.subject import Subject
-from data_prep.tokenizer.sample import sample_documents
+from data_prep.tokenizer.report.report_inputs import find_shards
+from data_prep.tokenizer.report.reported_tokenizer import Subject
+from data_prep.tokenizer.sample_documents import sample_documents
 
 WORDS = {
     "en": ["the", "of", "and", "to", "in", "is", "that", "for", "it", "as", "was", "with", "his", "but", "at"],
@@ -185,9 +185,9 @@ def test_the_sample_is_bounded_and_fixed(make_shard, tmp_path, monkeypatch):
     shards = {}
     for part in (f"s/{number:05d}" for number in range(4)):
         shards[part] = make_shard(part, {"en": [f"{part} {number}" for number in range(10)], "fr": ["x" * 100]})
-    monkeypatch.setattr(sample, "PER_PART", 3)
-    monkeypatch.setattr(sample, "PER_LANGUAGE", 8)
-    monkeypatch.setattr(sample, "LANGUAGE_BYTES", 150)
+    monkeypatch.setattr(sampling, "PER_PART", 3)
+    monkeypatch.setattr(sampling, "PER_LANGUAGE", 8)
+    monkeypatch.setattr(sampling, "LANGUAGE_BYTES", 150)
     found = sample_documents(shards)
     assert {language: len(of_language) for language, of_language in found.items()} == {"en": 8, "fr": 2}
     assert found == sample_documents(dict(reversed(shards.items())))
@@ -197,7 +197,7 @@ def test_a_file_from_elsewhere_is_sampled_as_a_shard_is(make_shard, tmp_path, mo
     shard = make_shard("s/00000", {"en": [f"text {number}" for number in range(10)], "fr": ["é"]})
     foreign = tmp_path / "texts.parquet"
     pq.write_table(pq.read_table(shard, columns=["text", "id", "language"]), foreign)
-    monkeypatch.setattr(sample, "PER_PART", 3)
+    monkeypatch.setattr(sampling, "PER_PART", 3)
     assert sample_documents({"a": foreign}) == sample_documents({"a": shard})
     pq.write_table(pa.table({"id": ["a"], "language": ["en"], "text": pa.array([None], pa.string())}), foreign)
     with pytest.raises(InputError, match="is null"):

@@ -10,8 +10,8 @@ import pytest
 from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
-from data_prep.tokenizer.report.parallel import parallel_documents, parities, read_parallel
-from data_prep.tokenizer.report.subject import Subject
+from data_prep.tokenizer.report.parallel_text import parallel_documents, parities, read_parallel
+from data_prep.tokenizer.report.reported_tokenizer import Subject
 
 # With `ab` a token: en 1 + 2 tokens, fr 3 + 2.
 LINES = {"en": ["ab", "xy"], "fr": ["é.", "ab."], "hi": ["", "कa"]}

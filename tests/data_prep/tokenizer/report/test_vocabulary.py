@@ -11,8 +11,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from data_prep.tokenizer.count_tables import find_tables
 from data_prep.tokenizer.report.counts import Counts
-from data_prep.tokenizer.report.scripts import script_of
-from data_prep.tokenizer.report.subject import Subject
+from data_prep.tokenizer.report.reported_tokenizer import Subject
+from data_prep.tokenizer.report.unicode_script import script_of
 from data_prep.tokenizer.report.usage import covering, usage_of_counts, used_in_one
 
 TEXTS = {"en": ["the other the  </s> then", "the café"], "fr": ["le thé , le", "abc" * 50], "hi": ["के लिए के"]}

@@ -1,0 +1,254 @@
+"""What training, network, vocabulary and layout must agree on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bloomery.config.section import Contradiction
+from bloomery.config.training import MOST_SIZES
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
+
+
+def training_contradictions(config: RunConfig) -> list[Contradiction]:
+    """Keys of `model`, `training` and `tokenizer` that are right one by one, but not together."""
+    checks = (_of_layout, _of_padding, _of_lengths, _of_tokens, _of_cooldown, _of_skips, _of_kernels)
+    return [found for check in checks for found in check(config)]
+
+
+def walkable(config: RunConfig) -> bool:
+    """Whether the run has a step, and no more kinds of them than a plan goes through (else that is said elsewhere)."""
+    training = config.training
+    batch, curriculum = training.batch, training.curriculum
+    sizes = (batch.global_batch_size - batch.rampup.start) // batch.rampup.increment if batch.rampup else 0
+    lengths = (config.model.sequence_length - curriculum.start_length) // curriculum.length_step if curriculum else 0
+    first = min(batch.rampup.start, batch.global_batch_size) if batch.rampup else batch.global_batch_size
+    return max(sizes, lengths) <= MOST_SIZES and first <= training.train_samples
+
+
+def _of_layout(config: RunConfig) -> list[Contradiction]:
+    from bloomery.spec.partition import partition_problem
+
+    model, parallel = config.model, config.training.parallel
+    tensor, pipeline = "training.parallel.tensor", "training.parallel.pipeline"
+    problems: list[Contradiction] = []
+    keys: tuple[str, ...]
+    if model.heads % parallel.tensor:
+        message = f"model.heads {model.heads} must be divisible by {tensor} {parallel.tensor}"
+        right = f"a multiple of {parallel.tensor}"
+        problems.append(Contradiction(message, ("model.heads", tensor), model.heads, right))
+    if model.ffn_size % parallel.tensor:
+        message = f"model.feed_forward_size {model.ffn_size} must be divisible by {tensor} {parallel.tensor}"
+        keys = ("model.feed_forward_size", "model.hidden_size", tensor)
+        problems.append(Contradiction(message, keys, model.ffn_size, f"a multiple of {parallel.tensor}"))
+    if model.layers < parallel.pipeline:
+        message = f"model.layers {model.layers} cannot fill {pipeline} {parallel.pipeline} stages"
+        right = f"at most {model.layers} stages"
+        problems.append(Contradiction(message, (pipeline, "model.layers"), parallel.pipeline, right))
+    elif reason := partition_problem(model, parallel.pipeline, config.training.partition):
+        message = f"training.partition {config.training.partition!r} for {parallel.pipeline} stages: {reason}"
+        keys = ("training.partition", pipeline, "model.layers")
+        right = "parameters, uniform, or a regular expression such as type:transformer|embedding"
+        problems.append(Contradiction(message, keys, config.training.partition, right))
+    if model.family != "gpt" and parallel.pipeline > 1:
+        message = f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family} do not partition"
+        problems.append(Contradiction(message, (pipeline, "model.family"), parallel.pipeline, "1"))
+    return problems
+
+
+def _of_padding(config: RunConfig) -> list[Contradiction]:
+    """A stated number of embedding rows must hold the tokenizer's entries and split over the tensor-parallel ranks."""
+    rows, entries = config.model.padded_vocabulary_size, config.tokenizer.vocabulary_size
+    if rows is None:
+        return []
+    multiple = config.model.vocabulary_multiple * config.training.parallel.tensor
+    key = "model.padded_vocabulary_size"
+    right = f"{-(-max(rows, entries) // multiple) * multiple}"
+    problems = []
+    if rows < entries:
+        message = f"{key} {rows} is smaller than tokenizer.vocabulary_size {entries}"
+        problems.append(Contradiction(message, (key, "tokenizer.vocabulary_size"), rows, right))
+    if rows % multiple:
+        message = (
+            f"{key} {rows} must be divisible by model.vocabulary_multiple x training.parallel.tensor = "
+            f"{config.model.vocabulary_multiple} x {config.training.parallel.tensor} = {multiple}"
+        )
+        keys = (key, "model.vocabulary_multiple", "training.parallel.tensor")
+        problems.append(Contradiction(message, keys, rows, right))
+    return problems
+
+
+def _of_lengths(config: RunConfig) -> list[Contradiction]:
+    curriculum, longest = config.training.curriculum, config.model.sequence_length
+    problems = _of_sequence_parallel(config)
+    if curriculum is None:
+        return problems
+    section = "training.curriculum"
+    keys: tuple[str, ...]
+    lengths = {
+        f"{section}.start_length": curriculum.start_length,
+        f"{section}.length_step": curriculum.length_step,
+        "model.sequence_length": longest,
+    }
+    for key, length in lengths.items():
+        if length % 8:
+            message = f"{key} {length} of a curriculum must be divisible by 8"
+            problems.append(Contradiction(message, (key, section), length, f"{-(-length // 8) * 8}"))
+    if curriculum.start_length > longest:
+        message = f"{section}.start_length {curriculum.start_length} exceeds model.sequence_length {longest}"
+        keys = (f"{section}.start_length", "model.sequence_length")
+        problems.append(Contradiction(message, keys, curriculum.start_length, f"at most {longest}"))
+    if curriculum.start_length < curriculum.length_step:
+        message = (
+            f"{section}.start_length {curriculum.start_length} is less than length_step {curriculum.length_step}: "
+            "cut to whole steps, the first samples have no tokens"
+        )
+        keys = (f"{section}.start_length", f"{section}.length_step")
+        right = f"at least {curriculum.length_step}"
+        problems.append(Contradiction(message, keys, curriculum.start_length, right))
+    if (longest - curriculum.start_length) // curriculum.length_step > MOST_SIZES:
+        message = f"{section}.length_step {curriculum.length_step} makes more than {MOST_SIZES} lengths"
+        keys = (f"{section}.length_step", f"{section}.start_length", "model.sequence_length")
+        right = f"at least {-(-longest // MOST_SIZES // 8) * 8}"
+        problems.append(Contradiction(message, keys, curriculum.length_step, right))
+    if curriculum.samples > config.training.train_samples:
+        most = config.training.train_samples
+        message = f"{section}.samples {curriculum.samples} exceeds training.train_samples {most}"
+        keys = (f"{section}.samples", "training.train_samples")
+        problems.append(Contradiction(message, keys, curriculum.samples, f"at most {most}"))
+    return problems
+
+
+def _of_sequence_parallel(config: RunConfig) -> list[Contradiction]:
+    """The ranks of a tensor-parallel group share a sequence in equal parts."""
+    parallel, curriculum = config.training.parallel, config.training.curriculum
+    key, tensor = "training.parallel.sequence_parallel", "training.parallel.tensor"
+    if not parallel.sequence_parallel:
+        return []
+    if parallel.tensor == 1:
+        message = f"{key} splits a sequence over the tensor-parallel ranks, and {tensor} is 1"
+        return [Contradiction(message, (key, tensor), True, "false, or a larger tensor-parallel size")]
+    lengths = {"model.sequence_length": config.model.sequence_length}
+    if curriculum is not None:
+        lengths["training.curriculum.start_length"] = curriculum.start_length
+        lengths["training.curriculum.length_step"] = curriculum.length_step
+    return [
+        Contradiction(
+            f"{name} {length} must be divisible by {tensor} {parallel.tensor} with sequence_parallel",
+            (name, tensor, key),
+            length,
+            f"{-(-length // parallel.tensor) * parallel.tensor}",
+        )
+        for name, length in lengths.items()
+        if length % parallel.tensor
+    ]
+
+
+def _of_tokens(config: RunConfig) -> list[Contradiction]:
+    """Where the decay or the run ends by tokens, warm-up and decay must lie before that end."""
+    from bloomery.spec.trajectory import trajectory
+
+    training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
+    ends, decays = training.train_tokens, optimizer.decay_tokens
+    if (ends is None and decays is None and optimizer.warmup_tokens is None) or not walkable(config):
+        return []
+    run = trajectory(config.model, training)
+    warmup, whole = run.tokens_at(optimizer.warmup_samples), run.tokens_at(training.train_samples)
+    problems: list[Contradiction] = []
+    shape = ("training.train_samples", "training.batch", "training.curriculum", "model.sequence_length")
+    if decays is not None and warmup > decays:
+        message = (
+            f"{section}.warmup_samples {optimizer.warmup_samples} are {warmup} tokens, more than "
+            f"{section}.decay_tokens {decays}: the decay ends before it begins"
+        )
+        keys: tuple[str, ...] = (f"{section}.decay_tokens", f"{section}.warmup_samples", *shape)
+        problems.append(Contradiction(message, keys, decays, f"more than {warmup}"))
+    if decays is not None and decays > whole and (ends is None or decays <= ends):
+        message = f"{section}.decay_tokens {decays} exceeds the {whole} tokens of training.train_samples"
+        keys = (f"{section}.decay_tokens", *shape)
+        problems.append(Contradiction(message, keys, decays, f"at most {whole}"))
+    last, last_token = run.end.consumed_samples, run.end.consumed_tokens
+    if optimizer.warmup_tokens is not None and optimizer.warmup_tokens > last_token:
+        message = (
+            f"{section}.warmup_tokens {optimizer.warmup_tokens} exceeds the {last_token} tokens of the run: the peak "
+            "is never reached"
+        )
+        keys = (f"{section}.warmup_tokens", "training.train_tokens", *shape)
+        problems.append(Contradiction(message, keys, optimizer.warmup_tokens, f"at most {last_token}"))
+    if ends is not None and optimizer.warmup_samples > last and optimizer.warmup_samples <= training.train_samples:
+        message = (
+            f"{section}.warmup_samples {optimizer.warmup_samples} exceeds the {last} samples after which "
+            f"training.train_tokens {ends} ends the run: the peak is never reached"
+        )
+        keys = (f"{section}.warmup_samples", "training.train_tokens", *shape)
+        problems.append(Contradiction(message, keys, optimizer.warmup_samples, f"at most {last}"))
+    stop = optimizer.decay_samples or training.train_samples
+    by_samples = decays is None and optimizer.schedule != "constant"
+    if ends is not None and by_samples and stop > last + run.end.global_batch_size:
+        message = (
+            f"{section}.decay_samples {stop} exceeds the {last} samples after which training.train_tokens {ends} "
+            "ends the run"
+        )
+        keys = (f"{section}.decay_samples", "training.train_tokens", *shape)
+        right = f"at most {last}, or {section}.decay_tokens instead"
+        problems.append(Contradiction(message, keys, optimizer.decay_samples, right))
+    return problems
+
+
+def _of_cooldown(config: RunConfig) -> list[Contradiction]:
+    """The warm-up ends before the decay does, and a stated cooldown of wsd fits between them."""
+    from bloomery.spec.learning_rate import decay_start
+
+    training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
+    if optimizer.schedule == "constant" or not walkable(config):
+        return []
+    unit, end = "samples", optimizer.decay_samples or training.train_samples
+    cooldown = optimizer.cooldown_samples
+    if optimizer.decay_tokens is not None:
+        unit, end, cooldown = "tokens", optimizer.decay_tokens, optimizer.cooldown_tokens
+    start = decay_start(config.model, training)
+    key, warmup = f"{section}.decay_{unit}", f"{section}.warmup_{'tokens' if optimizer.warmup_tokens else 'samples'}"
+    if optimizer.warmup_tokens is not None and start > end:
+        message = f"{key} {end}: the warm-up ends at {unit} {start}, so the decay ends before it begins"
+        return [Contradiction(message, (key, warmup, "training.train_samples"), end, f"more than {start}")]
+    if optimizer.schedule != "wsd" or cooldown is None or cooldown <= max(0, end - start):
+        return []
+    message = f"{section}.cooldown_{unit} {cooldown} exceeds the {end - start} {unit} from the warm-up's end to {end}"
+    keys = (f"{section}.cooldown_{unit}", key, warmup, "training.train_samples")
+    return [Contradiction(message, keys, cooldown, f"at most {max(0, end - start)}")]
+
+
+def _of_skips(config: RunConfig) -> list[Contradiction]:
+    from bloomery.spec.trajectory import trajectory
+
+    training = config.training
+    problems = []
+    for number, each in enumerate(training.skip):
+        if each.to_sample > training.train_samples:
+            key = f"training.skip[{number}].to_sample"
+            message = f"{key} {each.to_sample} exceeds training.train_samples {training.train_samples}"
+            right = f"at most {training.train_samples}"
+            problems.append(Contradiction(message, (key, "training.train_samples"), each.to_sample, right))
+    if not problems and training.skip and walkable(config) and not trajectory(config.model, training).iterations:
+        message = "training.skip leaves no batch to train on"
+        problems.append(Contradiction(message, ("training.skip", "training.train_samples"), None, "fewer samples"))
+    return problems
+
+
+def _of_kernels(config: RunConfig) -> list[Contradiction]:
+    training, model = config.training, config.model
+    kernels, section = training.kernels, "training.kernels"
+    problems = []
+    if kernels.attention == "flash" and training.precision == "fp32":
+        keys: tuple[str, ...] = (f"{section}.attention", "training.precision")
+        problems.append(Contradiction(f"{keys[0]} flash has no fp32", keys, "flash", "auto, sdpa or eager"))
+    if kernels.attention == "flash" and model.head_size % 8:
+        keys = (f"{section}.attention", "model.hidden_size", "model.heads")
+        message = f"{keys[0]} flash needs heads of a multiple of 8, not of {model.head_size}"
+        problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
+    if kernels.optimizer == "apex" and training.optimizer.kind != "adam":
+        keys = (f"{section}.optimizer", "training.optimizer.kind")
+        message = f"{keys[0]} apex is used for adam, not for {training.optimizer.kind}"
+        problems.append(Contradiction(message, keys, "apex", "auto, torch or fused"))
+    return problems

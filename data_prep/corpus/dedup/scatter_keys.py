@@ -1,0 +1,138 @@
+"""The keys of one shard's documents, dealt into partitions: documents with an equal key meet in one partition.
+
+Three kinds of key: the id (of every document, to number the occurrences of one id), the content, and each MinHash band
+within a language (of the documents that judge kept).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from bloomery.base.digest import digest_json
+from bloomery.base.errors import InputError
+from bloomery.config.stages import DedupStage
+from bloomery.orchestration.part_names import own_part
+from data_prep.corpus.columns import fixed_bytes, language_salts
+from data_prep.corpus.content import CONTENT_HASH_BYTES
+from data_prep.corpus.dedup.prefer import id_words, short_rank, standing_of, standings
+from data_prep.corpus.measure import key_digest
+from data_prep.corpus.numbered_documents import CorpusTables
+from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
+
+IDENTITY, CONTENT = -2, -1
+"""`table` of a key; the bands have their numbers from 0."""
+
+CHUNK_ROWS = 1 << 16
+"""Documents whose keys are sorted together: about 40 bytes a key, 16 keys a document."""
+
+SCHEMA = pa.schema(
+    [
+        ("table", pa.int32()),
+        ("high", pa.uint64()),
+        ("low", pa.uint64()),
+        ("rank", pa.uint64()),
+        ("row", pa.int32()),
+    ]
+)
+"""A key is `low`, and `high` too of an id or a content; with a band, `high` is half of the content, by which copies are
+told. `rank` (smaller is better) is that of `rank.short_rank`; of an id, the first bytes of its document's content."""
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Path) -> dict[str, Any]:
+    """Write the keys of a part's documents, dealt into the partitions (`dealt`), and return the manifest.
+
+    Raises:
+        InputError: a table of the part is missing or damaged, or an earlier run measured with other parameters.
+    """
+    _refuse_other_parameters(stage, tables, part)
+    earlier = not own_part(part)
+    kept = tables.kept(part)
+    standing = standings(stage.priorities)
+    columns = ["id", "source", "language", "words", "content_hash", "bands"]
+    runs: list[list[int]] = []
+    start = 0
+    with TableWriter.open(output, SCHEMA) as writer:
+        for table in _chunks(tables.path("measures", part), columns):
+            keys = _keys(stage, table, kept[start : start + table.num_rows], standing, earlier=earlier)
+            keys["row"] += np.int32(start)
+            partition = keys["low"] % np.uint64(stage.dedup.partitions)
+            order = np.argsort(partition, kind="stable")
+            # Taken out one by one, here and where they are joined: each is held once.
+            writer.write(pa.record_batch([keys.pop(name)[order] for name in SCHEMA.names], schema=SCHEMA))
+            runs.append(np.bincount(partition.astype(np.int64), minlength=stage.dedup.partitions).tolist())
+            start += table.num_rows
+    inputs = {name: tables.path(name, part) for name in ("measures", "clean" if earlier else "verdicts")}
+    return writer.manifest(
+        kind="keys",
+        inputs={name: read_manifest(path)["file"]["digest"] for name, path in inputs.items()},
+        parameters=digest_json(stage.model_dump(mode="json")),
+        counts={"runs": runs},
+    )
+
+
+def _refuse_other_parameters(stage: DedupStage, tables: CorpusTables, part: str) -> None:
+    """An earlier run's keys meet this run's only if both were made alike."""
+    if own_part(part):
+        return
+    measures = tables.path("measures", part)
+    if read_manifest(measures)["counts"].get("keys") != key_digest(stage.dedup.near, stage.seed, stage.unspaced):
+        raise InputError(
+            "was measured with another seed, other MinHash parameters or by another version",
+            where=str(measures),
+            expected="the same seed and corpus.dedup.near as in this run; or measure that run again",
+        )
+
+
+def _chunks(path: Path, columns: list[str]) -> Iterator[pa.Table]:
+    """Tables of `CHUNK_ROWS` rows, the last one shorter."""
+    held: list[pa.RecordBatch] = []
+    for batch in iterate_batches(path, columns):
+        held.append(batch)
+        if sum(one.num_rows for one in held) >= CHUNK_ROWS:
+            table = pa.Table.from_batches(held)
+            yield table.slice(0, CHUNK_ROWS)
+            held = table.slice(CHUNK_ROWS).to_batches()
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _keys(
+    stage: DedupStage,
+    table: pa.Table,
+    kept: npt.NDArray[np.bool_],
+    standing: dict[str, int],
+    *,
+    earlier: bool,
+) -> Columns:
+    """All keys of a chunk's documents: arrays [keys] by the names of `SCHEMA`."""
+    ids = id_words(table["id"])
+    content = fixed_bytes(table["content_hash"], CONTENT_HASH_BYTES).view("<u8")
+    rank = short_rank(standing_of(table["source"], standing, earlier=earlier), table["words"].to_numpy(), ids)
+    rows = np.flatnonzero(kept)
+    pieces: list[Columns] = []
+
+    def add(number: npt.NDArray[Any] | int, high: Any, low: Any, ranks: Any, at: npt.NDArray[np.int64]) -> None:
+        columns = dict(zip(SCHEMA.names, (number, high, low, ranks, at), strict=True))
+        pieces.append({
+            name: np.broadcast_to(np.asarray(value, SCHEMA.field(name).type.to_pandas_dtype()), at.shape)
+            for name, value in columns.items()
+        })  # fmt: skip
+
+    if not earlier:
+        add(IDENTITY, ids[:, 0], ids[:, 1], content[:, 0], np.arange(table.num_rows))
+    if stage.dedup.exact:
+        add(CONTENT, content[rows, 1], content[rows, 0], rank[rows], rows)
+    if stage.dedup.near.enabled:
+        bands = np.asarray(table["bands"].combine_chunks().flatten()).reshape(-1, stage.dedup.near.bands)
+        salted = bands ^ language_salts(table["language"].combine_chunks())[:, None]
+        for band in range(stage.dedup.near.bands):
+            add(band, content[rows, 1], salted[rows, band], rank[rows], rows)
+    return {name: np.concatenate([piece.pop(name) for piece in pieces]) for name in SCHEMA.names}

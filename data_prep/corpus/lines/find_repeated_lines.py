@@ -1,0 +1,151 @@
+"""Which lines are repeated: those of one partition that enough different documents of a source have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bloomery.base.atomic import read_json
+from bloomery.base.digest import digest_json
+from bloomery.base.progress import Progress
+from bloomery.config.stages import RepeatedLinesStage
+from data_prep.corpus.lines.count_lines import LINES_SCHEMA, Hashes, slots_of
+from data_prep.corpus.partitioned_tables import count_records, read_runs
+from data_prep.formats.shard import TableWriter, read_manifest, read_span
+
+REPEATED_SCHEMA = pa.schema([("source", pa.string()), ("line", pa.uint64())])
+"""A repeated line of a source: hash of language and line. Sorted by both."""
+
+RECORD_BYTES = 96
+"""What a record takes while its pass sorts it."""
+
+_BLOCK_ROWS = 1 << 20
+
+
+def lines_path(corpus: Path, part: str) -> Path:
+    """The lines of a part (`source/00000`)."""
+    return corpus / "lines" / f"{part}.parquet"
+
+
+def repeated_path(corpus: Path, partition: int) -> Path:
+    """The repeated lines of a partition."""
+    return corpus / "repeated_lines" / f"{partition}.parquet"
+
+
+def find_repeated_lines(
+    stage: RepeatedLinesStage, corpus: Path, parts: Path, partition: int, output: Path
+) -> dict[str, Any]:
+    """Write the repeated lines of a partition into the table `output`; returns the manifest.
+
+    Its `spans` say which rows are those of which source.
+
+    Raises:
+        InputError: a table of lines is missing or damaged.
+    """
+    tables: dict[str, list[Path]] = {}
+    for part in sorted(read_json(parts)):
+        tables.setdefault(part.split("/")[0], []).append(lines_path(corpus, part))
+    spans: dict[str, list[int]] = {}
+    with (
+        TableWriter.open(output, REPEATED_SCHEMA) as writer,
+        Progress(f"repeated lines {partition}", len(tables)) as bar,
+    ):
+        for source, paths in tables.items():
+            start = writer.rows
+            for lines in _repeated(stage, paths, partition, stage.min_documents[source]):
+                names = pa.array([source], pa.string()).take(pa.array(np.zeros(len(lines), np.int64)))
+                writer.write(pa.record_batch([names, pa.array(lines)], schema=REPEATED_SCHEMA))
+            writer.end_group()
+            spans[source] = [start, writer.rows]
+            bar.advance()
+    return writer.manifest(
+        kind="repeated_lines",
+        inputs={
+            f"{path.parent.name}/{path.stem}": read_manifest(path)["file"]["digest"]
+            for paths in tables.values()
+            for path in paths
+        },
+        parameters=digest_json(stage.model_dump(mode="json", exclude={"memory_bytes"})),
+        counts={"spans": spans},
+    )
+
+
+def read_repeated(path: Path, source: str) -> Iterator[Hashes]:
+    """The sorted hashes of a source's repeated lines in a partition's table, block by block."""
+    first, end = read_manifest(path)["counts"]["spans"].get(source, (0, 0))
+    for start in range(first, end, _BLOCK_ROWS):
+        yield read_span(path, start, min(start + _BLOCK_ROWS, end), ["line"])["line"].to_numpy()
+
+
+def _repeated(stage: RepeatedLinesStage, paths: list[Path], partition: int, least: int) -> Iterator[Hashes]:
+    """A source's repeated lines, ascending, one pass over the partition after the other.
+
+    A pass takes an equal range of the partition's hashes, so that its records fit into the memory.
+    """
+    records = sum(count_records(path, partition) for path in paths)
+    room = max(1, stage.memory_bytes // RECORD_BYTES)
+    passes = max(1, -(-records // room))
+    for number in range(passes):
+        held = Records(least, room)
+        for path in paths:
+            for run in read_runs(path, partition, LINES_SCHEMA.names):
+                if passes > 1:
+                    slots = slots_of(run["line"].to_numpy(), stage.partitions * passes)
+                    run = run.filter(pa.array(slots == partition * passes + number))
+                held.add(run)
+        yield held.repeated()
+
+
+class Records:
+    """Records of lines, of which only as many different ones a line are held as make it a repeated one.
+
+    So a line of a hundred million documents does not fill the memory.
+    """
+
+    def __init__(self, least: int, room: int) -> None:
+        """`least`: different contents of a repeated line; `room`: records to hold before they are reduced."""
+        self._least, self._room = least, room
+        self._held: list[pa.Table] = []
+        self.rows = 0
+        """Records that are held."""
+
+    def add(self, records: pa.Table) -> None:
+        """Take in records (`LINES_SCHEMA`), in any order."""
+        self._held.append(records)
+        self.rows += records.num_rows
+        if self.rows > self._room:
+            self._reduce()
+            # Not again before much has come, should nearly all of it be needed.
+            self._room = max(self._room, 2 * self.rows)
+
+    def repeated(self) -> Hashes:
+        """The lines that have `least` different contents, ascending."""
+        self._reduce()
+        [table] = self._held
+        lines = table["line"].to_numpy()
+        last = np.zeros(len(lines), np.bool_)
+        last[self._least - 1 :] = lines[self._least - 1 :] == lines[: max(0, len(lines) - self._least + 1)]
+        found: Hashes = lines[last]
+        return found
+
+    def _reduce(self) -> None:
+        """Sort the records; hold the first `least` different ones of each line."""
+        table = pa.concat_tables([LINES_SCHEMA.empty_table(), *self._held])
+        lines, contents = (table[name].to_numpy() for name in LINES_SCHEMA.names)
+        self._held = []
+        del table
+        order = np.lexsort((contents, lines))
+        lines, contents = lines[order], contents[order]
+        del order
+        new = np.ones(len(lines), np.bool_)
+        new[1:] = (lines[1:] != lines[:-1]) | (contents[1:] != contents[:-1])
+        lines, contents = lines[new], contents[new]
+        few = np.ones(len(lines), np.bool_)
+        few[self._least :] = lines[self._least :] != lines[: max(0, len(lines) - self._least)]
+        columns = [pa.array(lines[few]), pa.array(contents[few])]
+        self._held = [pa.table(columns, schema=LINES_SCHEMA)]
+        self.rows = len(columns[0])

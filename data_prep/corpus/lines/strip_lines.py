@@ -1,0 +1,136 @@
+"""Strip: the documents of a shard without the lines that are repeated in their source. Same rows, in the same order.
+
+A line goes with its line end; indentation, blank lines and every other byte stay, and code is not touched. A document
+of which only white space is left stays a row, which judge removes by its rule `empty`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bloomery.base.digest import digest_json
+from bloomery.base.errors import InputError
+from bloomery.base.progress import Progress
+from bloomery.config.stages import LinesStage
+from data_prep.corpus import _text
+from data_prep.corpus.columns import flags_of, language_salts, text_buffers
+from data_prep.corpus.lines.count_lines import Hashes
+from data_prep.corpus.lines.find_repeated_lines import lines_path, read_repeated, repeated_path
+from data_prep.corpus.partitioned_tables import read_runs
+from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest
+
+_TEXT = DOCUMENT_SCHEMA.get_field_index("text")
+
+
+def strip_lines(stage: LinesStage, shard: Path, corpus: Path, output: Path) -> dict[str, Any]:
+    """Write the documents of `shard` without the repeated lines of `corpus` into the shard `output`.
+
+    Returns the manifest, which counts per language the documents and bytes that are left, and the lines, their bytes
+    and the documents that were changed.
+
+    Raises:
+        InputError: an input is missing or damaged, or the lines are not those of this shard.
+    """
+    manifest = read_manifest(shard)
+    part = f"{shard.parent.name}/{shard.stem}"
+    counted = read_manifest(lines_path(corpus, part))
+    if counted["inputs"]["documents"] != manifest["file"]["digest"]:
+        raise InputError(
+            "the lines of another shard", where=str(lines_path(corpus, part)), expected="count the lines again"
+        )
+    tables = [repeated_path(corpus, partition) for partition in range(stage.partitions)]
+    repeated = _repeated_in(part, corpus, tables)
+    tally = _Tally()
+    with (
+        TableWriter.open(output, DOCUMENT_SCHEMA) as writer,
+        Progress(f"strip {part}", manifest["rows"]) as bar,
+    ):
+        for batch in iterate_batches(shard):
+            stripped, removed = strip_batch(stage, batch, repeated)
+            tally.add(batch, stripped, removed)
+            writer.write(stripped)
+            bar.advance(batch.num_rows)
+    return writer.manifest(
+        kind="documents",
+        inputs={"documents": manifest["file"]["digest"]}
+        | {f"repeated_lines/{path.stem}": read_manifest(path)["file"]["digest"] for path in tables},
+        parameters=digest_json(stage.model_dump(mode="json")),
+        counts=tally.counts(),
+    )
+
+
+def strip_batch(
+    stage: LinesStage, batch: pa.RecordBatch, repeated: Hashes
+) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+    """A batch of documents without the sorted lines `repeated`, and how many went from each (int64 [n])."""
+    data, offsets = text_buffers(batch["text"])
+    untouched = flags_of(batch["language"], stage.untouched)
+    salts = language_salts(batch["language"])
+    text, bounds, removed = _text.remove_lines(data, offsets, salts, untouched, stage.min_characters, repeated)
+    texts = pa.LargeStringArray.from_buffers(len(removed), pa.py_buffer(bounds), pa.py_buffer(text))
+    return batch.set_column(_TEXT, DOCUMENT_SCHEMA.field(_TEXT), texts), removed
+
+
+def removed_lines(before: str, after: str) -> list[str]:
+    """The lines of the text `before` that are not in `after`, which is the same text stripped; in order."""
+    left = after.split("\n")[::-1]
+    gone = []
+    for line in before.split("\n"):
+        # The last line of a text whose end was stripped lacks its line end, and with it a return.
+        if left and line.removesuffix("\r") == left[-1].removesuffix("\r"):
+            left.pop()
+        else:
+            gone.append(line.removesuffix("\r"))
+    return gone
+
+
+def _repeated_in(part: str, corpus: Path, tables: list[Path]) -> Hashes:
+    """The repeated lines that the part has, sorted: few of all, whatever the corpus."""
+    found = [np.empty(0, np.uint64)]
+    for partition, table in enumerate(tables):
+        for run in read_runs(lines_path(corpus, part), partition, ["line"]):
+            own = np.sort(run["line"].to_numpy())
+            for block in read_repeated(table, part.split("/")[0]):
+                place = np.minimum(np.searchsorted(own, block), len(own) - 1)
+                found.append(block[own[place] == block])
+    return np.unique(np.concatenate(found))
+
+
+class _Tally:
+    """Per language, what is left and what went."""
+
+    def __init__(self) -> None:
+        self._languages: dict[str, Counter[str]] = {}
+
+    def add(self, before: pa.RecordBatch, after: pa.RecordBatch, removed: npt.NDArray[np.int64]) -> None:
+        """Count a batch."""
+        encoded = before["language"].dictionary_encode()
+        codes = np.asarray(encoded.indices)
+        left = np.asarray(pc.binary_length(after["text"]), np.int64)
+        went = np.asarray(pc.binary_length(before["text"]), np.int64) - left
+        for number, language in enumerate(encoded.dictionary.to_pylist()):
+            mine = codes == number
+            self._languages.setdefault(language, Counter()).update(
+                documents=int(mine.sum()),
+                bytes=int(left[mine].sum()),
+                lines_removed=int(removed[mine].sum()),
+                line_bytes_removed=int(went[mine].sum()),
+                documents_changed=int((removed[mine] > 0).sum()),
+            )
+
+    def counts(self) -> dict[str, Any]:
+        """For the manifest: totals, and the same a language."""
+        names = ("documents", "bytes", "lines_removed", "line_bytes_removed", "documents_changed")
+        total = sum(self._languages.values(), Counter[str]())
+        return {name: total[name] for name in names} | {
+            "languages": {
+                language: {name: count[name] for name in names} for language, count in sorted(self._languages.items())
+            }
+        }

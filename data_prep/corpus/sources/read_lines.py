@@ -1,0 +1,75 @@
+"""Lines of plain, `.gz` and `.zst` files with bounded memory: a line beyond the limit is skipped, never held.
+
+Damage (a cut or corrupt compressed stream) costs what lies behind it: the lines before it are kept, and the damage is
+one bad row of the file.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from bloomery.config.part_input import Piece
+from data_prep.corpus.rows import BadRow, excerpt_of, name_of
+from data_prep.corpus.sources.file_piece import BLOCK_BYTES, DamageError, PieceStream
+
+
+def read_lines(path: str, limit: int, piece: Piece | None = None) -> Iterator[tuple[int, bytes] | BadRow]:
+    """Number (from 1) and bytes (without line end) of each line of at most `limit` bytes; bad rows for the rest.
+
+    Of a piece of the file: the lines that begin in it, with the numbers that they have in the file.
+
+    Raises:
+        InputError: the file cannot be opened or read by the operating system.
+    """
+    name, number = name_of(path), 0
+    stream = PieceStream(path, piece)
+    try:
+        with io.BufferedReader(stream, BLOCK_BYTES) as reader:
+            is_open = stream.skip_to_piece()
+            number, position = stream.lines, stream.begins or 0
+            if is_open:
+                position += _skip_line(reader)
+                number += 1
+            while line := reader.readline(limit + 2):
+                if not stream.owns(position):
+                    return
+                body = line.rstrip(b"\r\n")
+                whole = line.endswith(b"\n") or len(line) < limit + 2
+                size = len(line) if whole else len(line) + _skip_line(reader)
+                position += size
+                number += 1
+                if len(body) > limit or not whole:
+                    yield BadRow(name, number, "too long", f"{size} bytes, the limit is {limit}", excerpt_of(line))
+                    continue
+                if number == 1:
+                    body = body.removeprefix(b"\xef\xbb\xbf")
+                yield number, body
+    except DamageError as damage:
+        if stream.owns_damage(damage):
+            line_number = max(number, stream.lines) + 1
+            yield BadRow(name, line_number, "damaged file", f"{damage}; the lines before are kept")
+        return
+    if number == 0 and (piece is None or piece.number == 0):
+        yield BadRow(name, None, "empty file")
+
+
+def _skip_line(stream: BinaryIO) -> int:
+    """Read on to the end of the line; returns the bytes passed over."""
+    skipped = 0
+    while block := stream.readline(BLOCK_BYTES):
+        skipped += len(block)
+        if block.endswith(b"\n"):
+            break
+    return skipped
+
+
+def decode_line(data: bytes, file: str, line: int) -> str | BadRow:
+    """The line as text; a NUL byte or invalid UTF-8 makes it a bad row."""
+    if b"\0" in data:
+        return BadRow(file, line, "NUL byte", f"at byte {data.index(0)}", excerpt_of(data))
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return BadRow(file, line, "invalid UTF-8", f"{error.reason} at byte {error.start}", excerpt_of(data))

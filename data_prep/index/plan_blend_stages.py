@@ -1,0 +1,206 @@
+"""Stages of the blend in samples: what the configuration asks for, against the text that there is.
+
+A stage's quotas are laid out from its first sample to `spread_to`, and the stage is cut where the next one begins. The
+closed form of `bloomery.spec.blend_order` gives what it took of each dataset up to there, and the next stage continues
+behind that. So a run that was laid out to its end and gets other weights at sample N keeps its first N samples bit for
+bit, and no sample of a dataset is repeated or lost.
+
+The mixture's cap on epochs is exact here, because tokens are known, and holds over the whole run: no dataset gives more
+samples than `max_epochs` times its tokens hold, what earlier stages took counted. What that cuts off goes to the other
+sources of its language, then to the other languages, in proportion to their weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from bloomery.base.errors import InputError
+from bloomery.base.progress import say
+from bloomery.config.stages import IndexStage
+from bloomery.config.tokens import BlendStage
+from bloomery.contracts.blend import StageEntry, StageShare
+from bloomery.spec.blend_order import taken
+from data_prep.formats.mixture import Mixture
+from data_prep.index.order import samples_in
+from data_prep.index.write_blend import quotas
+
+Tokens = Mapping[str, Mapping[str, int]]
+"""Unique tokens per dataset of each language, languages and datasets in their order."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A stage's weight of a language and, in any unit, of each of its datasets: those above 0."""
+
+    weight: float
+    datasets: dict[str, float]
+
+
+def plan_stages(mixture: Mixture, tokens: Tokens, stage: IndexStage) -> list[StageEntry]:
+    """The stages of the training, exact.
+
+    Args:
+        mixture: weights, where a stage does not state its own, and cap on epochs.
+        tokens: of every dataset with text, those without weight in the mixture too.
+        stage: samples of the training, their length, stages that the configuration asks for.
+
+    Raises:
+        InputError: weights for what is not there, or for nothing; the cap leaves fewer samples.
+    """
+    asked = stage.blend or [BlendStage()]
+    bounds = [*(entry.from_sample for entry in asked), stage.train_samples]
+    used: Counter[str] = Counter()
+    planned = []
+    for number, (entry, (begin, end)) in enumerate(zip(asked, pairwise(bounds), strict=True)):
+        where = f"index.blend[{number}]" if stage.blend else "corpus.mixture"
+        spread_to = end if entry.spread_to is None else entry.spread_to
+        wanted = (
+            _of_mixture(mixture, tokens) if entry.weights is None else _stated(entry.weights, mixture, tokens, where)
+        )
+        if not wanted:
+            expected = f"a weight above 0 for text that there is: {_known(tokens)}"
+            raise InputError("no document to train on", where=where, expected=expected)
+        counts = _quotas(wanted, spread_to - begin, _Cap(mixture, tokens, stage, used), where)
+        shares = _shares(wanted)
+        reads = taken(counts, end - begin)
+        planned.append(
+            StageEntry(
+                from_sample=begin,
+                to_sample=end,
+                spread_to=spread_to,
+                datasets={
+                    name: StageShare(weight=shares[name], quota=quota, first_sample=used[name], taken=reads[name])
+                    for name, quota in counts.items()
+                    if quota
+                },
+            )
+        )
+        used.update(reads)
+    return planned
+
+
+def totals(stages: Sequence[StageEntry]) -> dict[str, int]:
+    """Samples that the training reads of each dataset, of those it reads."""
+    found: Counter[str] = Counter()
+    for stage in stages:
+        found.update({name: share.taken for name, share in stage.datasets.items()})
+    return {name: count for name, count in found.items() if count}
+
+
+def _known(tokens: Tokens) -> str:
+    return ", ".join(dict.fromkeys(name for language, own in tokens.items() for name in (language, *own)))
+
+
+def _of_mixture(mixture: Mixture, tokens: Tokens) -> dict[str, _Wanted]:
+    weights = mixture.datasets
+    found = {}
+    for language, own in tokens.items():
+        datasets = {name: weights[name] for name in own if weights.get(name, 0.0) > 0}
+        if datasets and mixture.languages[language] > 0:
+            found[language] = _Wanted(mixture.languages[language], datasets)
+    return found
+
+
+def _stated(weights: Mapping[str, float], mixture: Mixture, tokens: Tokens, where: str) -> dict[str, _Wanted]:
+    """Weights of languages and datasets that a stage names. Raises InputError."""
+    known = {name for language, own in tokens.items() for name in (language, *own)}
+    for key in weights:
+        if key not in known:
+            expected = f"of what there is text of: {_known(tokens)}"
+            raise InputError(f"no text of {key!r}", where=f"{where}.weights", expected=expected)
+    found = {}
+    for language, own in tokens.items():
+        datasets = {name: weights[name] for name in own if name in weights and name != language}
+        weight = math.fsum(datasets.values())
+        if language in weights:
+            if datasets:
+                both = f"{language!r} and {next(iter(datasets))!r}"
+                raise InputError(f"weights for {both}", where=f"{where}.weights", expected="one of the two")
+            weight, datasets = weights[language], {name: mixture.datasets.get(name, 0.0) for name in own}
+            if len(own) == 1:
+                datasets = dict.fromkeys(own, 1.0)
+            if weight > 0 and not any(datasets.values()):
+                raise InputError(
+                    f"no dataset of {language!r} has weight in the mixture",
+                    where=f"{where}.weights",
+                    expected=f"weights for datasets: {', '.join(own)}",
+                )
+        if weight > 0:
+            found[language] = _Wanted(weight, {name: part for name, part in datasets.items() if part > 0})
+    return found
+
+
+def _shares(wanted: Mapping[str, _Wanted]) -> dict[str, float]:
+    """Weight of each dataset; they sum to 1."""
+    whole = math.fsum(own.weight for own in wanted.values())
+    return {
+        name: own.weight / whole * part / math.fsum(own.datasets.values())
+        for own in wanted.values()
+        for name, part in own.datasets.items()
+    }
+
+
+@dataclass(frozen=True)
+class _Cap:
+    """How many samples of a dataset the mixture's cap on epochs leaves to a stage."""
+
+    mixture: Mixture
+    tokens: Tokens
+    stage: IndexStage
+    used: Mapping[str, int]
+
+    def limits(self, language: str, names: Mapping[str, float], samples: int) -> dict[str, int]:
+        cap = self.mixture.max_epochs
+        if cap is None:
+            return dict.fromkeys(names, samples)
+        own = self.tokens[language]
+        held = {name: samples_in(int(Fraction(cap) * own[name]), self.stage.sequence_length) for name in names}
+        return {name: max(0, count - self.used.get(name, 0)) for name, count in held.items()}
+
+
+def _quotas(wanted: Mapping[str, _Wanted], samples: int, cap: _Cap, where: str) -> dict[str, int]:
+    """Samples per dataset in their order, summing to `samples`. Raises InputError when the cap leaves fewer."""
+    limits = {language: cap.limits(language, own.datasets, samples) for language, own in wanted.items()}
+    most = sum(count for of_language in limits.values() for count in of_language.values())
+    if most < samples:
+        raise _too_little(wanted, samples, most, cap, where)
+    per_language = quotas(
+        {language: own.weight for language, own in wanted.items()},
+        samples,
+        {language: sum(of_language.values()) for language, of_language in limits.items()},
+    )
+    counts: dict[str, int] = {}
+    for language, own in wanted.items():
+        found = quotas(own.datasets, per_language[language], limits[language])
+        counts |= {name: found[name] for name in own.datasets}
+    uncapped = quotas(_shares(wanted), samples)
+    allowed = {name: count for of_language in limits.values() for name, count in of_language.items()}
+    cut = [name for name in sorted(counts) if counts[name] == allowed[name] < uncapped[name]]
+    if cut:
+        say(f"{where}: max_epochs {cap.mixture.max_epochs:g} leaves less than their weight to {', '.join(cut)}")
+    return counts
+
+
+def _too_little(wanted: Mapping[str, _Wanted], samples: int, most: int, cap: _Cap, where: str) -> InputError:
+    counts = [cap.tokens[language][name] for language, own in wanted.items() for name in own.datasets]
+    length, epochs = cap.stage.sequence_length, cap.mixture.max_epochs
+    left = " and earlier stages leave" if any(cap.used.values()) else ""
+    what = (
+        f"{samples} samples of {length} tokens are more than the {most} that {epochs:g} epochs of the "
+        f"{sum(counts)} tokens with weight{left or ' hold'}"
+    )
+    if cap.stage.blend:
+        right = "a shorter stage, or weights for more text, or a higher corpus.mixture.max_epochs"
+        return InputError(what, where=where, expected=right)
+    needed = math.ceil(100 * (samples + len(counts)) * length / sum(counts)) / 100
+    return InputError(
+        what,
+        where="corpus.mixture.max_epochs",
+        expected=f"training.train_samples of at most {most}, or corpus.mixture.max_epochs of about {needed:g}, "
+        "or more text",
+    )

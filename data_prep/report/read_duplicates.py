@@ -1,0 +1,66 @@
+"""The corpus' duplicates as the report reads them: the one place here that knows how dedup's tables lie."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bloomery.orchestration.part_names import own_part
+from data_prep.corpus.numbered_documents import Catalogue, CorpusTables, Nodes, read_part, renamed_rows
+from data_prep.formats.shard import open_table, read_manifest
+
+BATCH_ROWS = 16_384
+OWN = ""
+"""Stands for any part of the run itself."""
+
+
+def _tables(corpus: Path, name: str = "resolved") -> list[Path]:
+    """One table a partition."""
+    return CorpusTables(corpus).partitioned(name, OWN)
+
+
+def duplicate_counts(corpus: Path) -> dict[str, int]:
+    """What dedup counted: `exact`, `near`, `compared`, `repeated_ids`."""
+    total: Counter[str] = Counter()
+    for tables, names in (("resolved", ("exact", "near", "compared")), ("candidates", ("repeated_ids",))):
+        for path in _tables(corpus, tables):
+            counts = read_manifest(path)["counts"]
+            total.update({name: counts[name] for name in names})
+    return dict(total)
+
+
+def duplicate_batches(corpus: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """All rows (one a removed document), in order, a batch at a time."""
+    for path in _tables(corpus):
+        with open_table(path) as file:
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
+
+
+def duplicates_of_part(corpus: Path, part: str) -> pa.Table:
+    """The removed documents of one part, by row."""
+    return pa.concat_tables([read_part(path, part) for path in _tables(corpus)]).sort_by("row")
+
+
+def twin_node(catalogue: Catalogue, row: dict[str, Any]) -> int | None:
+    """Number in the catalogue of the document that stayed for a duplicate; None for one of an earlier run."""
+    if not own_part(row["twin_part"]):
+        return None
+    place = pc.index(catalogue.final_ids(row["twin_part"]), row["twin"]).as_py()
+    return catalogue.start(row["twin_part"]) + int(place)
+
+
+def ids_of(catalogue: Catalogue, nodes: Nodes) -> list[str]:
+    """Ids of sorted nodes, occurrences of one key told apart."""
+    ids = catalogue.take("measures", ["id"], nodes)["id"].to_pylist()
+    renamed: dict[int, str] = {}
+    for number in np.unique(np.searchsorted(catalogue.bounds, nodes, side="right") - 1).tolist():
+        part, start = catalogue.parts[number], int(catalogue.bounds[number])
+        found = renamed_rows(catalogue.partitioned("repeated", part), part)
+        renamed |= {start + row: identity for row, identity in found.items()}
+    return [renamed.get(node, known) for node, known in zip(nodes.tolist(), ids, strict=True)]

@@ -1,0 +1,151 @@
+"""The export stage: checkpoint to verified transformers folder. Built beside its target, renamed when proven."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import bloomery
+from bloomery.base.atomic import explained
+from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.base.folders import replace_folder
+from bloomery.base.progress import say
+from bloomery.checkpoint.weights import Checkpoint
+from bloomery.config.stages import ExportStage
+from bloomery.contracts.checkpoint import list_files
+from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
+from bloomery.contracts.paths import RunPaths
+from bloomery.spec.placement import Placement
+from bloomery.spec.weight_files import MAX_SHARD_BYTES
+from export.choose_checkpoint import choose_checkpoint
+from export.mapping.bloom import check_exportable, to_transformers
+from export.model_card import CardFacts, write_card
+from export.verify_logits import Comparison, check, compare
+from export.write_configs import bloom_config, copy_tokenizer, read_tokenizer, write_configs
+from export.write_weights import Tensor, write_weights
+
+if TYPE_CHECKING:
+    import torch
+
+    from bloomery.spec.placement import Parameter
+
+
+def export_model(
+    stage: ExportStage,
+    paths: RunPaths,
+    target: Path,
+    *,
+    checkpoint_name: str | None = None,
+    max_shard_bytes: int = MAX_SHARD_BYTES,
+) -> Parity:
+    """Export a checkpoint into the folder `target`, which appears (or is replaced) only when parity holds.
+
+    Args:
+        stage: the export's part of the configuration.
+        paths: the run.
+        target: folder of the exported model.
+        checkpoint_name: folder below train/checkpoints; None: the last one of the finished training.
+        max_shard_bytes: greatest size of a weight file.
+
+    Raises:
+        CheckFailedError: the training has not finished, replicas drifted, a file differs from the manifest, or the
+            logits differ (the folder then stays as `.<model>.failed` beside the target, without parity.json).
+        InputError: the checkpoint or the tokenizer is missing, damaged or of another network.
+        ResourceError: the disk is full or the folder cannot be written.
+    """
+    checkpoint = Checkpoint(choose_checkpoint(paths, checkpoint_name), stage.model)
+    temporary = target.with_name(f".{target.name}.tmp")
+    failed = target.with_name(f".{target.name}.failed")
+    try:
+        with explained(target):
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            parameters, rows = _write_model(stage, paths, checkpoint, temporary, max_shard_bytes)
+            comparison = _prove(stage, checkpoint, temporary, failed)
+            facts = CardFacts(stage, checkpoint.manifest, checkpoint.folder.name, parameters, rows, comparison)
+            write_card(temporary, facts, paths)
+            parity = _parity(facts, temporary)
+            write_parity(temporary, parity)
+            replace_folder(temporary, target)
+            shutil.rmtree(failed, ignore_errors=True)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    say(f"exported {checkpoint.folder.name} to {target}: {parameters:,} parameters, parity {parity.max_difference:.2g}")
+    return parity
+
+
+def _write_model(
+    stage: ExportStage, paths: RunPaths, checkpoint: Checkpoint, folder: Path, max_shard_bytes: int
+) -> tuple[int, int]:
+    """Tokenizer, configuration and weights; returns the numbers of parameters and of embedding rows."""
+    import torch
+
+    manifest, dtype = checkpoint.manifest, getattr(torch, stage.export.dtype)
+    tokenizer = read_tokenizer(paths.tokenizer, manifest.vocabulary_size)
+    if tokenizer.size > manifest.vocabulary_rows:
+        raise InputError(
+            f"the embedding has {manifest.vocabulary_rows} rows for {tokenizer.size} entries",
+            where=str(checkpoint.folder),
+            expected="at least one row for each entry of the tokenizer",
+        )
+    rows = tokenizer.size if stage.export.vocabulary == "trim" else manifest.vocabulary_rows
+    config = bloom_config(stage.model, rows, manifest.tensor_parallel, tokenizer, stage.export.dtype)
+    check_exportable(stage.model, rows, config)
+    tensors = []
+    for parameter in checkpoint.parameters:
+        trimmed = parameter.placement is Placement.VOCABULARY
+        shape = (rows, *parameter.shape[1:]) if trimmed else parameter.shape
+        load = partial(_merge_rows, checkpoint, parameter, dtype, shape[0])
+        tensors.append(Tensor(to_transformers(parameter.name), shape, load))
+    copy_tokenizer(paths.tokenizer, folder)
+    write_configs(folder, config)
+    return write_weights(folder, tensors, stage.export.dtype, max_shard_bytes), rows
+
+
+def _merge_rows(checkpoint: Checkpoint, parameter: Parameter, dtype: torch.dtype, rows: int) -> torch.Tensor:
+    return checkpoint.weight(parameter, dtype)[:rows]
+
+
+def _prove(stage: ExportStage, checkpoint: Checkpoint, folder: Path, failed: Path) -> Comparison:
+    """Compare logits; keep a folder that fails for inspection."""
+    hint = None
+    if stage.training.precision == "fp32" and stage.export.dtype == "bfloat16":
+        hint = "export.dtype rounds the float32 weights of the training to bfloat16: export float32"
+    try:
+        comparison = compare(folder, checkpoint)
+        check(comparison, stage.export.tolerance, where=str(failed), hint=hint)
+    except CheckFailedError:
+        shutil.rmtree(failed, ignore_errors=True)
+        folder.rename(failed)
+        raise
+    return comparison
+
+
+def _parity(facts: CardFacts, folder: Path) -> Parity:
+    comparison, manifest = facts.comparison, facts.manifest
+    return Parity(
+        model=facts.stage.model_name,
+        checkpoint=facts.checkpoint,
+        iteration=manifest.iteration,
+        consumed_tokens=manifest.consumed_tokens,
+        parameters=facts.parameters,
+        dtype=facts.stage.export.dtype,
+        vocabulary_rows=facts.vocabulary_rows,
+        samples=comparison.samples,
+        tokens=comparison.tokens,
+        tolerance=facts.stage.export.tolerance,
+        max_difference=comparison.max_difference,
+        max_absolute_difference=comparison.max_absolute_difference,
+        max_logit=comparison.max_logit,
+        argmax_agreement=comparison.argmax_agreement,
+        prompt=comparison.prompt,
+        text=comparison.text,
+        versions={
+            "bloomery": bloomery.__version__,
+            **{name: version(name) for name in ("safetensors", "tokenizers", "torch", "transformers")},
+        },
+        files={name: entry for name, entry in list_files(folder).items() if name != PARITY_NAME},
+    )

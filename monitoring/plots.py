@@ -1,0 +1,98 @@
+"""The figures of a training as SVG text. Equal records give equal bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bloomery.base.render_figure import COLOUR, svg
+from bloomery.contracts.metrics_record import EventRecord, MetricsRecord, ValidationRecord
+from monitoring.series import Curve, reduce
+
+_EVENT_COLOUR = "#1f3b57"
+
+
+def _svg(draw: Callable[[Any], None], y_label: str) -> str:
+    """Run `draw` on empty axes over the iterations and return the figure as an `<svg>` element."""
+
+    def on_axes(figure: Any) -> None:
+        axes = figure.add_subplot()
+        axes.set_xlabel("iteration")
+        axes.set_ylabel(y_label)
+        draw(axes)
+
+    return svg(on_axes)
+
+
+def metric(
+    records: Sequence[MetricsRecord],
+    name: str,
+    y_label: str,
+    *,
+    logarithmic: bool = False,
+    events: Sequence[EventRecord] = (),
+) -> str:
+    """One column of the metrics over the iterations; a band shows the range where iterations were merged.
+
+    Events are dashed lines.
+    """
+    curve = _curve(records, name)
+
+    def draw(axes: Any) -> None:
+        for event in events:
+            axes.axvline(event.iteration, color=_EVENT_COLOUR, linewidth=0.8, linestyle="--")
+        _plot(axes, curve, COLOUR)
+        if logarithmic and (curve.low[np.isfinite(curve.low)] > 0).all():
+            axes.set_yscale("log")
+
+    return _svg(draw, y_label)
+
+
+def several(records: Sequence[MetricsRecord], names: dict[str, str], y_label: str) -> str:
+    """Several columns of the metrics in one figure; `names`: column -> its words in the legend."""
+    from matplotlib import colormaps
+
+    def draw(axes: Any) -> None:
+        for number, (name, words) in enumerate(names.items()):
+            _plot(axes, _curve(records, name), colormaps["tab10"](number), words)
+        axes.legend(fontsize=8)
+
+    return _svg(draw, y_label)
+
+
+def _curve(records: Sequence[MetricsRecord], name: str) -> Curve:
+    values = [getattr(record, name) for record in records]
+    return reduce([record.iteration for record in records], [_number(value) for value in values])
+
+
+def _plot(axes: Any, curve: Curve, colour: Any, label: str | None = None) -> None:
+    if curve.merged:
+        axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
+    axes.plot(curve.x, curve.mean, color=colour, label=label)
+
+
+def validation(records: Sequence[ValidationRecord], y_label: str) -> str:
+    """Validation loss of each set, and their mean in black."""
+    from matplotlib import colormaps
+
+    names = sorted({name for record in records for name in record.validation})
+    iterations = [record.iteration for record in records]
+
+    def draw(axes: Any) -> None:
+        for number, name in enumerate(names):
+            losses = [_number(record.validation.get(name)) for record in records]
+            colour = colormaps["turbo"](0.08 + 0.84 * number / max(1, len(names) - 1))
+            axes.plot(iterations, losses, color=colour, linewidth=0.9, marker=".", markersize=3, label=name)
+        means = [_number(record.validation_mean) for record in records]
+        axes.plot(iterations, means, color="black", linewidth=1.6, marker=".", markersize=3, label="mean")
+        axes.legend(fontsize=6, ncols=3 if len(names) > 24 else 2, loc="upper left", bbox_to_anchor=(1.0, 1.02))
+
+    return _svg(draw, y_label)
+
+
+def _number(value: float | None) -> float:
+    """What is not finite, or was not measured, is a gap in the line."""
+    return math.nan if value is None else value

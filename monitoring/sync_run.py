@@ -1,0 +1,142 @@
+"""One sync: what the run says about itself, as it is now, is put into its repository on the Hub.
+
+Growing files are copied first (`monitoring.snapshot`), so what is digested, sent and listed by the Hub are the same
+bytes. Files below `logs/` are kept as large files there: with Xet only new pieces of them travel, where a small text
+file would go whole, and by a third longer, each time. Training knows nothing of all this.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from bloomery.base.atomic import write_json
+from bloomery.base.bundle import Bundle, LocalFile, copy_bundle, refuse_token
+from bloomery.base.errors import BloomeryError, ConfigError
+from bloomery.base.hub import Hub
+from bloomery.base.hub_access import find_token, why_local
+from bloomery.base.progress import say
+from bloomery.base.times import utc_now
+from bloomery.config.stages import PublishStage, read_stage
+from bloomery.contracts.paths import RunPaths
+from monitoring.logs_bundle import logs_bundle
+from monitoring.snapshot import training_ended
+from monitoring.sync_record import SyncState, write_sync
+from monitoring.sync_state import failing, read_state, sync_lock
+
+_ATTRIBUTES = ".gitattributes"
+_LARGE_FILES = ("logs/**", "archive/**")
+_SNAPSHOT_NAME = ".snapshot"
+
+
+def read_publish_stage(paths: RunPaths) -> PublishStage:
+    """The run's settings for the Hub, as the workflow last wrote them. Raises InputError."""
+    return read_stage(paths.config / "publish.json", PublishStage)
+
+
+def sync_run(
+    paths: RunPaths, *, output: Path | None = None, wait_seconds: float = 0.0, retry_seconds: float = 900.0
+) -> SyncState:
+    """Sync a run once; afterwards the repository holds what the run's files held when the sync began.
+
+    Args:
+        paths: the run; its config/publish.json says where the logs go.
+        output: the last sync's report. Where no Hub is configured, the files are copied into a folder beside it.
+        wait_seconds: how long to wait for another sync of this run.
+        retry_seconds: how long a passing fault of the Hub is borne.
+
+    Raises:
+        ConfigError: no Hub is configured and no `output` given, or the token is refused.
+        CheckFailedError: a file holds the token, or the repository differs from what was sent.
+        InputError: config/publish.json is missing, or the Hub refuses a request.
+        ResourceError: the run's folder cannot be written.
+        TryAgainError: another process syncs this run, or the Hub did not answer in time.
+    """
+    stage = read_publish_stage(paths)
+    reason = why_local(hub=stage.publish.hub)
+    if reason is not None and output is None:
+        raise ConfigError(f"no Hub is configured: {reason}", where=str(paths.run), expected="see docs/how-to.md")
+    with sync_lock(paths, wait_seconds):
+        state = read_state(paths)
+        snapshot = paths.monitoring / _SNAPSHOT_NAME
+        finished = training_ended(paths)
+        try:
+            bundle, title = logs_bundle(stage, paths, snapshot, finished=finished)
+            if reason is not None:
+                assert output is not None
+                copy_bundle(bundle, output.parent / bundle.name)
+                report: dict[str, Any] = {
+                    "target": "folder",
+                    "reason": reason,
+                    "folder": bundle.name,
+                    "files": bundle.listing(),
+                }
+                say(f"logs copied to {output.parent / bundle.name} and not to a Hub: {reason}")
+            else:
+                state = _send(stage, bundle, title, state, last=output is not None, retry_seconds=retry_seconds)
+                state = state.model_copy(update={"finished": finished})
+                write_sync(paths.sync_state, state)
+                report = {"target": "hub", "files": bundle.listing()}
+                report |= {key: getattr(state, key) for key in ("endpoint", "repository", "commit")}
+        except BloomeryError as error:
+            write_sync(paths.sync_state, failing(state, str(error)))
+            raise
+        finally:
+            shutil.rmtree(snapshot, ignore_errors=True)
+        if output is not None:
+            write_json(output, report)
+        return state
+
+
+def _send(
+    stage: PublishStage, bundle: Bundle, title: str, before: SyncState, *, last: bool, retry_seconds: float
+) -> SyncState:
+    """Bring the repository to where the bundle is; the state after it."""
+    token = find_token()
+    assert token is not None
+    refuse_token(bundle, token)
+    hub = Hub(token, retry_seconds=retry_seconds)
+    repository = _repository(hub, stage, bundle, before, ask=last)
+    known = (before.endpoint, before.repository) == (hub.endpoint, repository)
+    created = hub.ensure_repository(repository, private=stage.publish.private)
+    if created or last or not known:
+        _keep_large_files(hub, repository)
+    # Gone: what an earlier sync brought and the run no longer has. What others put there is none of our business.
+    gone = before.files.keys() - bundle.files.keys() if known else ()
+    # The commit is one whose listing shows every file with our digest, so nothing is left to verify.
+    commit = hub.synchronise(repository, bundle.files, title, gone=gone)
+    if commit != before.commit:
+        say(f"{utc_now()} synced {len(bundle.files)} files to {hub.endpoint}/{repository}")
+    return SyncState(
+        endpoint=hub.endpoint,
+        repository=repository,
+        commit=commit,
+        synced=utc_now(),
+        files={path: file.size for path, file in sorted(bundle.files.items())},
+    )
+
+
+def _repository(hub: Hub, stage: PublishStage, bundle: Bundle, before: SyncState, *, ask: bool) -> str:
+    """`owner/name`. Hubs limit how often one asks whose token it is: the answer is kept until the last sync."""
+    if stage.publish.owner:
+        return f"{stage.publish.owner}/{bundle.name}"
+    if not ask and before.endpoint == hub.endpoint and before.repository is not None:
+        owner, _, name = before.repository.partition("/")
+        if name == bundle.name:
+            return f"{owner}/{name}"
+    return f"{hub.user()}/{bundle.name}"
+
+
+def _keep_large_files(hub: Hub, repository: str) -> None:
+    """Have the repository keep logs as large files, in addition to what it says already."""
+    head = hub.head(repository)
+    size = hub.size(repository, _ATTRIBUTES, head) or 0
+    text = hub.read(repository, _ATTRIBUTES, head, 0, size).decode("utf-8", "replace")
+    patterns = {line.split()[0] for line in text.splitlines() if line.split()}
+    missing = [pattern for pattern in _LARGE_FILES if pattern not in patterns]
+    if missing:
+        text += "" if text.endswith("\n") or not text else "\n"
+        text += "".join(f"{pattern} filter=lfs diff=lfs merge=lfs -text\n" for pattern in missing)
+        # In a commit of its own: the Hub decides by what it has already.
+        hub.synchronise(repository, {_ATTRIBUTES: LocalFile.of(text.encode())}, "Keep logs as large files")

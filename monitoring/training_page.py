@@ -1,0 +1,171 @@
+"""The page of a training: one HTML file, figures inline, nothing loaded from anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from statistics import median
+from string import Template
+
+from bloomery.base.errors import InputError
+from bloomery.base.units import format_energy, format_finite, format_seconds
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, perplexity
+from monitoring import plots
+
+_TFLOPS = {"tflops_hardware": "hardware (recomputation counted)", "tflops_model": "model"}
+_RANKS = {"slowest_seconds": "slowest", "fastest_seconds": "fastest"}
+_WHERE_MEASURED = (
+    ("sequence_length", "Sequence length", "tokens"),
+    ("loss_scale", "Loss scale", "loss scale"),
+    ("mfu", "Model FLOPs utilization", "MFU"),
+)
+"""Columns that not every training has: column, title, words of the axis."""
+_EVENTS_SHOWN = 50
+_NO_CELL = "<td></td>"
+
+_PAGE = Template("""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+:root { color-scheme: light dark; --paper: #fbf9f6; --card: white; --ink: #2b2622; --line: #e6e2dd; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #16181c; --card: #1e2126; --ink: #e8e6e1; --line: #30343b; }
+  svg { filter: invert(.9) hue-rotate(180deg) brightness(1.3); }
+}
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); margin: 2rem auto;
+  max-width: 84rem; padding: 0 1.5rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.05rem; margin: 0 0 .4rem; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(26rem, 100%), 1fr)); gap: 1.2rem; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: .5rem; padding: .9rem 1.1rem;
+  overflow-x: auto; }
+section.wide { grid-column: 1 / -1; }
+svg { width: 100%; height: auto; }
+table { border-collapse: collapse; margin: 0 0 1.2rem; } td, th { padding: .15rem .9rem .15rem 0; text-align: left; }
+td { overflow-wrap: anywhere; } td.short { white-space: nowrap; } td.long { min-width: 14rem; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+</style>
+</head>
+<body>
+<h1>$title</h1>
+$facts
+<div class="figures">
+$figures
+</div>
+</body>
+</html>
+""")
+
+
+def training_page(
+    name: str,
+    records: Sequence[MetricsRecord],
+    validations: Sequence[ValidationRecord],
+    events: Sequence[EventRecord] = (),
+    energy: EnergyRecord | None = None,
+) -> str:
+    """The page of run `name`.
+
+    Args:
+        name: of the run.
+        records: of its iterations.
+        validations: of it, in order.
+        events: what guards saw and did, in order.
+        energy: of all segments together; None: not measured.
+
+    Raises:
+        InputError: there is no record of an iteration.
+    """
+    if not records:
+        raise InputError("no training record", where=name, expected="train/logs/metrics.jsonl with iterations")
+    drawn = [
+        ("Training loss", plots.metric(records, "loss", "loss", events=events)),
+        *([("Validation loss by set", plots.validation(validations, "validation loss"))] if validations else []),
+        ("Learning rate", plots.metric(records, "learning_rate", "learning rate")),
+        ("Global batch", plots.metric(records, "global_batch_size", "samples")),
+        ("Gradient norm", plots.metric(records, "grad_norm", "gradient norm", logarithmic=True, events=events)),
+        ("Speed", plots.metric(records, "tokens_per_second", "tokens per second")),
+        ("TFLOP/s of a device", plots.several(records, _TFLOPS, "TFLOP/s")),
+        *(
+            (title, plots.metric(records, column, y_label))
+            for column, title, y_label in _WHERE_MEASURED
+            if any(getattr(record, column) is not None for record in records)
+        ),
+    ]
+    if any(record.slowest_seconds is not None for record in records):
+        drawn.append(("Slowest and fastest rank", plots.several(records, _RANKS, "seconds of computing")))
+    sections = [f"<section><h2>{escape(title)}</h2>{svg}</section>" for title, svg in drawn]
+    if validations:
+        sections.append(f"<section><h2>Validation loss, first and last</h2>{_validation_table(validations)}</section>")
+    if events:
+        sections.append(f'<section class="wide"><h2>Events</h2>{_event_table(events)}</section>')
+    title = f"Training of {name}"
+    return _PAGE.substitute(
+        title=escape(title), facts=_facts(records, validations, energy), figures="\n".join(sections)
+    )
+
+
+def _facts(
+    records: Sequence[MetricsRecord], validations: Sequence[ValidationRecord], energy: EnergyRecord | None
+) -> str:
+    first, last = records[0], records[-1]
+    rows = [
+        ("iterations", f"{last.iteration:,} of {last.total_iterations:,}"),
+        ("consumed", f"{last.consumed_samples:,} samples, {last.consumed_tokens:,} tokens"),
+        ("training loss", f"{format_finite(first.loss, '.4f')} → {format_finite(last.loss, '.4f')}"),
+        ("time in iterations", format_seconds(sum(record.seconds for record in records))),
+        ("speed, median", f"{median(record.tokens_per_second for record in records):,.0f} tokens per second"),
+        (
+            "TFLOP/s of a device, median",
+            f"{median(record.tflops_hardware for record in records):.4g} with recomputation, "
+            f"{median(record.tflops_model for record in records):.4g} of the model",
+        ),
+        ("segments", str(len({record.segment for record in records}))),
+    ]
+    if validations:
+        before, after = validations[0].validation_mean, validations[-1].validation_mean
+        change = f"{format_finite(before, '.4f')} → {format_finite(after, '.4f')}"
+        said = f"{change} (perplexity {format_finite(perplexity(after), ',.1f')})"
+        rows.insert(3, ("validation loss, mean over sets", said))
+    if last.skipped_updates or last.skipped_samples:
+        finite = f" ({last.non_finite:,} not finite)" if last.non_finite else ""
+        rows.append(("left out", f"{last.skipped_samples:,} samples, {last.skipped_updates:,} updates{finite}"))
+    if energy is not None:
+        nodes = f"{energy.nodes} node{'s' if energy.nodes != 1 else ''}"
+        said = format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)
+        rows.append(("energy", f"{said} ({nodes}, codecarbon)"))
+    cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return f"<table>{cells}</table>"
+
+
+def _validation_table(validations: Sequence[ValidationRecord]) -> str:
+    first, last = validations[0], validations[-1]
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td>{_cell(first.validation[name], '.4f') if name in first.validation else _NO_CELL}"
+        f"{_cell(loss, '.4f')}{_cell(perplexity(loss), ',.1f')}</tr>"
+        for name, loss in sorted(last.validation.items())
+    )
+    mean = f"<tr><th>mean</th>{_cell(first.validation_mean, '.4f')}{_cell(last.validation_mean, '.4f')}"
+    rows += f"{mean}{_cell(perplexity(last.validation_mean), ',.1f')}</tr>"
+    head = '<tr><th>set</th><th class="number">first</th><th class="number">last</th><th class="number">perplexity</th>'
+    return f"<table>{head}</tr>{rows}</table>"
+
+
+def _cell(value: float | None, form: str) -> str:
+    return f'<td class="number">{format_finite(value, form)}</td>'
+
+
+def _event_table(events: Sequence[EventRecord]) -> str:
+    shown = events[-_EVENTS_SHOWN:]
+    more = f"<p>The last {len(shown)} of {len(events):,}.</p>" if len(shown) < len(events) else ""
+    rows = "".join(
+        f'<tr><td class="number">{event.iteration:,}</td><td class="short">{escape(event.time)}</td><td class="short">'
+        f'{escape(event.event.replace("_", " "))}</td><td class="short">{escape(event.action.replace("_", " "))}</td>'
+        f'<td class="long">{escape(event.message)}</td></tr>'
+        for event in shown
+    )
+    head = '<tr><th class="number">iteration</th><th>time</th><th>event</th><th>action</th><th>what was seen</th></tr>'
+    return f"{more}<table>{head}{rows}</table>"

@@ -1,0 +1,253 @@
+"""How far a training is: from the end of its metrics, its segments and its checkpoints; cheap however long it runs."""
+
+from __future__ import annotations
+
+import socket
+import time
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from statistics import median
+
+from bloomery.base.errors import InputError
+from bloomery.config.stages import TokenizerStage, TrainStage, read_stage
+from bloomery.contracts.checkpoint import MANIFEST_NAME, read_checkpoint, step_folders
+from bloomery.contracts.lease import LEASE_NAME, parse_holder
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, read_tail
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import Segment, read_segment
+from bloomery.contracts.skips import effective
+from bloomery.spec.batch import samples_of_time
+from bloomery.spec.memory import checkpoint_bytes_per_parameter
+from bloomery.spec.parameters import padded_vocabulary, parameter_count
+from bloomery.spec.trajectory import Point, Trajectory, trajectory
+
+_RECENT = 50
+_SEGMENTS_SHOWN = 3
+_EVENTS_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a training stands."""
+
+    iteration: int
+    total_iterations: int
+    consumed_samples: int
+    samples: int
+    consumed_tokens: int
+    tokens: int
+    global_batch_size: int
+    loss: float | None
+    """None: not finite."""
+    grad_norm: float | None
+    """None: not finite."""
+    validation_loss: float | None
+    """Newest mean over the validation sets, if it is among the last records."""
+    skipped_samples: int
+    """Consumed, but not trained on."""
+    skipped_updates: int
+    """Iterations that left the weights as they were."""
+    non_finite: int
+    """Iterations whose loss or gradient was not finite."""
+    events: list[EventRecord]
+    """What guards saw and did lately, the newest last."""
+    energy: EnergyRecord | None
+    """Of the newest segment so far, if it is among the last records."""
+    tflops_hardware: float
+    """Of a device, recomputation counted; median of the last iterations."""
+    mfu: float | None
+    """Median of the last iterations, where the device's peak is configured."""
+    fastest_rank: int | None
+    fastest_seconds: float | None
+    """Time that the fastest rank of the last iteration computed in."""
+    slowest_rank: int | None
+    slowest_seconds: float | None
+    tokens_per_second: float
+    """Median of the last iterations."""
+    seconds_left: float
+    """Training time that is left: without saves, validations and waiting in a queue."""
+    time: str
+    """When the last iteration ended: UTC, ISO 8601."""
+    age_seconds: float
+
+    @property
+    def share(self) -> float:
+        """Share of the samples that is done."""
+        return self.consumed_samples / self.samples if self.samples else 0.0
+
+
+@dataclass(frozen=True)
+class SegmentFacts:
+    """One ended piece of training."""
+
+    number: int
+    status: str
+    first_iteration: int
+    iteration: int
+    message: str
+
+
+@dataclass(frozen=True)
+class ChainFacts:
+    """The chain of segments."""
+
+    count: int
+    newest: list[SegmentFacts]
+    """The last ones of the chain."""
+    last_attempt: SegmentFacts | None
+    """How the last attempt ended, also one that is no part of the chain (stopped, failed)."""
+
+
+@dataclass(frozen=True)
+class CheckpointFacts:
+    """The newest finished checkpoint."""
+
+    name: str
+    iteration: int
+    bytes: int
+    age_seconds: float
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Who holds the training, as its lease says."""
+
+    pid: int
+    host: str
+    job: str | None
+    alive: bool | None
+    """None: it is on another machine."""
+
+
+def progress(paths: RunPaths, stage: TrainStage, now: float) -> Progress | None:
+    """Where the training stands; None before its first iteration. `now`: seconds of the Unix epoch."""
+    records = read_tail(paths.logs / "metrics.jsonl")
+    recent = [record for record in records if isinstance(record, MetricsRecord)][-_RECENT:]
+    if not recent:
+        return None
+    last, training = recent[-1], stage.training
+    means = [record.validation_mean for record in records if isinstance(record, ValidationRecord)]
+    here = Point(last.iteration, last.consumed_samples, last.consumed_tokens, 0, 0, last.skipped_samples)
+    run = trajectory(stage.model, training, here)
+    return Progress(
+        iteration=last.iteration,
+        total_iterations=run.iterations,
+        consumed_samples=last.consumed_samples,
+        samples=run.end.consumed_samples,
+        consumed_tokens=last.consumed_tokens,
+        tokens=run.end.consumed_tokens,
+        global_batch_size=last.global_batch_size,
+        loss=last.loss,
+        grad_norm=last.grad_norm,
+        validation_loss=means[-1] if means else None,
+        skipped_samples=last.skipped_samples,
+        skipped_updates=last.skipped_updates,
+        non_finite=last.non_finite,
+        events=[record for record in records if isinstance(record, EventRecord)][-_EVENTS_SHOWN:],
+        energy=next((record for record in reversed(records) if isinstance(record, EnergyRecord)), None),
+        tflops_hardware=median(record.tflops_hardware for record in recent),
+        mfu=median(rates) if (rates := [record.mfu for record in recent if record.mfu is not None]) else None,
+        fastest_rank=last.fastest_rank,
+        fastest_seconds=last.fastest_seconds,
+        slowest_rank=last.slowest_rank,
+        slowest_seconds=last.slowest_seconds,
+        tokens_per_second=median(record.tokens_per_second for record in recent),
+        seconds_left=seconds_left(stage, run, recent),
+        time=last.time,
+        age_seconds=max(0.0, now - datetime.fromisoformat(last.time).timestamp()),
+    )
+
+
+def seconds_left(stage: TrainStage, rest: Trajectory, recent: list[MetricsRecord]) -> float:
+    """Training time of `rest`, what is left after the last of `recent`, at their pace.
+
+    The pace is a time a token, those that pass in the pipeline's bubble counted: small batches of a ramp-up waste more
+    of it than the full ones that are to come.
+    """
+    taken = partial(samples_of_time, stage.training.batch, stage.training.parallel)
+    full = stage.model.sequence_length
+    pace = median(
+        record.seconds / taken(record.global_batch_size) / (record.sequence_length or full) for record in recent
+    )
+    return pace * sum(each.steps * taken(each.global_batch_size) * each.sequence_length for each in rest.stretches)
+
+
+def chain(paths: RunPaths) -> ChainFacts:
+    """The chain of segments; only the last ones are read."""
+    numbers = sorted(int(path.stem) for path in paths.segments.glob("*.json") if path.stem.isdigit())
+    newest = [_facts(read_segment(paths.segments / f"{number}.json")) for number in numbers[-_SEGMENTS_SHOWN:]]
+    attempts = {path: path.stat().st_mtime for path in (paths.segments / "history").glob("*.json")}
+    last = max(attempts, key=lambda path: attempts[path], default=None)
+    return ChainFacts(
+        count=len(numbers),
+        newest=newest,
+        last_attempt=_facts(read_segment(last)) if last else (newest[-1] if newest else None),
+    )
+
+
+def _facts(segment: Segment) -> SegmentFacts:
+    return SegmentFacts(
+        segment.number, segment.status.value, segment.first_iteration, segment.iteration, segment.message
+    )
+
+
+def newest_checkpoint(paths: RunPaths, now: float) -> CheckpointFacts | None:
+    """The newest finished checkpoint; None without one, or when it was just pruned."""
+    for folder in step_folders(paths.checkpoints):
+        try:
+            manifest = read_checkpoint(folder)
+            written = (folder / MANIFEST_NAME).stat().st_mtime
+        except (InputError, FileNotFoundError):
+            continue
+        size = sum(entry.bytes for entry in manifest.files.values())
+        return CheckpointFacts(folder.name, manifest.iteration, size, max(0.0, now - written))
+    return None
+
+
+def planned_checkpoint_bytes(paths: RunPaths, stage: TrainStage) -> int:
+    """Size of a checkpoint by arithmetic, before there is one."""
+    entries = read_stage(paths.config / "tokenizer.json", TokenizerStage).tokenizer.vocabulary_size
+    rows = padded_vocabulary(entries, stage.model, stage.training.parallel.tensor)
+    return parameter_count(stage.model, rows) * checkpoint_bytes_per_parameter(stage.training.precision)
+
+
+def trainer(paths: RunPaths) -> Trainer | None:
+    """Who holds the training's lease; None when it was given back."""
+    path = paths.train / LEASE_NAME
+    try:
+        holder, since = parse_holder(path.read_text(encoding="utf-8")), path.stat().st_mtime
+    except OSError:
+        return None
+    if holder is None:
+        return None
+    return Trainer(holder.pid, holder.host, holder.job, alive_since(holder.pid, holder.host, since))
+
+
+def alive_since(pid: int, host: str, written: float) -> bool | None:
+    """Whether the process that wrote a file at time `written` still runs; None: it is on another machine."""
+    import psutil
+
+    if host != socket.gethostname():
+        return None
+    try:
+        process = psutil.Process(pid)
+        # A process that is younger than the file got the number of one that has ended.
+        return bool(process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= written + 1.0)
+    except psutil.Error:
+        return False
+
+
+def is_finished(paths: RunPaths) -> bool:
+    """Whether all samples are trained."""
+    return paths.finished.is_file()
+
+
+def read_train_stage(paths: RunPaths) -> TrainStage:
+    """The training's part of the configuration, with the samples that the run skips. Raises InputError."""
+    return effective(read_stage(paths.config / "train.json", TrainStage), paths)
+
+
+def epoch_now() -> float:
+    """Seconds of the Unix epoch."""
+    return time.time()

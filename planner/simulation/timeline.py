@@ -1,0 +1,124 @@
+"""The work of a campaign on its own clock, which runs only while a job trains and nothing is lost.
+
+One table, the time at which each iteration is done with its validation and save, turns every question that an event
+asks (how far was it, what was saved, where does it end) into a binary search: a replicate costs its events, not its
+iterations. 8 bytes an iteration: 0.9 MB for BLOOM.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from itertools import accumulate
+
+from bloomery.spec.save_points import is_due, is_for_good
+from planner.simulation.scenario import Campaign
+
+
+@dataclass(frozen=True)
+class Share:
+    """Where the work's seconds went."""
+
+    useful: float
+    validation: float
+    saving: float
+
+
+class Work:
+    """Times in seconds from the start of iteration 1, were there no interruptions."""
+
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign = campaign
+        self.iterations = campaign.iterations
+        self._phase_ends = list(accumulate(phase.iterations for phase in campaign.phases))
+        self._checkpoint = campaign.checkpoint
+        self._saves = [i for i in range(1, self.iterations + 1) if i == self.iterations or is_due(self._checkpoint, i)]
+        self._saved_after = frozenset(self._saves)
+        self._for_good = list(accumulate((is_for_good(self._checkpoint, i) for i in self._saves), initial=0))
+        """`_for_good[n]`: checkpoints of the first n saves that are never removed."""
+        self.done = array("d", [0.0])
+        """`done[i]`: iteration i is done, and the validation and the save that are due after it."""
+        clock, iteration = 0.0, 0
+        for phase in campaign.phases:
+            for _ in range(phase.iterations):
+                iteration += 1
+                clock += phase.seconds
+                if self.validates_after(iteration):
+                    clock += campaign.validation_seconds
+                if self.saves_after(iteration):
+                    clock += campaign.save_seconds
+                self.done.append(clock)
+
+    def validates_after(self, iteration: int) -> bool:
+        """Whether a validation is due."""
+        return iteration % self.campaign.validation_every_iterations == 0 or iteration == self.iterations
+
+    def saves_after(self, iteration: int) -> bool:
+        """Whether a save is due."""
+        return iteration in self._saved_after
+
+    def last_done(self, clock: float) -> int:
+        """The newest iteration that is done, with all that is due after it."""
+        return bisect_right(self.done, clock) - 1
+
+    def first_done_from(self, clock: float) -> int:
+        """The first iteration that is done at `clock` or later; one more than there are: none is."""
+        return bisect_left(self.done, clock)
+
+    def last_save_due(self, iteration: int) -> int:
+        """The newest iteration up to `iteration` after which a save is due; 0: none."""
+        saves = bisect_right(self._saves, iteration)
+        return self._saves[saves - 1] if saves else 0
+
+    def end_after(self, iteration: int) -> float:
+        """When a job ends that leaves after `iteration`: saved, by a save of its own where none is due."""
+        return self.done[iteration] + (0.0 if self.saves_after(iteration) else self.campaign.save_seconds)
+
+    def share(self, iteration: int) -> Share:
+        """What the clock shows after `iteration`, by what it was used for."""
+        campaign, useful, left = self.campaign, 0.0, iteration
+        for phase in campaign.phases:
+            useful += min(left, phase.iterations) * phase.seconds
+            left -= min(left, phase.iterations)
+        last = int(iteration == self.iterations)
+        validations = (iteration - last) // campaign.validation_every_iterations + last
+        saves = bisect_right(self._saves, iteration)
+        return Share(useful, validations * campaign.validation_seconds, saves * campaign.save_seconds)
+
+    def begun(self, iteration: int, seconds: float) -> tuple[Share, bool]:
+        """How the first `seconds` of `iteration` are used, and whether the iteration itself is through."""
+        own = self._seconds_of(iteration)
+        useful = min(seconds, own)
+        validation = min(seconds - useful, self.campaign.validation_seconds) if self.validates_after(iteration) else 0.0
+        return Share(useful, validation, seconds - useful - validation), seconds >= own
+
+    def _seconds_of(self, iteration: int) -> float:
+        return self.campaign.phases[bisect_left(self._phase_ends, iteration)].seconds
+
+    def reached(self, clock: float, last: int) -> int:
+        """Iterations that are through at `clock`, in a job that leaves after iteration `last`."""
+        iteration = min(self.last_done(clock), last)
+        if iteration < last and self.begun(iteration + 1, clock - self.done[iteration])[1]:
+            return iteration + 1
+        return iteration
+
+    def kept(self, newest: int, extra: list[int]) -> tuple[int, int]:
+        """Checkpoints kept once `newest` is saved, and the most that lay on disk at once.
+
+        `extra`: iterations at which a job that left had saved though none was due, ascending. A new checkpoint is
+        written before an old one is removed, and the number kept never falls: the most is what lay there before the
+        newest came, and the newest.
+        """
+        due = bisect_right(self._saves, newest)
+        if not due and not extra:
+            return 0, 0
+        before = self._kept(due - 1, extra) if self.saves_after(newest) else self._kept(due, extra[:-1])
+        return self._kept(due, extra), before + 1
+
+    def _kept(self, due: int, extra: list[int]) -> int:
+        """Checkpoints kept of the first `due` saves and of the `extra` ones."""
+        last, checkpoint = self.campaign.keep_last, self._checkpoint
+        for_good = self._for_good[due] + len([i for i in extra if is_for_good(checkpoint, i)])
+        recent = sorted([*self._saves[max(0, due - last) : due], *extra[-last:]])[-last:]
+        return for_good + len([i for i in recent if not is_for_good(checkpoint, i)])

@@ -1,0 +1,175 @@
+"""One segment of training, from the newest checkpoint until the end, the time limit or an order to stop."""
+
+from __future__ import annotations
+
+from bloomery.base.times import utc_now
+from bloomery.config.stages import TrainStage
+from bloomery.contracts.checkpoint import step_name
+from bloomery.contracts.metrics_record import ValidationRecord
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import Segment, SegmentStatus
+from bloomery.spec.next_step import PlannedStep, next_step
+from bloomery.spec.save_points import is_due
+from training.checkpoint.collective_calls import from_rank_0
+from training.loop.control import Order
+from training.loop.guard_actions import guard_replicas, record_changes, record_energy, settle_step
+from training.loop.train_step import train_step
+from training.loop.training_state import TrainingState, open_training
+from training.loop.validate import validate
+from training.parallel.mesh import Mesh
+from training.resume.apply_on_change import newest_checkpoint
+
+_STATUS = {
+    Order.TIME_LIMIT: SegmentStatus.TIME_LIMIT,
+    Order.STOP: SegmentStatus.STOPPED,
+    Order.ROLL_BACK: SegmentStatus.ROLLED_BACK,
+}
+
+
+def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end: float | None = None) -> Segment:
+    """Train until this segment ends; the same answer on every rank. Collective.
+
+    `end` is when the scheduler ends the job (Unix epoch): the segment saves and ends before.
+
+    Raises:
+        CheckFailedError: a guard ended the training, or DeepSpeed built something else than promised.
+        InputError: the index is missing or damaged.
+    """
+    run = open_training(stage, mesh, paths, number, end)
+    try:
+        return train(run)
+    finally:
+        run.close()
+
+
+def train(run: TrainingState) -> Segment:
+    """Train until the segment ends, and save. Collective."""
+    parallel, iteration = run.trainer.mesh.parallel, run.position.iteration
+    total, world = run.total_iterations, parallel.world_size
+    begins = f"resuming after iteration {iteration} of {total}" if iteration else f"starting, {total} iterations"
+    run.note(
+        f"segment {run.number}: {begins}; {world} process{'es' * (world > 1)} (tensor {parallel.tensor} x pipeline "
+        f"{parallel.pipeline} x data {parallel.data}) on {run.trainer.mesh.device.type}, "
+        f"{run.trainer.stage.training.precision}"
+    )
+    run.note(f"kernels: {run.trainer.network.kernels}")
+    record_changes(run)
+    order = _iterate(run)
+    if order is Order.ROLL_BACK:
+        return _ended(run, SegmentStatus.ROLLED_BACK, None)
+    run.finish_save()
+    finished = _next(run) is None and not _validation_is_due(run)
+    status = SegmentStatus.FINISHED if finished else _STATUS[order]
+    checkpoint = None
+    if run.position.iteration:
+        checkpoint = run.save()
+        # It also meets a request that came in the last iteration.
+        run.control.clear_save()
+    return _ended(run, status, checkpoint)
+
+
+def _iterate(run: TrainingState) -> Order:
+    """Train until an order ends the segment or the training is done; the order. Collective."""
+    training = run.trainer.stage.training
+    order = run.poll().order
+    every = training.guards.replicas_every_iterations
+    if every is not None:
+        # What was loaded, too.
+        guard_replicas(run)
+    # Left from the segment before, where an order came between two sets.
+    if order is not Order.STOP and _validation_is_due(run):
+        order = max(order, _validate(run))
+    while True:
+        # A segment does at least one iteration before its time is up: a chain of them always comes forward.
+        if order.ends and (order is not Order.TIME_LIMIT or run.progressed):
+            return order
+        planned = _next(run)
+        if planned is None:
+            return order
+        if run.clock.iterations_are_over:
+            return Order.TIME_LIMIT
+        if order is Order.SAVE:
+            run.save()
+            run.control.clear_save()
+        order = settle_step(run, train_step(run, planned)).order
+        if order is Order.ROLL_BACK:
+            return order
+        iteration = run.position.iteration
+        if every is not None and iteration % every == 0:
+            guard_replicas(run)
+        if _validation_is_due(run) and not order.ends:
+            # A save that was asked for is due after it, too.
+            order = max(order, _validate(run))
+        if is_due(training.checkpoint, iteration) and not order.ends and _next(run) is not None:
+            run.save(wait=not training.checkpoint.asynchronous)
+
+
+def _next(run: TrainingState) -> PlannedStep | None:
+    stage = run.trainer.stage
+    return next_step(stage.model, stage.training, run.position.consumed_samples, run.position.consumed_tokens)
+
+
+def _validation_is_due(run: TrainingState) -> bool:
+    """Whether the sets are to be gone through here, and were not."""
+    iteration = run.position.iteration
+    every = run.trainer.stage.training.validation.every_iterations
+    return iteration > run.validated and (iteration % every == 0 or _next(run) is None)
+
+
+def _validate(run: TrainingState) -> Order:
+    """Go through the validation sets and record them; the order that interrupted, or GO. Collective."""
+    order = Order.GO
+
+    def interrupted() -> bool:
+        nonlocal order
+        order = run.poll().order
+        return order is Order.STOP or (order is Order.TIME_LIMIT and run.progressed)
+
+    losses = validate(run.trainer, run.reader, interrupted)
+    if losses is None:
+        run.note(f"validation after iteration {run.position.iteration} was interrupted; it is done at the next start")
+        return order
+    run.micro_batch_shape = None
+    run.validated = run.position.iteration
+    values: dict[str, float | None] = dict(losses)
+    if run.metrics is not None and losses:
+        run.metrics.validation(
+            ValidationRecord(
+                iteration=run.position.iteration,
+                consumed_samples=run.position.consumed_samples,
+                consumed_tokens=run.position.consumed_tokens,
+                segment=run.number,
+                time=utc_now(),
+                validation=values,
+                validation_mean=sum(losses.values()) / len(losses),
+            )
+        )
+    return Order.GO
+
+
+def _ended(run: TrainingState, status: SegmentStatus, checkpoint: str | None) -> Segment:
+    """How the segment ended. Collective."""
+    if run.energy is not None:
+        run.energy.stop()
+        record_energy(run, run.poll().energy)
+    run.note(f"segment {run.number}: {status.value} after iteration {run.position.iteration}")
+    iteration, samples = run.position.iteration, run.position.consumed_samples
+    tokens = run.position.consumed_tokens
+    if status is SegmentStatus.ROLLED_BACK:
+        # Where the training stands now.
+        newest = from_rank_0(lambda: newest_checkpoint(run.paths))
+        iteration, samples, tokens = (
+            (newest.iteration, newest.consumed_samples, newest.consumed_tokens) if newest else (0, 0, 0)
+        )
+        checkpoint = step_name(iteration) if newest else None
+    return Segment(
+        number=run.number,
+        status=status,
+        first_iteration=run.first_iteration if run.progressed else 0,
+        iteration=iteration,
+        total_iterations=run.total_iterations,
+        consumed_samples=samples,
+        consumed_tokens=tokens,
+        checkpoint=checkpoint,
+        identity=run.identity,
+    )

@@ -1,0 +1,121 @@
+"""One optimizer step, and its record."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from deepspeed.runtime.pipe.engine import TRAIN_BATCH_TIMER
+
+from bloomery.base.times import utc_now
+from bloomery.contracts.metrics_record import MetricsRecord
+from bloomery.detect.slow_rank import extremes
+from bloomery.spec.flops import iteration_flops, tflops_per_device
+from bloomery.spec.next_step import PlannedStep
+from training.data.batches import micro_batches
+from training.guards.anomaly_guard import Outcome
+from training.loop.position import Position
+from training.loop.training_state import TrainingState
+
+
+@dataclass(frozen=True)
+class Done:
+    """A step that was run."""
+
+    planned: PlannedStep
+    outcome: Outcome
+    seconds: float
+    work_seconds: float
+    """Of this rank, its waiting for others left out."""
+    loss_scale: float | None
+    """fp16: of this step."""
+
+
+def train_step(run: TrainingState, planned: PlannedStep) -> Done:
+    """Run a step and move the position on. Collective."""
+    trainer, before = run.trainer, run.position
+    engine, mesh, gate = trainer.engine, trainer.mesh, trainer.gate
+    engine.set_train_micro_batch_size(planned.micro_batch_size)
+    engine.set_train_batch_size(planned.global_batch_size)
+    for group in engine.optimizer.param_groups:
+        group["lr"] = planned.learning_rate
+    shape = (planned.micro_batch_size, planned.sequence_length)
+    if shape != run.micro_batch_shape:
+        # The stages' buffers have the shape of the last micro-batch.
+        engine.reset_activation_shape()
+        run.micro_batch_shape = shape
+    batches = micro_batches(
+        run.reader.train,
+        planned.batch.samples,
+        planned.micro_batch_size,
+        mesh.data_rank,
+        mesh.parallel.data,
+        planned.sequence_length,
+    )
+    scale = gate.loss_scale
+    run.work.take()
+    started = time.perf_counter()
+    loss = float(engine.train_batch(batches))
+    seconds = time.perf_counter() - started
+    run.clock.note_iteration(seconds)
+    # DeepSpeed keeps the time of each batch (on a GPU two events) until it prints them, which it never does here.
+    engine.timers(TRAIN_BATCH_TIMER).reset()
+    outcome = Outcome(
+        iteration=before.iteration + 1,
+        from_sample=before.consumed_samples,
+        to_sample=planned.batch.end,
+        loss=loss,
+        grad_norm=gate.norm,
+        left_out=gate.left_out,
+        overflowed=gate.overflowed,
+    )
+    run.position = Position(
+        iteration=outcome.iteration,
+        consumed_samples=planned.batch.end,
+        consumed_tokens=before.consumed_tokens + planned.tokens,
+        skipped_samples=before.skipped_samples + planned.skipped_samples,
+        skipped_updates=before.skipped_updates + outcome.left_out,
+        non_finite=before.non_finite + (not outcome.is_finite),
+    )
+    return Done(planned, outcome, seconds, run.work.take(), scale)
+
+
+def record_of(run: TrainingState, done: Done, work_seconds: tuple[float, ...]) -> MetricsRecord:
+    """The record of the step that the position stands behind; `work_seconds` are those of each rank."""
+    stage, mesh, planned, outcome = run.trainer.stage, run.trainer.mesh, done.planned, done.outcome
+    size, length, seconds = planned.global_batch_size, planned.sequence_length, done.seconds
+    flops = partial(iteration_flops, stage.model, run.trainer.vocabulary_rows, size, sequence_length=length)
+    recomputed = stage.training.activation_checkpointing == "full"
+    world, peak = mesh.parallel.world_size, stage.training.peak_tflops
+    model_tflops = tflops_per_device(flops(recomputed=False), seconds, world)
+    fastest, fastest_seconds, slowest, slowest_seconds = extremes(work_seconds)
+    return MetricsRecord(
+        iteration=run.position.iteration,
+        consumed_samples=run.position.consumed_samples,
+        consumed_tokens=run.position.consumed_tokens,
+        global_batch_size=size,
+        learning_rate=planned.learning_rate,
+        loss=outcome.loss,
+        grad_norm=outcome.grad_norm,
+        seconds=seconds,
+        tokens_per_second=planned.tokens / seconds,
+        tflops_hardware=tflops_per_device(flops(recomputed=recomputed), seconds, world),
+        tflops_model=model_tflops,
+        samples_per_second=size / seconds,
+        total_iterations=run.total_iterations,
+        segment=run.number,
+        time=utc_now(),
+        mfu=model_tflops / peak if peak else None,
+        sequence_length=length if stage.training.curriculum is not None else None,
+        skipped_samples=run.position.skipped_samples,
+        update_skipped=outcome.left_out,
+        skipped_updates=run.position.skipped_updates,
+        non_finite=run.position.non_finite,
+        loss_scale=done.loss_scale,
+        overflowed=None if done.loss_scale is None else outcome.overflowed,
+        fastest_rank=fastest,
+        fastest_seconds=fastest_seconds,
+        slowest_rank=slowest,
+        slowest_seconds=slowest_seconds,
+    )

@@ -1,0 +1,239 @@
+"""A training in progress: what the loop holds on each rank, and how it is opened."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field
+
+from bloomery.checkpoint.embedding_rows import embedding_rows
+from bloomery.config.stages import TrainStage
+from bloomery.contracts.checkpoint import step_name
+from bloomery.contracts.index import IndexManifest, array_entries, read_index_manifest, verify_array
+from bloomery.contracts.metrics_record import MetricsRecord, ValidationRecord, read_tail
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.sample_reader import SampleReader
+from bloomery.detect.slow_rank import SlowRankDetector
+from bloomery.spec.trajectory import Point, trajectory
+from training.checkpoint.checkpoint_manager import CheckpointKeeper
+from training.checkpoint.collective_calls import from_rank_0
+from training.checkpoint.reference_logits import reference_tokens
+from training.guards.anomaly_guard import Watch
+from training.loop.build_engine import Trainer, build_trainer
+from training.loop.compute_timer import WorkClock
+from training.loop.control import NO_ENERGY, ControlPlane, Order, Poll, Report
+from training.loop.energy import EnergyMeter
+from training.loop.metrics_writer import MetricsWriter
+from training.loop.position import Position
+from training.loop.segment_deadline import SegmentClock
+from training.parallel.mesh import Mesh
+from training.resume.apply_on_change import newest_checkpoint
+from training.resume.policy import identity
+from training.resume.roll_back import roll_backs
+
+_RECORD_BYTES = 2048
+"""More than a line of metrics.jsonl has."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """What rank 0 knows of the training before this segment; every rank gets the same."""
+
+    records: list[MetricsRecord]
+    """The last iterations, in order."""
+    validated: int
+    """Last iteration after which the validation sets were gone through."""
+    roll_backs: int
+
+
+@dataclass
+class TrainingState:
+    """A training in progress."""
+
+    trainer: Trainer
+    reader: SampleReader
+    index: IndexManifest
+    paths: RunPaths
+    identity: str
+    number: int
+    """Of the segment."""
+    position: Position
+    total_iterations: int
+    keeper: CheckpointKeeper
+    watch: Watch
+    clock: SegmentClock
+    control: ControlPlane
+    work: WorkClock
+    slow_ranks: SlowRankDetector
+    energy: EnergyMeter | None
+    metrics: MetricsWriter | None
+    """On rank 0."""
+    validated: int
+    """Last iteration after which the validation sets were gone through."""
+    first_iteration: int = field(init=False)
+    """That this segment runs."""
+    micro_batch_shape: tuple[int, int] | None = None
+    """Samples and tokens that the engine's buffers between stages have room for; None: there are none yet."""
+    saved: tuple[Position, str] | None = None
+    """The checkpoint that was saved or loaded last, and where it stands."""
+    pending: float | None = None
+    """`time.perf_counter` when the checkpoint was begun that is written while training goes on; None: there is none."""
+
+    def __post_init__(self) -> None:
+        self.first_iteration = self.position.iteration + 1
+        if self.position.iteration:
+            self.saved = (self.position, step_name(self.position.iteration))
+
+    @property
+    def progressed(self) -> bool:
+        """Whether this segment has run an iteration."""
+        return self.position.iteration >= self.first_iteration
+
+    def poll(self, verdict: Order = Order.GO, work_seconds: float = 0.0) -> Poll:
+        """One control poll; a checkpoint that every rank has written by now is sealed. Collective."""
+        energy = self.energy.reading() if self.energy is not None else NO_ENERGY
+        poll = self.control.poll(Report(verdict, work_seconds, self.keeper.written_here, energy))
+        if self.pending is not None and poll.written:
+            self.finish_save()
+        return poll
+
+    def save(self, *, wait: bool = True) -> str:
+        """Save a checkpoint here; returns its folder's name. Collective.
+
+        `wait`: until it counts; else it is written while training goes on.
+        """
+        if wait:
+            self.finish_save()
+        if self.saved is not None and self.saved[0] == self.position:
+            return self.saved[1]
+        started = time.perf_counter()
+        name = self.keeper.save(self.position, wait=wait)
+        self.clock.note_save(time.perf_counter() - started)
+        self.pending, self.saved = None if wait else started, (self.position, name)
+        self.note(f"saved checkpoint {name}" if wait else f"checkpoint {name} is being written")
+        return name
+
+    def finish_save(self) -> None:
+        """Make the checkpoint count that is being written, if any. Collective."""
+        if self.pending is not None:
+            self.keeper.finish()
+            # All of it, beside training too: the last save of a segment is waited for.
+            self.clock.note_save(time.perf_counter() - self.pending)
+            self.pending = None
+            self.note("the checkpoint is written")
+
+    def note(self, text: str) -> None:
+        """A line in the log."""
+        if self.metrics is not None:
+            self.metrics.note(text)
+
+    def close(self) -> None:
+        """Close what is open on this rank."""
+        if self.energy is not None:
+            self.energy.stop()
+        if self.metrics is not None:
+            self.metrics.close()
+
+
+def open_training(
+    stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end: float | None = None
+) -> TrainingState:
+    """Build the training of segment `number` and load its newest good checkpoint. Collective.
+
+    `end` is when the scheduler ends the job (Unix epoch): the segment saves and ends before.
+
+    Raises:
+        CheckFailedError: DeepSpeed built something else than promised, or every checkpoint is damaged.
+        ConfigError: the layout cannot hold the checkpoint.
+        InputError: the index is missing or damaged.
+    """
+    training, index = stage.training, read_index_manifest(paths.index_manifest)
+    from_rank_0(lambda: _verify_arrays(paths, index))
+    limits = training.segment
+    clock = SegmentClock(limits.minutes, end, 60.0 * limits.margin_minutes, limits.iterations)
+    control = ControlPlane(paths.control, mesh.device, clock)
+    reader = SampleReader(paths.index)
+    # A checkpoint's embedding keeps its rows, whatever the layout that goes on from it.
+    newest = from_rank_0(lambda: newest_checkpoint(paths))
+    rows = embedding_rows(newest, index.vocabulary_size, stage.model, training.parallel.tensor)
+    trainer = build_trainer(stage, mesh, rows)
+    own = identity(stage, index)
+    tokens = reference_tokens(reader, index.sequence_length)
+    keeper = CheckpointKeeper(trainer, paths.checkpoints, own, index, tokens)
+    position = keeper.load()
+    past = _past(stage, paths, position)
+    here = Point(
+        position.iteration, position.consumed_samples, position.consumed_tokens, 0, 0, position.skipped_samples
+    )
+    state = TrainingState(
+        trainer=trainer,
+        reader=reader,
+        index=index,
+        paths=paths,
+        identity=own,
+        number=number,
+        position=position,
+        total_iterations=trajectory(stage.model, training, here).iterations,
+        keeper=keeper,
+        watch=Watch(training.guards, past.records, past.roll_backs, training.loss_scale.minimum),
+        clock=clock,
+        control=control,
+        work=WorkClock(trainer.engine, mesh.device),
+        slow_ranks=SlowRankDetector(_peers(mesh)),
+        energy=None if training.energy is None else EnergyMeter(training.energy, _local_rank()),
+        metrics=_writer(paths, position) if mesh.rank == 0 else None,
+        validated=past.validated,
+    )
+    trainer.gate.decide = state.watch.leaves_out
+    return state
+
+
+def _verify_arrays(paths: RunPaths, index: IndexManifest) -> None:
+    """Arrays only (6 GB for BLOOM's 166.8 M samples): the token files are hashed by `bloomery index verify`."""
+    for entry in array_entries(index):
+        verify_array(paths.index, entry)
+
+
+def _past(stage: TrainStage, paths: RunPaths, position: Position) -> Past:
+    """Rank 0 reads, all get the same: one reader of a file that grows by a line an iteration."""
+
+    def read() -> Past:
+        guards = stage.training.guards
+        wanted = guards.roll_back_iterations + guards.max_skipped_updates + 2
+        if guards.spike is not None:
+            # Values that are not finite are passed over: its window reaches further back than its length.
+            wanted = max(wanted, 2 * guards.spike.window_iterations)
+        # What was done behind the checkpoint is done again, so of the iterations before it as many lie further up.
+        lines = read_tail(paths.logs / "metrics.jsonl", limit=_RECORD_BYTES * 4 * (wanted + 64))
+        steps = {r.iteration: r for r in lines if isinstance(r, MetricsRecord) and r.iteration <= position.iteration}
+        validated = [r.iteration for r in lines if isinstance(r, ValidationRecord)]
+        return Past(
+            records=[steps[iteration] for iteration in sorted(steps)][-wanted:],
+            validated=max((i for i in validated if i <= position.iteration), default=0),
+            roll_backs=roll_backs(paths),
+        )
+
+    return from_rank_0(read)
+
+
+def _local_rank() -> int:
+    """Of this process on its node, as torchrun numbers them."""
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def _peers(mesh: Mesh) -> list[list[int]]:
+    """The ranks of each pipeline stage: they have equal work."""
+    parallel = mesh.parallel
+    return [
+        [mesh.rank_of(pipeline=s, data=d, tensor=t) for d in range(parallel.data) for t in range(parallel.tensor)]
+        for s in range(parallel.pipeline)
+    ]
+
+
+def _writer(paths: RunPaths, position: Position) -> MetricsWriter:
+    return MetricsWriter(
+        paths.logs,
+        iteration=position.iteration,
+        consumed_samples=position.consumed_samples,
+        consumed_tokens=position.consumed_tokens,
+    )

@@ -1,0 +1,39 @@
+"""What srun starts once on each node: torchrun for the node's processes, which then replaces this program.
+
+Static rendezvous: the first node is the master and ranks follow the order of the nodes, so neighbours in a
+tensor-parallel group share a node.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Start torchrun; `--` divides our options from those of `training.loop.main`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--ranks-per-node", type=int, required=True)
+    parser.add_argument("--master-address", required=True)
+    parser.add_argument("--master-port", type=int, required=True)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    if folder := os.environ.get("TMPDIR"):
+        # The launcher made it on its own node.
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    rest = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
+    command = [
+        *(sys.executable, "-m", "training.torchrun"),
+        *("--nnodes", str(options.nodes), "--node-rank", os.environ.get("SLURM_NODEID", "0")),
+        *("--nproc-per-node", str(options.ranks_per_node)),
+        *("--master-addr", options.master_address, "--master-port", str(options.master_port)),
+        *("-m", "training.loop.main", *rest),
+    ]
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main()
