@@ -52,7 +52,7 @@ from data_prep.corpus.dedup.scatter_keys import scatter_keys
 from data_prep.corpus.ingest import ingest
 from data_prep.corpus.judge import judge
 from data_prep.corpus.measure import measure
-from data_prep.corpus.numbered_documents import Catalogue
+from data_prep.corpus.numbered_documents import NumberedDocuments
 
 FLOOR_MEGABYTES_PER_SECOND = 50.0
 
@@ -84,7 +84,7 @@ def prepare(root: Path, names: list[str]) -> DedupStage:
 def search(stage: DedupStage, run: Path) -> dict[str, int]:
     """From measures and verdicts to the duplicates; counts them."""
     corpus = run / "corpus"
-    catalogue = Catalogue(corpus, run / "config/parts.json")
+    catalogue = NumberedDocuments(corpus, run / "config/parts.json")
     keys, members, duplicates = corpus / "keys", corpus / "members", corpus / "duplicates"
     pairs, clusters, involved = (duplicates / f"{name}.parquet" for name in ("candidates-0", "clusters", "involved"))
     for part in catalogue.parts:

@@ -85,13 +85,13 @@ def keys_apart() -> Iterator[None]:
 
 
 def filter_documents(
-    found: list[pa.RecordBatch], measure: MeasureStage, listed: Listed, stage: JudgeStage
+    found: list[pa.RecordBatch], measure: MeasureStage, language_words: Listed, stage: JudgeStage
 ) -> list[bool]:
     """Kernel and verdicts; whether each document stays."""
     kept: list[bool] = []
     with language_apart(), keys_apart():
         for batch in found:
-            table = pa.Table.from_batches([measuring.measure_batch(batch, measure, listed)])
+            table = pa.Table.from_batches([measuring.measure_batch(batch, measure, language_words)])
             kept += verdicts(table, failures(table, stage)[0])["kept"].to_pylist()
     return kept
 
@@ -149,7 +149,7 @@ def main() -> int:
     config = configuration(judge={"preset": "gopher", "thresholds": {"default": FINEWEB}})
     sections: Any = stage_sections(config)
     measure, stage = sections["measure"], sections["judge"].model_copy(update={"accept": {}})  # no verdicts by language
-    listed = Listed(measure)
+    language_words = Listed(measure)
     everything = read_documents(arguments.languages, arguments.bytes_per_language)
     shared = read_documents([one for one in arguments.languages if one in _datatrove.LANGUAGES], arguments.peer_bytes)
     every_batch, shared_batches, peer = batches(everything), batches(shared), peer_filters(shared)
@@ -159,19 +159,19 @@ def main() -> int:
         speeds = in_turn(
             {
                 "filters": Contender(
-                    megabytes(shared), lambda: filter_documents(shared_batches, measure, listed, stage)
+                    megabytes(shared), lambda: filter_documents(shared_batches, measure, language_words, stage)
                 ),
                 "peer": Contender(megabytes(shared), peer),
                 "filters_all": Contender(
-                    megabytes(everything), lambda: filter_documents(every_batch, measure, listed, stage)
+                    megabytes(everything), lambda: filter_documents(every_batch, measure, language_words, stage)
                 ),
                 "jobs_all": Contender(megabytes(everything), lambda: run_jobs(folder, measure, stage)),
             },
             arguments.repeats,
         )
         jobs = run_jobs(folder, measure, stage)
-    ours, theirs = filter_documents(shared_batches, measure, listed, stage), peer()
-    all_kept = filter_documents(every_batch, measure, listed, stage)
+    ours, theirs = filter_documents(shared_batches, measure, language_words, stage), peer()
+    all_kept = filter_documents(every_batch, measure, language_words, stage)
     ratio = times_faster(speeds, "filters", "peer")
     agreed = Counter(zip(ours, theirs, strict=True))
     counts = {

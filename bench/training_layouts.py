@@ -28,9 +28,9 @@ ROUNDS, STEPS = 2, 3
 
 def _measure(tensor: int, pipeline: int, data: int, threads: int) -> None:
     """On one rank: seconds of each step; rank 0 prints them."""
-    from training.loop.quiet_logging import quieten
+    from training.loop.quiet_logging import quiet_logging
 
-    quieten()
+    quiet_logging()
     import torch
     import torch.distributed as dist
     from _peer import random_batches

@@ -73,9 +73,9 @@ def _bare_engine(stage: TrainStage, mesh: Mesh, rows: int) -> Any:
 
 def _measure(folder: Path, pairs: int) -> None:
     """On one rank; rank 0 prints the seconds of each kind of work."""
-    from training.loop.quiet_logging import quieten
+    from training.loop.quiet_logging import quiet_logging
 
-    quieten()
+    quiet_logging()
     import torch
     import torch.distributed as dist
     from fabricated_training import make_run
@@ -83,7 +83,7 @@ def _measure(folder: Path, pairs: int) -> None:
     from bloomery.contracts.paths import RunPaths
     from bloomery.spec.next_step import next_step
     from training.data.batches import micro_batches
-    from training.loop.guard_actions import guard_replicas, settle_step
+    from training.loop.guard_actions import finish_step, guard_replicas
     from training.loop.train_step import train_step
     from training.loop.training_state import open_training
     from training.parallel.mesh import build_mesh
@@ -102,7 +102,7 @@ def _measure(folder: Path, pairs: int) -> None:
         done = run.position
         planned = next_step(configuration.model, configuration.training, done.consumed_samples, done.consumed_tokens)
         assert planned is not None
-        settle_step(run, train_step(run, planned))
+        finish_step(run, train_step(run, planned))
 
     def bare() -> None:
         bare_engine.train_batch(iter(ready))

@@ -62,9 +62,9 @@ def _peer(stage: TrainStage) -> Any:
 
 
 def _measure(pairs: int, threads: int) -> dict[str, Any]:
-    from training.loop.quiet_logging import quieten
+    from training.loop.quiet_logging import quiet_logging
 
-    quieten()
+    quiet_logging()
     import torch
     import torch.distributed as dist
     from _peer import PlainLoop, random_batches

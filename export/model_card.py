@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
 from bloomery.base.units import format_bytes, format_count, format_energy, format_finite
-from bloomery.contracts.metrics_record import perplexity, standing_records, total_energy
+from bloomery.contracts.metrics_record import perplexity, total_energy, valid_records
 from bloomery.spec.flops import iteration_flops
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _losses(facts: CardFacts, paths: RunPaths) -> str:
     if not path.is_file():
         return NOT_RECORDED
     last = facts.manifest.iteration
-    steps, checks = standing_records(path)
+    steps, checks = valid_records(path)
     trained = [record for record in steps if record.iteration <= last]
     validated = [record for record in checks if record.iteration <= last]
     parts = []

@@ -23,12 +23,12 @@ def plots(
     """Draw losses, schedule, gradient norm and speed of a training, as one page without outside files."""
     from bloomery.base.atomic import write_text
     from bloomery.base.progress import say
-    from bloomery.contracts.metrics_record import events, standing_records, total_energy
+    from bloomery.contracts.metrics_record import events, total_energy, valid_records
     from bloomery.contracts.paths import RunPaths
     from monitoring.training_page import training_page
 
     metrics = RunPaths(run).logs / "metrics.jsonl"
-    records, validations = standing_records(metrics)
+    records, validations = valid_records(metrics)
     page = training_page(run.name, records, validations, events(metrics), total_energy(metrics))
     write_text(output_html, page)
     say(f"{output_html}: {len(records)} iterations")

@@ -23,8 +23,8 @@ from monitoring.sync_record import read_sync
 from monitoring.training_progress import (
     ChainFacts,
     CheckpointFacts,
-    Progress,
-    Trainer,
+    TrainingProcess,
+    TrainingProgress,
     alive_since,
     chain,
     is_finished,
@@ -32,11 +32,11 @@ from monitoring.training_progress import (
     planned_checkpoint_bytes,
     progress,
     read_train_stage,
-    trainer,
+    training_process,
 )
 
 
-class State(StrEnum):
+class RunState(StrEnum):
     """What a run is doing."""
 
     PREPARING = "preparing data"
@@ -106,7 +106,7 @@ class Sync:
 
 
 @dataclass(frozen=True)
-class Disk:
+class DiskSpace:
     """Space where the run lies; a quota is not seen."""
 
     free_bytes: int
@@ -115,20 +115,20 @@ class Disk:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RunStatus:
     """Everything about a run, now."""
 
     run: str
-    state: State
+    state: RunState
     workflow: Workflow | None
     data: list[StageCount]
-    progress: Progress | None
+    progress: TrainingProgress | None
     segments: ChainFacts
-    trainer: Trainer | None
+    trainer: TrainingProcess | None
     queue: Queue
     checkpoint: CheckpointFacts | None
     sync: Sync | None
-    disk: Disk
+    disk: DiskSpace
     models: list[str]
     """Exported models."""
     published: bool
@@ -146,11 +146,11 @@ def _touched(run: Path) -> float:
     return max(mark.stat().st_mtime for mark in marks if mark.exists())
 
 
-def gather(run: Path, now: float) -> Standing:
+def gather_status(run: Path, now: float) -> RunStatus:
     """How the run in folder `run` stands at `now` (Unix epoch). Raises InputError for what is there and damaged."""
     paths = RunPaths(run)
     stage = read_train_stage(paths)
-    queue, segments, held = _queue(paths), chain(paths), trainer(paths)
+    queue, segments, held = _queue(paths), chain(paths), training_process(paths)
     workflow, checkpoint = _workflow(run), newest_checkpoint(paths, now)
     where = progress(paths, stage, now)
     models = sorted(path.parent.name for path in paths.export.glob(f"*/{PARITY_NAME}"))
@@ -158,7 +158,7 @@ def gather(run: Path, now: float) -> Standing:
     size = checkpoint.bytes if checkpoint and checkpoint.bytes else planned_checkpoint_bytes(paths, stage)
     free = shutil.disk_usage(run).free
     begun = where is not None or segments.last_attempt is not None
-    return Standing(
+    return RunStatus(
         run=run.as_posix(),
         state=_state(paths, queue, held, workflow, segments, begun=begun, published=published),
         workflow=workflow,
@@ -169,7 +169,7 @@ def gather(run: Path, now: float) -> Standing:
         queue=queue,
         checkpoint=checkpoint,
         sync=_sync(paths, now),
-        disk=Disk(free, size, free // max(1, size)),
+        disk=DiskSpace(free, size, free // max(1, size)),
         models=models,
         published=published,
     )
@@ -178,30 +178,30 @@ def gather(run: Path, now: float) -> Standing:
 def _state(
     paths: RunPaths,
     queue: Queue,
-    held: Trainer | None,
+    held: TrainingProcess | None,
     workflow: Workflow | None,
     segments: ChainFacts,
     *,
     begun: bool,
     published: bool,
-) -> State:
+) -> RunState:
     # Jobs and lease first: finished.json stays there while a changed configuration trains again.
     training = {job.state for job in queue.jobs if job.rule == TRAINING_RULE}
     if training - {"PENDING"} or _trains(held, queue):
-        return State.TRAINING
+        return RunState.TRAINING
     if training:
-        return State.QUEUED
+        return RunState.QUEUED
     last = segments.last_attempt
     if not (queue.jobs or (workflow is not None and workflow.alive is True)):
         ended = last is None or last.status == SegmentStatus.FINISHED
-        return State.FINISHED if ended and is_finished(paths) else State.STOPPED
+        return RunState.FINISHED if ended and is_finished(paths) else RunState.STOPPED
     # finished.json comes a moment after the last segment.
     if last is not None and last.status == SegmentStatus.FINISHED:
-        return State.FINISHED if published else State.DELIVERING
-    return State.BETWEEN if begun else State.PREPARING
+        return RunState.FINISHED if published else RunState.DELIVERING
+    return RunState.BETWEEN if begun else RunState.PREPARING
 
 
-def _trains(held: Trainer | None, queue: Queue) -> bool:
+def _trains(held: TrainingProcess | None, queue: Queue) -> bool:
     """Whether the lease's holder is at work; of another machine the scheduler knows, else the lease is believed."""
     if held is None:
         return False

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from monitoring.status import Job, Standing
-    from monitoring.training_progress import ChainFacts, Progress
+    from monitoring.status import Job, RunStatus
+    from monitoring.training_progress import ChainFacts, TrainingProgress
 
 app = typer.Typer(help="How a run stands.", add_completion=False)
 
@@ -31,48 +31,48 @@ def status(
     from bloomery.base.errors import InputError
     from bloomery.base.print_table import print_table
     from bloomery.orchestration.prepare_run import check_run
-    from monitoring.status import find_runs, gather
+    from monitoring.status import find_runs, gather_status
     from monitoring.training_progress import epoch_now
 
     others: list[Path] = []
     if run is None:
-        found = find_runs(root)
-        if not found:
+        runs = find_runs(root)
+        if not runs:
             raise InputError("no run", where=str(root), expected="`make run`, or the folder of a run: --run runs/NAME")
-        run, others = found[0], found[1:]
+        run, others = runs[0], runs[1:]
     check_run(run)
-    standing = gather(run, epoch_now())
+    found = gather_status(run, epoch_now())
     if as_json:
         # Records of events and energy are models, which `asdict` leaves as they are.
-        facts = to_jsonable_python(asdict(standing))
+        facts = to_jsonable_python(asdict(found))
         print(dump_json({**facts, "others": [other.as_posix() for other in others]}), end="")
         return
-    rows = lines(standing)
+    rows = lines(found)
     if others:
         rows.append(("other runs", f"{', '.join(other.name for other in others)} (--run {others[0].as_posix()})"))
-    print_table(("", ""), rows, title=standing.run)
+    print_table(("", ""), rows, title=found.run)
 
 
-def lines(standing: Standing) -> list[tuple[str, str]]:
+def lines(found: RunStatus) -> list[tuple[str, str]]:
     """The screen, a line a fact."""
     from bloomery.base.units import format_bytes
 
-    rows = [("state", _state(standing)), ("workflow", _workflow(standing))]
-    if standing.data:
-        counts = [f"{each.stage} {each.done:,}/{each.total:,}" for each in standing.data]
+    rows = [("state", _state(found)), ("workflow", _workflow(found))]
+    if found.data:
+        counts = [f"{each.stage} {each.done:,}/{each.total:,}" for each in found.data]
         rows.append(("data", ", ".join(counts)))
-    if standing.progress:
-        rows += _progress(standing.progress)
-    if standing.segments.last_attempt:
-        rows.append(("segments", _segments(standing.segments)))
-    rows += _queue(standing)
-    if checkpoint := standing.checkpoint:
+    if found.progress:
+        rows += _progress(found.progress)
+    if found.segments.last_attempt:
+        rows.append(("segments", _segments(found.segments)))
+    rows += _queue(found)
+    if checkpoint := found.checkpoint:
         age = _age(checkpoint.age_seconds)
         rows.append(("last checkpoint", f"{checkpoint.name}, {age}, {format_bytes(checkpoint.bytes)}"))
-    if standing.models:
-        where = ", published" if standing.published else ", not published"
-        rows.append(("exported", ", ".join(standing.models) + where))
-    rows += [("sync", _sync(standing)), ("disk", _disk(standing)), ("next", next_command(standing))]
+    if found.models:
+        where = ", published" if found.published else ", not published"
+        rows.append(("exported", ", ".join(found.models) + where))
+    rows += [("sync", _sync(found)), ("disk", _disk(found)), ("next", next_command(found))]
     return rows
 
 
@@ -87,25 +87,25 @@ _ENDED = {
 """How an attempt ended, in words."""
 
 
-def _state(standing: Standing) -> str:
-    from monitoring.status import State
+def _state(found: RunStatus) -> str:
+    from monitoring.status import RunState
 
-    if standing.state is State.STOPPED:
+    if found.state is RunState.STOPPED:
         said = "stopped"
-        if last := standing.segments.last_attempt:
+        if last := found.segments.last_attempt:
             why = f": {_plain(last.message)}" if last.message else ""
             said += f"; the last attempt ended {_ENDED[last.status]} after iteration {last.iteration:,}{why}"
-        unseen = standing.workflow is not None and standing.workflow.alive is None
+        unseen = found.workflow is not None and found.workflow.alive is None
         return f"{said}; as far as this machine sees" if unseen else said
-    held = standing.trainer
-    if held and standing.state is State.TRAINING:
+    held = found.trainer
+    if held and found.state is RunState.TRAINING:
         job = f", SLURM job {held.job}" if held.job else ""
-        return f"{standing.state.value} (process {held.pid} on {held.host}{job})"
-    return standing.state.value
+        return f"{found.state.value} (process {held.pid} on {held.host}{job})"
+    return found.state.value
 
 
-def _workflow(standing: Standing) -> str:
-    workflow = standing.workflow
+def _workflow(found: RunStatus) -> str:
+    workflow = found.workflow
     if workflow is None:
         return "none has run here"
     who = f"process {workflow.pid} on {workflow.host}"
@@ -114,7 +114,7 @@ def _workflow(standing: Standing) -> str:
     return f"{who} works on this run" if workflow.alive else f"none; the last was {who}"
 
 
-def _progress(progress: Progress) -> list[tuple[str, str]]:
+def _progress(progress: TrainingProgress) -> list[tuple[str, str]]:
     from bloomery.base.units import format_count, format_finite, format_seconds
     from bloomery.contracts.metrics_record import perplexity
 
@@ -138,7 +138,7 @@ def _progress(progress: Progress) -> list[tuple[str, str]]:
     return [*rows, ("loss", loss), ("speed", _speed(progress)), *_watched(progress)]
 
 
-def _speed(progress: Progress) -> str:
+def _speed(progress: TrainingProgress) -> str:
     said = f"{progress.tokens_per_second:,.0f} tokens/s, batches of {progress.global_batch_size:,} samples"
     said += f", {progress.tflops_hardware:.4g} TFLOP/s a device"
     if progress.mfu is not None:
@@ -151,7 +151,7 @@ def _speed(progress: Progress) -> str:
     return said
 
 
-def _watched(progress: Progress) -> list[tuple[str, str]]:
+def _watched(progress: TrainingProgress) -> list[tuple[str, str]]:
     """What guards and the energy meter have to say; nothing of what did not happen."""
     from bloomery.base.units import format_energy
 
@@ -181,10 +181,10 @@ def _segments(chain: ChainFacts) -> str:
     return f"{chain.count} ended; the last: {', '.join(shown)}" if chain.count > 1 else shown[0]
 
 
-def _queue(standing: Standing) -> list[tuple[str, str]]:
+def _queue(found: RunStatus) -> list[tuple[str, str]]:
     from monitoring.status import jobs_by_rule, training_jobs
 
-    queue = standing.queue
+    queue = found.queue
     if queue.note:
         return [("queue", queue.note)]
     if not queue.jobs:
@@ -208,8 +208,8 @@ def _job(job: Job) -> str:
     return f"{job.rule}: {job.state.lower()} on {job.reason or nodes}{left}"
 
 
-def _sync(standing: Standing) -> str:
-    sync = standing.sync
+def _sync(found: RunStatus) -> str:
+    sync = found.sync
     if sync is None:
         return "never"
     said = f"{_age(sync.age_seconds)} to {sync.repository}" if sync.age_seconds is not None else "never succeeded"
@@ -219,10 +219,10 @@ def _sync(standing: Standing) -> str:
     return said
 
 
-def _disk(standing: Standing) -> str:
+def _disk(found: RunStatus) -> str:
     from bloomery.base.units import format_bytes
 
-    disk = standing.disk
+    disk = found.disk
     fits = f"{disk.checkpoints_fit:,}" if disk.checkpoints_fit < 1000 else "more than 1,000"
     said = f"{format_bytes(disk.free_bytes)} free: room for {fits} checkpoints of {format_bytes(disk.checkpoint_bytes)}"
     return f"LOW: {said}" if disk.checkpoints_fit < 3 else said
@@ -241,14 +241,14 @@ def _age(seconds: float | None) -> str:
     return f"{seconds / 86400:.1f} days ago" if seconds >= 2 * 86400 else f"{format_seconds(seconds)} ago"
 
 
-def next_command(standing: Standing) -> str:
+def next_command(found: RunStatus) -> str:
     """What to type next."""
-    from monitoring.status import State
+    from monitoring.status import RunState
 
-    if standing.state is State.FINISHED:
-        return f"bloomery summary --run {standing.run}"
-    if standing.state is State.STOPPED:
+    if found.state is RunState.FINISHED:
+        return f"bloomery summary --run {found.run}"
+    if found.state is RunState.STOPPED:
         return "the command that started it: it goes on from here"
-    if standing.progress is None:
-        return f"bloomery status --run {standing.run}, later"
-    return f"tail -f {standing.run}/train/logs/main_log.txt"
+    if found.progress is None:
+        return f"bloomery status --run {found.run}, later"
+    return f"tail -f {found.run}/train/logs/main_log.txt"

@@ -11,7 +11,7 @@ from typing import Any
 
 from bloomery.base.atomic import read_json
 from bloomery.contracts.index import read_index_manifest
-from bloomery.contracts.metrics_record import standing_records, total_energy
+from bloomery.contracts.metrics_record import total_energy, valid_records
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.slurm_jobs import workflow_names
@@ -84,7 +84,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunSummary:
     """Everything about a run."""
 
     run: str
@@ -99,10 +99,10 @@ class Facts:
     """Whether a workflow of this run sent its jobs to SLURM."""
 
 
-def gather(run: Path) -> Facts:
+def gather_summary(run: Path) -> RunSummary:
     """Facts of the run in folder `run`. Raises InputError for a file that is there and damaged."""
     paths = RunPaths(run)
-    return Facts(
+    return RunSummary(
         run=run.as_posix(),
         corpus=_corpus(paths),
         index=_index(paths),
@@ -153,7 +153,7 @@ def _index(paths: RunPaths) -> IndexFacts | None:
 
 def _training(paths: RunPaths) -> TrainingFacts | None:
     metrics = paths.logs / "metrics.jsonl"
-    records, checks = standing_records(metrics) if metrics.exists() else ([], [])
+    records, checks = valid_records(metrics) if metrics.exists() else ([], [])
     if not records:
         return None
     means = [record.validation_mean for record in checks]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from monitoring.summary import Facts
+    from monitoring.summary import RunSummary
 
 app = typer.Typer(help="What a run made.", add_completion=False)
 
@@ -27,17 +27,17 @@ def summary(
     from bloomery.base.atomic import dump_json
     from bloomery.base.print_table import print_table
     from bloomery.orchestration.prepare_run import check_run
-    from monitoring.summary import gather
+    from monitoring.summary import gather_summary
 
     check_run(run)
-    facts = gather(run)
+    facts = gather_summary(run)
     if as_json:
         print(dump_json({**asdict(facts), "next": next_command(facts)}), end="")
         return
     print_table(("", ""), lines(facts), title=facts.run)
 
 
-def lines(facts: Facts) -> list[tuple[str, str]]:
+def lines(facts: RunSummary) -> list[tuple[str, str]]:
     """The summary, a line a fact."""
     from bloomery.base.units import format_bytes, format_energy, format_finite, format_seconds
     from bloomery.contracts.metrics_record import perplexity
@@ -100,7 +100,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def next_command(facts: Facts) -> str:
+def next_command(facts: RunSummary) -> str:
     """What to type next."""
     is_sample = Path(facts.run).name == "sample"
     if not facts.models:

@@ -32,7 +32,7 @@ _LITTLE_PATIENCE_SECONDS = 5.0
 _POLL_SECONDS = 0.2
 
 
-class Watch:
+class SyncLoop:
     """Syncs of one run, until its training has ended or somebody asks to stop."""
 
     def __init__(

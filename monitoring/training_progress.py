@@ -28,7 +28,7 @@ _EVENTS_SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """Where a training stands."""
 
     iteration: int
@@ -110,7 +110,7 @@ class CheckpointFacts:
 
 
 @dataclass(frozen=True)
-class Trainer:
+class TrainingProcess:
     """Who holds the training, as its lease says."""
 
     pid: int
@@ -120,7 +120,7 @@ class Trainer:
     """None: it is on another machine."""
 
 
-def progress(paths: RunPaths, stage: TrainStage, now: float) -> Progress | None:
+def progress(paths: RunPaths, stage: TrainStage, now: float) -> TrainingProgress | None:
     """Where the training stands; None before its first iteration. `now`: seconds of the Unix epoch."""
     records = read_tail(paths.logs / "metrics.jsonl")
     recent = [record for record in records if isinstance(record, MetricsRecord)][-_RECENT:]
@@ -130,7 +130,7 @@ def progress(paths: RunPaths, stage: TrainStage, now: float) -> Progress | None:
     means = [record.validation_mean for record in records if isinstance(record, ValidationRecord)]
     here = Point(last.iteration, last.consumed_samples, last.consumed_tokens, 0, 0, last.skipped_samples)
     run = trajectory(stage.model, training, here)
-    return Progress(
+    return TrainingProgress(
         iteration=last.iteration,
         total_iterations=run.iterations,
         consumed_samples=last.consumed_samples,
@@ -212,7 +212,7 @@ def planned_checkpoint_bytes(paths: RunPaths, stage: TrainStage) -> int:
     return parameter_count(stage.model, rows) * checkpoint_bytes_per_parameter(stage.training.precision)
 
 
-def trainer(paths: RunPaths) -> Trainer | None:
+def training_process(paths: RunPaths) -> TrainingProcess | None:
     """Who holds the training's lease; None when it was given back."""
     path = paths.train / LEASE_NAME
     try:
@@ -221,7 +221,7 @@ def trainer(paths: RunPaths) -> Trainer | None:
         return None
     if holder is None:
         return None
-    return Trainer(holder.pid, holder.host, holder.job, alive_since(holder.pid, holder.host, since))
+    return TrainingProcess(holder.pid, holder.host, holder.job, alive_since(holder.pid, holder.host, since))
 
 
 def alive_since(pid: int, host: str, written: float) -> bool | None:

@@ -23,7 +23,7 @@ def watch(
     from bloomery.base.errors import ConfigError
     from bloomery.base.hub_access import why_local
     from bloomery.contracts.paths import RunPaths
-    from monitoring.sync_loop import Watch
+    from monitoring.sync_loop import SyncLoop
     from monitoring.sync_run import read_publish_stage
 
     paths = RunPaths(run)
@@ -31,4 +31,4 @@ def watch(
     if reason is not None:
         raise ConfigError(f"no Hub is configured: {reason}", where=str(run), expected="see docs/how-to.md")
     every_seconds = None if every is None else 60 * every
-    Watch(paths, every_seconds, until_stopped=until_stopped, retry_seconds=retry_seconds).run()
+    SyncLoop(paths, every_seconds, until_stopped=until_stopped, retry_seconds=retry_seconds).run()

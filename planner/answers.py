@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bloomery.spec.batch import ladder_rungs
 from bloomery.spec.communication import Communication, communication
-from bloomery.spec.disk import Disk, disk_bytes
+from bloomery.spec.disk import DiskUse, disk_bytes
 from bloomery.spec.duration import (
     bubble_fraction,
     has_speed,
@@ -93,7 +93,7 @@ class Answers:
     gpu_memory_bytes: int | None
     fits: bool | None
     """Whether the fullest stage leaves 5 % of the GPU's memory free; None without a GPU."""
-    disk: Disk
+    disk: DiskUse
     batches: list[int]
     micro_batches: int
     """Of a replica, at the full batch."""

@@ -14,7 +14,7 @@ from planner.simulate_cli import simulate
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
-    from planner.planned_state import Speed, State
+    from planner.planned_state import PlannedState, Speed
 
 
 class _DefaultVerb(TyperGroup):
@@ -225,7 +225,7 @@ def _number(key: str, value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}"
 
 
-def _log_line(state: State, speed: Speed | None, loss: float | None, grad_norm: float | None) -> str:
+def _log_line(state: PlannedState, speed: Speed | None, loss: float | None, grad_norm: float | None) -> str:
     from bloomery.contracts.logline import LogLine, render_line
 
     if speed is None or loss is None or grad_norm is None:

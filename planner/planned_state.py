@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class State:
+class PlannedState:
     """Counters and learning rate after an iteration."""
 
     iteration: int
@@ -53,7 +53,7 @@ class Speed:
 
 def state_at(
     config: RunConfig, *, iteration: int | None = None, samples: int | None = None, tokens: int | None = None
-) -> State:
+) -> PlannedState:
     """The state after `iteration`, or after the last iteration that ends at or before `samples` or `tokens`.
 
     Raises:
@@ -72,10 +72,10 @@ def state_at(
     return state_of(config, point)
 
 
-def state_of(config: RunConfig, point: Point) -> State:
+def state_of(config: RunConfig, point: Point) -> PlannedState:
     """The state at a point of the run's trajectory."""
     training, run = config.training, trajectory(config.model, config.training)
-    return State(
+    return PlannedState(
         iteration=point.iteration,
         total_iterations=run.iterations,
         consumed_samples=point.consumed_samples,
@@ -87,7 +87,7 @@ def state_of(config: RunConfig, point: Point) -> State:
     )
 
 
-def speed_at(config: RunConfig, state: State, seconds: float, gpu_count: int | None = None) -> Speed:
+def speed_at(config: RunConfig, state: PlannedState, seconds: float, gpu_count: int | None = None) -> Speed:
     """What `seconds` for the iteration of `state` mean on `gpu_count` GPUs (None: the run's layout).
 
     The peak is that of `plan.gpu`, else `training.peak_tflops`.

@@ -15,9 +15,9 @@ from planner.plan_options import Gpu, load_planned
 
 if TYPE_CHECKING:
     from planner.simulation.calibration import Rate, Rates
-    from planner.simulation.scenario import Campaign
+    from planner.simulation.scenario import Scenario
     from planner.simulation.simulate import Summary
-    from planner.simulation.simulate_replicate import Replicate, Span
+    from planner.simulation.simulate_replicate import JobSpan, Replicate
 
 _PATIENCE_SECONDS = 2.0
 
@@ -48,9 +48,9 @@ def simulate(
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
     from planner.simulation.calibration import calibrate, load_incidents
-    from planner.simulation.scenario import campaign_of
+    from planner.simulation.scenario import scenario_of
     from planner.simulation.simulate import summarise
-    from planner.simulation.timeline import Work
+    from planner.simulation.timeline import Timeline
 
     if stop_at_days is not None and not 0 < stop_at_days < math.inf:
         raise ConfigError(f"--stop-at-days is {stop_at_days:g}", expected="a number above 0")
@@ -59,29 +59,29 @@ def simulate(
 
         check_name(figure)
     config = load_planned(file, as_json=as_json, gpu=gpu)
-    campaign, rates = campaign_of(config), None
+    scenario, rates = scenario_of(config), None
     if save_every is not None:
-        campaign = replace(campaign, save_every_iterations=save_every, save_rules=(), save_at_iterations=())
+        scenario = replace(scenario, save_every_iterations=save_every, save_rules=(), save_at_iterations=())
     if incidents is not None:
         rates = calibrate(load_incidents(incidents))
     if days_between_failures is not None:
-        campaign = replace(campaign, days_between_failures=days_between_failures)
+        scenario = replace(scenario, days_between_failures=days_between_failures)
         rates = None if rates is None else replace(rates, failures=None)
     if rates is not None:
-        campaign = rates.estimated(campaign)
-    played = _play(campaign, replicates, seed, rates, stop_at_days, with_spans=figure is not None)
+        scenario = rates.estimated(scenario)
+    played = _play(scenario, replicates, seed, rates, stop_at_days, with_spans=figure is not None)
     summary = summarise([replicate for replicate, _ in played])
-    uninterrupted = Work(campaign).done[-1] / 86_400
+    uninterrupted = Timeline(scenario).done[-1] / 86_400
     if figure is not None:
         from planner.simulation.simulation_figure import curves, write_figure
 
-        write_figure(figure, curves(campaign, played))
+        write_figure(figure, curves(scenario, played))
     if as_json:
         given = {"name": config.name, "seed": seed, "stop_at_days": stop_at_days, "uninterrupted_days": uninterrupted}
-        print(dump_json({**given, **_as_json(campaign, summary, rates)}), end="")
+        print(dump_json({**given, **_as_json(scenario, summary, rates)}), end="")
     else:
-        _print(campaign, summary, uninterrupted, stop_at_days)
-    for line in _remarks(campaign, rates):
+        _print(scenario, summary, uninterrupted, stop_at_days)
+    for line in _remarks(scenario, rates):
         say(line)
     if figure is not None:
         say(f"figure: {figure}")
@@ -90,8 +90,8 @@ def simulate(
 
 
 def _play(
-    campaign: Campaign, count: int, seed: int, rates: Rates | None, stop_at_days: float | None, *, with_spans: bool
-) -> list[tuple[Replicate, list[Span]]]:
+    scenario: Scenario, count: int, seed: int, rates: Rates | None, stop_at_days: float | None, *, with_spans: bool
+) -> list[tuple[Replicate, list[JobSpan]]]:
     """All replicates; a bar once it takes longer than a moment."""
     from bloomery.base.progress import Progress
     from planner.simulation.simulate import replicates
@@ -99,7 +99,7 @@ def _play(
     started, bar = time.monotonic(), None
     played = []
     with ExitStack() as stack:
-        for each in replicates(campaign, count, seed, rates=rates, stop_at_days=stop_at_days, with_spans=with_spans):
+        for each in replicates(scenario, count, seed, rates=rates, stop_at_days=stop_at_days, with_spans=with_spans):
             played.append(each)
             if bar is not None:
                 bar.advance()
@@ -109,7 +109,7 @@ def _play(
     return played
 
 
-def _print(campaign: Campaign, summary: Summary, uninterrupted: float, stop_at_days: float | None) -> None:
+def _print(scenario: Scenario, summary: Summary, uninterrupted: float, stop_at_days: float | None) -> None:
     def day(value: float) -> str:
         return "later" if math.isinf(value) else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
@@ -117,7 +117,7 @@ def _print(campaign: Campaign, summary: Summary, uninterrupted: float, stop_at_d
     if stop_at_days is not None:
         rows.append((f"iteration, day {stop_at_days:g}", *(f"{value:,.0f}" for value in summary.iteration.values())))
     rows.append(("checkpoints kept", *(f"{value:,.0f}" for value in summary.checkpoints_kept.values())))
-    title = f"{summary.replicates:,} trainings of {campaign.iterations:,} iterations"
+    title = f"{summary.replicates:,} trainings of {scenario.iterations:,} iterations"
     print_titled(("", *(f"{percent} %" for percent in summary.finish_days)), rows, title)
     hours = {"useful": summary.useful_hours, **summary.lost_hours}
     shares = [(cause, f"{spent:,.1f}", f"{100 * spent / summary.wall_hours:.2f} %") for cause, spent in hours.items()]
@@ -134,10 +134,10 @@ def _print(campaign: Campaign, summary: Summary, uninterrupted: float, stop_at_d
     print_titled((), counts, "Mean of the trainings")
 
 
-def _remarks(campaign: Campaign, rates: Rates | None) -> list[str]:
+def _remarks(scenario: Scenario, rates: Rates | None) -> list[str]:
     """What a reader should know of the rates."""
     if rates is None:
-        if campaign.days_between_failures is None:
+        if scenario.days_between_failures is None:
             return [
                 "no failures assumed: set plan.faults.days_between_failures, --days-between-failures or --incidents"
             ]
@@ -147,8 +147,8 @@ def _remarks(campaign: Campaign, rates: Rates | None) -> list[str]:
         for name, rate in _named(rates).items()
     ]
     lines.append("with so few events the rates are uncertain: each training draws its own")
-    if rates.maintenance_hours is None and campaign.days_between_maintenances is not None:
-        lines.append(f"how long a maintenance takes is not said there: {campaign.maintenance_hours:g} h are assumed")
+    if rates.maintenance_hours is None and scenario.days_between_maintenances is not None:
+        lines.append(f"how long a maintenance takes is not said there: {scenario.maintenance_hours:g} h are assumed")
     return lines
 
 
@@ -162,7 +162,7 @@ def _range(rate: Rate) -> str:
     return f"{least:.1f} or more" if most is None else f"{least:.1f} to {most:.1f}"
 
 
-def _as_json(campaign: Campaign, summary: Summary, rates: Rates | None) -> dict[str, Any]:
+def _as_json(scenario: Scenario, summary: Summary, rates: Rates | None) -> dict[str, Any]:
     from dataclasses import asdict
 
     def finite(value: Any) -> Any:
@@ -170,7 +170,7 @@ def _as_json(campaign: Campaign, summary: Summary, rates: Rates | None) -> dict[
             return {str(key): finite(inner) for key, inner in value.items()}
         return None if isinstance(value, float) and math.isinf(value) else value
 
-    assumed = {key: value for key, value in asdict(campaign).items() if key != "phases"}
+    assumed = {key: value for key, value in asdict(scenario).items() if key != "phases"}
     estimates = (
         {
             name.replace(" ", "_"): {
@@ -187,7 +187,7 @@ def _as_json(campaign: Campaign, summary: Summary, rates: Rates | None) -> dict[
     found: dict[str, Any] = finite(asdict(summary))
     return {
         **found,
-        "iterations": campaign.iterations,
+        "iterations": scenario.iterations,
         "goodput": summary.goodput,
         "assumed": assumed,
         "rates": estimates,

@@ -26,8 +26,8 @@ from bloomery.spec.trajectory import START, Point, trajectory
 from training.guards.incident_texts import IncidentTexts
 from training.loop.die_with_parent import die_with_parent
 from training.loop.hold_lease import lease
-from training.resume.apply_on_change import newest_checkpoint, settle
-from training.resume.check_folders import check_places
+from training.resume.apply_on_change import apply_on_change, newest_checkpoint
+from training.resume.check_folders import check_folders
 from training.resume.count_starts import count_start, forget_starts
 from training.resume.policy import continues, identity
 from training.start_command import Allocation, end_of_job, process_environment, start_command
@@ -62,10 +62,10 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
     refuse_untrainable(stage.model, stage.training)
     paths = RunPaths(run)
     with lease(paths.train):
-        check_places(paths)
-        stage = settle(stage, paths)
+        check_folders(paths)
+        stage = apply_on_change(stage, paths)
         before = _history(paths, number)
-        if before and _stands(before[-1], stage, paths):
+        if before and _still_valid(before[-1], stage, paths):
             # The job of a workflow that was killed went on, and has written this segment since.
             say(f"segment {number} has ended already: {before[-1].status.value} at iteration {before[-1].iteration}")
             write_segment(output, before[-1])
@@ -128,7 +128,7 @@ def _heed_stop(paths: RunPaths) -> None:
         raise TryAgainError("asked to stop before the segment began", where=str(stop), expected="start again to go on")
 
 
-def _stands(segment: Segment, stage: TrainStage, paths: RunPaths) -> bool:
+def _still_valid(segment: Segment, stage: TrainStage, paths: RunPaths) -> bool:
     """Whether a segment of this training ended well and nothing was trained since."""
     newest, index = newest_checkpoint(paths), read_index_manifest(paths.index_manifest)
     own = identity(stage, index)

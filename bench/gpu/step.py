@@ -54,10 +54,10 @@ def _stage(shape: Shape, options: argparse.Namespace) -> TrainStage:
 
 def _ours(stage: TrainStage, shape: Shape) -> tuple[Callable[[Any], torch.Tensor], torch.device]:
     from training.loop.build_engine import build_trainer
-    from training.loop.quiet_logging import quieten
+    from training.loop.quiet_logging import quiet_logging
     from training.parallel.mesh import build_mesh
 
-    quieten()
+    quiet_logging()
     mesh = build_mesh(stage.training.parallel)
     trainer = build_trainer(stage, mesh, shape.rows)
     for group in trainer.engine.optimizer.param_groups:

@@ -19,7 +19,7 @@ _ALIGNMENT = 2
 
 
 @dataclass(frozen=True)
-class Piece:
+class StatePiece:
     """A run of elements of a parameter's shard, and where one replica holds it."""
 
     replica: int
@@ -49,7 +49,7 @@ class FlatState:
             unit = _ALIGNMENT * replicas
             self.part_sizes.append(-(-offset // unit) * unit // replicas)
 
-    def pieces(self, parameter: Parameter) -> list[Piece]:
+    def pieces(self, parameter: Parameter) -> list[StatePiece]:
         """Where the parameter's shard lies, in its own order."""
         group, offset, count = self._at[parameter.name]
         size, end = self.part_sizes[group], offset + count
@@ -57,7 +57,7 @@ class FlatState:
         for replica in range(offset // size, -(-end // size)):
             begin = replica * size
             low, high = max(offset, begin), min(end, begin + size)
-            found.append(Piece(replica, group, low - begin, low - offset, high - low))
+            found.append(StatePiece(replica, group, low - begin, low - offset, high - low))
         return found
 
     def slices(self, replica: int) -> list[dict[str, tuple[int, int]]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bloomery.base.units import format_bytes
-from bloomery.checks.check_training import training_contradictions, walkable
+from bloomery.checks.check_training import has_countable_steps, training_contradictions
 from bloomery.config.corpus import Thresholds
 from bloomery.config.keys import all_keys
 from bloomery.config.languages import language_profiles, resolved_thresholds
@@ -97,7 +97,7 @@ def _of_report(config: RunConfig) -> list[Contradiction]:
 def _of_blend(config: RunConfig) -> list[Contradiction]:
     from bloomery.checks.check_blend import blend_contradictions
 
-    return blend_contradictions(config) if config.index.blend and walkable(config) else []
+    return blend_contradictions(config) if config.index.blend and has_countable_steps(config) else []
 
 
 def _of_plan(config: RunConfig) -> list[Contradiction]:
@@ -116,7 +116,7 @@ def _of_plan(config: RunConfig) -> list[Contradiction]:
         if path not in known:
             message = f"plan.assumed: {path!r} is no key of a run"
             problems.append(Contradiction(message, ("plan.assumed",), path, "the dotted path of a key"))
-    if plan.disk is not None and walkable(config) and (needed := disk_bytes(config).total) > plan.disk:
+    if plan.disk is not None and has_countable_steps(config) and (needed := disk_bytes(config).total) > plan.disk:
         message = (
             f"plan.disk {format_bytes(plan.disk)} is too little: the run needs {format_bytes(needed)} at most, "
             f"{format_bytes(disk_bytes(config).checkpoints)} of it for checkpoints"

@@ -17,7 +17,7 @@ def training_contradictions(config: RunConfig) -> list[Contradiction]:
     return [found for check in checks for found in check(config)]
 
 
-def walkable(config: RunConfig) -> bool:
+def has_countable_steps(config: RunConfig) -> bool:
     """Whether the run has a step, and no more kinds of them than a plan goes through (else that is said elsewhere)."""
     training = config.training
     batch, curriculum = training.batch, training.curriculum
@@ -151,7 +151,7 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
 
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
     ends, decays = training.train_tokens, optimizer.decay_tokens
-    if (ends is None and decays is None and optimizer.warmup_tokens is None) or not walkable(config):
+    if (ends is None and decays is None and optimizer.warmup_tokens is None) or not has_countable_steps(config):
         return []
     run = trajectory(config.model, training)
     warmup, whole = run.tokens_at(optimizer.warmup_samples), run.tokens_at(training.train_samples)
@@ -201,7 +201,7 @@ def _of_cooldown(config: RunConfig) -> list[Contradiction]:
     from bloomery.spec.learning_rate import decay_start
 
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
-    if optimizer.schedule == "constant" or not walkable(config):
+    if optimizer.schedule == "constant" or not has_countable_steps(config):
         return []
     unit, end = "samples", optimizer.decay_samples or training.train_samples
     cooldown = optimizer.cooldown_samples
@@ -230,7 +230,12 @@ def _of_skips(config: RunConfig) -> list[Contradiction]:
             message = f"{key} {each.to_sample} exceeds training.train_samples {training.train_samples}"
             right = f"at most {training.train_samples}"
             problems.append(Contradiction(message, (key, "training.train_samples"), each.to_sample, right))
-    if not problems and training.skip and walkable(config) and not trajectory(config.model, training).iterations:
+    if (
+        not problems
+        and training.skip
+        and has_countable_steps(config)
+        and not trajectory(config.model, training).iterations
+    ):
         message = "training.skip leaves no batch to train on"
         problems.append(Contradiction(message, ("training.skip", "training.train_samples"), None, "fewer samples"))
     return problems

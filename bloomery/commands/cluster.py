@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from bloomery.config.site import Place, Site
+    from bloomery.config.site import JobTarget, Site
     from bloomery.orchestration.site_questions import Question
 
 app = typer.Typer(no_args_is_help=True, help="Describe a cluster; rehearse a run there.")
@@ -180,10 +180,10 @@ def summary(site: Site) -> list[tuple[str, str]]:
     ]
 
 
-def _place(site: Site, place: Place, *, limit: bool = True) -> str:
+def _place(site: Site, place: JobTarget, *, limit: bool = True) -> str:
     from bloomery.base.units import format_seconds
 
-    asked = site.place_of(place)
+    asked = site.job_resources(place)
     parts = [
         f"partition {asked['slurm_partition']}" if "slurm_partition" in asked else "the default partition",
         f"account {asked['slurm_account']}" if "slurm_account" in asked else "the default account",

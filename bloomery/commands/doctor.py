@@ -24,7 +24,7 @@ def doctor(
 
     from bloomery.base.atomic import dump_json
     from bloomery.base.print_table import print_table
-    from bloomery.commands.doctor_checks import State, examine
+    from bloomery.commands.doctor_checks import FindingState, examine
 
     findings = examine(runs, online=online)
     if as_json:
@@ -32,5 +32,5 @@ def doctor(
     else:
         rows = [(f.state.value, f.name, f.found, f.advice) for f in findings]
         print_table(("", "what", "found", "what to do"), rows)
-    if any(finding.state is State.MISSING for finding in findings):
+    if any(finding.state is FindingState.MISSING for finding in findings):
         raise typer.Exit(1)

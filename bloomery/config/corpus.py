@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, model_validator
 
 from bloomery.base.units import Bytes
-from bloomery.config.section import Contradiction, Integer, NotTruth, Number, Positive, Section, Share, report
+from bloomery.config.section import Contradiction, Integer, NotBool, Number, Positive, Section, Share, report
 from bloomery.config.words import WordLists
 
 
@@ -154,10 +154,10 @@ class LinesConfig(Section):
     """Remove them, before anything is measured."""
     min_characters: Positive = 15
     """Shorter lines always stay (ROOTS: 15). White space at both ends of a line does not count."""
-    min_documents: Annotated[int, Field(ge=2), NotTruth] = 10
+    min_documents: Annotated[int, Field(ge=2), NotBool] = 10
     """A line is a template from so many different documents of one source and language on (ROOTS: 10, of newspapers
     2); `sources[].min_line_documents` is that of a source."""
-    partitions: Annotated[int, Field(gt=0, le=65536), NotTruth] = 1
+    partitions: Annotated[int, Field(gt=0, le=65536), NotBool] = 1
     """Partitions of the count of lines: so many jobs at a time can work on it."""
 
 
@@ -187,7 +187,7 @@ class DedupConfig(Section):
     """Remove documents with the same text but for whitespace (without it, they are near duplicates of one another)."""
     near: NearDedupConfig = NearDedupConfig()
     """Near duplicates."""
-    partitions: Annotated[int, Field(gt=0, le=512), NotTruth] = 1
+    partitions: Annotated[int, Field(gt=0, le=512), NotBool] = 1
     """Partitions of the search for duplicates: so many jobs at a time can work on it."""
     memory_bytes: Annotated[Bytes, Field(ge=1 << 20)] = 512 * 1024 * 1024
     """What a job over the whole corpus holds; what does not fit is gone through in several passes."""
@@ -230,12 +230,12 @@ class MixtureConfig(Section):
     method: Literal["alpha", "unimax", "explicit"] = "alpha"
     """`alpha`: by bytes ** `alpha`; `unimax`: the same for each language, up to `max_epochs` of it (Chung et al. 2023);
     `explicit`: `weights` alone, which must then name every language of the corpus."""
-    alpha: Annotated[float, Field(gt=0.0, le=1.0), NotTruth] = 0.3
+    alpha: Annotated[float, Field(gt=0.0, le=1.0), NotBool] = 0.3
     """Weight of a language is proportional to (its bytes) ** alpha; 1: as it is, small: more even."""
-    weights: dict[str, Annotated[float, Field(ge=0.0), NotTruth]] = {}
+    weights: dict[str, Annotated[float, Field(ge=0.0), NotBool]] = {}
     """Explicit weights per language, in place of the share (0 to 1) that `alpha` or `unimax` would give it; 0 leaves it
     out. All are then scaled to sum to 1."""
-    max_epochs: Annotated[float, Field(gt=0.0, le=1e6), NotTruth] | None = None
+    max_epochs: Annotated[float, Field(gt=0.0, le=1e6), NotBool] | None = None
     """Training reads no language, and no source in it, more often than this; what that cuts off goes to the others. Up
     to four epochs are nearly as good as new text (Muennighoff et al. 2023)."""
     budget_bytes: Annotated[Bytes, Field(gt=0)] | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bloomery.config.section import Name, NotTruth, Section
+from bloomery.config.section import Name, NotBool, Section
 
 
 class ExportConfig(Section):
@@ -18,7 +18,7 @@ class ExportConfig(Section):
     """Type of the exported weights."""
     vocabulary: Literal["keep", "trim"] = "keep"
     """`keep` the padded embedding rows (as BLOOM did) or `trim` them to the tokenizer's size."""
-    tolerance: Annotated[float, Field(gt=0), NotTruth] = 1e-4
+    tolerance: Annotated[float, Field(gt=0), NotBool] = 1e-4
     """Greatest difference of fp32 logits from the training model's, relative to the largest logit."""
 
 
@@ -35,5 +35,5 @@ class PublishConfig(Section):
     """Repository of the logs; null: `<model>-logs`."""
     private: bool = True
     """Make the repositories private."""
-    sync_minutes: Annotated[float, Field(gt=0, le=1440), NotTruth] = 5.0
+    sync_minutes: Annotated[float, Field(gt=0, le=1440), NotBool] = 5.0
     """Minutes between two pushes of the logs while the workflow runs. The Hub allows some 100 commits an hour."""

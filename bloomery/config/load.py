@@ -17,7 +17,7 @@ from pydantic_core import ErrorDetails
 from bloomery.base.errors import ConfigError
 from bloomery.config.catalogue import Catalogue
 from bloomery.config.keys import all_keys, models_in
-from bloomery.config.replace_wrong_values import mend, path_text, touches
+from bloomery.config.replace_wrong_values import path_text, replace_wrong_value, touches
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Contradiction, Problem
 
@@ -137,8 +137,9 @@ def validate(
 def _validate(raw: dict[str, Any], model: type[S], wrong: set[str]) -> tuple[S | None, list[Problem]]:
     """The configuration (None when a single value is wrong) and all problems; `wrong` are paths already known as such.
 
-    pydantic compares keys with each other only where each is right by itself. So wrong values are mended, in `raw`, and
-    the rest is checked again, until only contradictions are left; those in which a mended value has a part are void.
+    pydantic compares keys with each other only where each is valid by itself. So wrong values are replaced in `raw`,
+    and the rest is checked again, until only contradictions are left. A contradiction that names a replaced value is
+    dropped.
     """
     problems: list[Problem] = []
     while True:
@@ -146,16 +147,16 @@ def _validate(raw: dict[str, Any], model: type[S], wrong: set[str]) -> tuple[S |
         try:
             config = model.model_validate(raw, context=contradictions)
         except ValidationError as error:
-            known, mended = set(wrong), set[str]()
+            known, replaced = set(wrong), set[str]()
             for detail in error.errors():
                 location = _without_tags(detail["loc"])
                 path = path_text(location)
                 if not touches(known, path):
                     problems.append(_explain(detail, model))
-                if not touches(mended, path):  # else it went with the section around it
-                    mended.add(path_text(mend(raw, location)))
-            wrong |= mended
-            if wrong == known:  # nothing that can be mended
+                if not touches(replaced, path):  # else it went with the section around it
+                    replaced.add(path_text(replace_wrong_value(raw, location)))
+            wrong |= replaced
+            if wrong == known:  # nothing that can be replaced
                 return None, problems
             continue
         found = [each.problem for each in contradictions if not any(touches(wrong, key) for key in each.keys)]

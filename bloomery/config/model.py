@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from bloomery.config.section import Contradiction, NotTruth, Positive, Section, report
+from bloomery.config.section import Contradiction, NotBool, Positive, Section, report
 
-Length = Annotated[int, Field(ge=8), NotTruth]
+Length = Annotated[int, Field(ge=8), NotBool]
 """Tokens in a sample."""
 
 
-Depth = Annotated[int, Field(gt=0, le=10_000), NotTruth]
+Depth = Annotated[int, Field(gt=0, le=10_000), NotBool]
 """Transformer blocks: a plan declares every tensor of each."""
 
 
@@ -40,7 +40,7 @@ class ModelConfig(Section):
     positions: Literal["alibi", "learned", "rotary"] = "alibi"
     """How the network sees where a token stands: by a bias on attention (ALiBi), by learned embeddings, or by rotating
     queries and keys."""
-    rotary_base: Annotated[float, Field(gt=1), NotTruth] = 10000.0
+    rotary_base: Annotated[float, Field(gt=1), NotBool] = 10000.0
     """Rotary: base of the wavelengths."""
     activation: Literal["gelu", "swiglu"] = "gelu"
     """Of the feed-forward layer: the tanh form of GELU, or SwiGLU (a third matrix gates)."""
@@ -51,9 +51,9 @@ class ModelConfig(Section):
     16 bits."""
     embedding_layernorm: bool = True
     """LayerNorm after the embedding."""
-    layer_norm_epsilon: Annotated[float, Field(gt=0), NotTruth] = 1e-5
+    layer_norm_epsilon: Annotated[float, Field(gt=0), NotBool] = 1e-5
     """Epsilon of every LayerNorm."""
-    init_std: Annotated[float, Field(gt=0), NotTruth] | None = None
+    init_std: Annotated[float, Field(gt=0), NotBool] | None = None
     """Standard deviation of the initial weights; null: sqrt(1 / (3 * hidden_size)), as BLOOM-176B."""
     vocabulary_multiple: Positive = 128
     """The embedding has rows for a multiple of this times the tensor-parallel size (the tokenizer is never padded).

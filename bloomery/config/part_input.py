@@ -7,7 +7,7 @@ from typing import NamedTuple
 from bloomery.config.section import Count, Positive, Section
 
 
-class Piece(Section):
+class FilePiece(Section):
     """A piece of a file that is too large for one job."""
 
     number: Count
@@ -20,10 +20,10 @@ class Piece(Section):
         return self.number * size // self.of, (self.number + 1) * size // self.of
 
 
-class Portion(NamedTuple):
+class PartInput(NamedTuple):
     """What one part of a source reads."""
 
     files: list[str] | None
     """Files, in order; None for sources that are not files."""
-    piece: Piece | None = None
+    piece: FilePiece | None = None
     """The piece that is read of the one file; None: the files are read whole."""

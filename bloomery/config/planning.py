@@ -10,9 +10,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from bloomery.base.units import Bytes
-from bloomery.config.section import Name, NotTruth, Positive, Section
+from bloomery.config.section import Name, NotBool, Positive, Section
 
-_AtLeastZero = Annotated[float, Field(ge=0), NotTruth]
+_AtLeastZero = Annotated[float, Field(ge=0), NotBool]
 
 
 def _no_dust(value: float) -> float:
@@ -21,7 +21,7 @@ def _no_dust(value: float) -> float:
     return value
 
 
-_AboveZero = Annotated[float, Field(gt=0), AfterValidator(_no_dust), NotTruth]
+_AboveZero = Annotated[float, Field(gt=0), AfterValidator(_no_dust), NotBool]
 
 
 class FaultsConfig(Section):
@@ -64,7 +64,7 @@ class PlanConfig(Section):
     """Electricity by its name in the plan's table, such as `france` (`bloomery plan grids`); null: no CO2."""
     watts_per_gpu: _AboveZero | None = None
     """Mean power of one GPU, watts; null: its thermal design power."""
-    pue: Annotated[float, Field(ge=1.0), NotTruth] = 1.2
+    pue: Annotated[float, Field(ge=1.0), NotBool] = 1.2
     """Power usage effectiveness of the data centre: all its power over that of its computers."""
     faults: FaultsConfig = FaultsConfig()
     """Interruptions."""

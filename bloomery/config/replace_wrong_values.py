@@ -36,7 +36,7 @@ def touches(wrong: set[str], path: str) -> bool:
     return any(path == other or path.startswith((f"{other}.", f"{other}[")) for other in wrong)
 
 
-def mend(raw: dict[str, Any], location: Location) -> Location:
+def replace_wrong_value(raw: dict[str, Any], location: Location) -> Location:
     """Replace or remove the wrong value at `location` of `raw`, or the smallest section around it that may be absent.
 
     Returns the location of what was replaced; () when there is no such thing.
@@ -44,7 +44,7 @@ def mend(raw: dict[str, Any], location: Location) -> Location:
     while location:
         parent, last = _value_at(raw, location[:-1]), location[-1]
         if location[0] == "sources" and len(location) <= 3:
-            return _mend_source(raw, location)
+            return _replace_wrong_source(raw, location)
         if isinstance(parent, dict):
             if (path := path_text(location)) in _REQUIRED:
                 parent[last] = _copy(_REQUIRED[path])
@@ -56,7 +56,7 @@ def mend(raw: dict[str, Any], location: Location) -> Location:
     return ()
 
 
-def _mend_source(raw: dict[str, Any], location: Location) -> Location:
+def _replace_wrong_source(raw: dict[str, Any], location: Location) -> Location:
     if len(location) == 1:
         raw["sources"] = [_source(0)]
         return location

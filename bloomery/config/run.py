@@ -11,7 +11,7 @@ from bloomery.config.corpus import CorpusConfig
 from bloomery.config.delivery import ExportConfig, PublishConfig
 from bloomery.config.model import ModelConfig
 from bloomery.config.planning import PlanConfig
-from bloomery.config.section import Name, NotTruth, Section, report
+from bloomery.config.section import Name, NotBool, Section, report
 from bloomery.config.sources import AnySource, MegatronSource, Source
 from bloomery.config.tokens import IndexConfig, TokenizerConfig
 from bloomery.config.training import TrainingConfig
@@ -37,7 +37,7 @@ class RunConfig(Section):
     """Name of the run: its files lie under `<root>/<name>/`."""
     root: Annotated[str, AfterValidator(_folder)] = "runs"
     """Folder of all runs."""
-    seed: Annotated[int, Field(ge=0, lt=2**63), NotTruth] = 42
+    seed: Annotated[int, Field(ge=0, lt=2**63), NotBool] = 42
     """Seed of everything that is drawn."""
     sources: Annotated[list[AnySource], AfterValidator(_some)] = []
     """Where the text comes from; a `catalogue` may list them instead, or more of them."""

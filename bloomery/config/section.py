@@ -25,22 +25,22 @@ def _plain_number(value: Any) -> Any:
     return value
 
 
-NotTruth = BeforeValidator(_plain_number)
+NotBool = BeforeValidator(_plain_number)
 """Last in an annotation: in front of limits it would hide them from the JSON schema."""
 
-Integer = Annotated[int, NotTruth]
+Integer = Annotated[int, NotBool]
 """A whole number."""
 
-Number = Annotated[float, NotTruth]
+Number = Annotated[float, NotBool]
 """A number."""
 
-Share = Annotated[float, Field(ge=0.0, le=1.0), NotTruth]
+Share = Annotated[float, Field(ge=0.0, le=1.0), NotBool]
 """A share between 0 and 1."""
 
-Positive = Annotated[int, Field(gt=0), NotTruth]
+Positive = Annotated[int, Field(gt=0), NotBool]
 """An integer above 0."""
 
-Count = Annotated[int, Field(ge=0), NotTruth]
+Count = Annotated[int, Field(ge=0), NotBool]
 """An integer from 0 on."""
 
 

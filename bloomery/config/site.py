@@ -31,7 +31,7 @@ Word = Annotated[str, AfterValidator(_word)]
 """A name of the site: account, partition, module, path."""
 
 
-class Place(Section):
+class JobTarget(Section):
     """Where jobs go; a key that is null is not asked for."""
 
     account: Word | None = None
@@ -46,7 +46,7 @@ class Place(Section):
     """Longest job that the partition or QoS allows; jobs never ask for more."""
 
 
-class TrainingPlace(Place):
+class TrainingTarget(JobTarget):
     """Nodes for training: one torchrun a node."""
 
     max_minutes: Positive = 1200
@@ -70,11 +70,11 @@ class Site(Section):
 
     account: Word | None = None
     """Account that is charged unless a place names its own."""
-    jobs: Place = Place()
+    jobs: JobTarget = JobTarget()
     """Everything that is not training: corpus, tokenizer, index, export."""
-    training: TrainingPlace = TrainingPlace()
+    training: TrainingTarget = TrainingTarget()
     """Training."""
-    internet: Place | None = None
+    internet: JobTarget | None = None
     """Where jobs reach the Hub, with the token of `hf auth login`; null, or with HF_TOKEN: beside the workflow."""
     modules: list[Word] = []
     """Environment modules that every job loads, in order."""
@@ -85,7 +85,7 @@ class Site(Section):
     scratch: Word | None = None
     """Fast folder for temporary files (TMPDIR and compilers' caches of the jobs); `${NAME}` is replaced."""
 
-    def place_of(self, place: Place) -> dict[str, str]:
+    def job_resources(self, place: JobTarget) -> dict[str, str]:
         """Resources of Snakemake's SLURM executor that send a job to `place`."""
         wanted = {
             "slurm_account": place.account or self.account,

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from bloomery.config.section import Integer, Language, Name, NotTruth, Positive, Section, Share
+from bloomery.config.section import Integer, Language, Name, NotBool, Positive, Section, Share
 
 
 class NamedSource(Section):
@@ -16,7 +16,7 @@ class NamedSource(Section):
     """Name of the source: part of document identities, of shard paths and of the report."""
     licence: str = "unknown"
     """Licence of the text, SPDX where there is one; goes into the model card."""
-    weight: Annotated[float, Field(ge=0.0), NotTruth] | None = None
+    weight: Annotated[float, Field(ge=0.0), NotBool] | None = None
     """Factor on the source's bytes among the sources of its language in the mixture: 3 has it read three times as often
     as a source with 1; null: 1; 0 leaves it out."""
 
@@ -32,7 +32,7 @@ class SourceBase(NamedSource):
     """Of two duplicates, the one from the source with the higher priority is kept."""
     recipe: Name | None = None
     """Name of a group of thresholds under `corpus.judge.recipes`, which this source's documents are judged by."""
-    min_line_documents: Annotated[int, Field(ge=2), NotTruth] | None = None
+    min_line_documents: Annotated[int, Field(ge=2), NotBool] | None = None
     """A line that so many of the source's documents share is removed, where `corpus.lines` is on (ROOTS: 2 for
     newspapers); null: `corpus.lines.min_documents`."""
     max_bad_share: Share = 0.01

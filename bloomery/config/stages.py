@@ -23,7 +23,7 @@ from bloomery.config.corpus import (
 )
 from bloomery.config.delivery import ExportConfig, PublishConfig
 from bloomery.config.model import ModelConfig
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 from bloomery.config.section import Section
 from bloomery.config.sources import MegatronSource, Source
 from bloomery.config.tokenizer_report import TokenizerReportConfig
@@ -41,7 +41,7 @@ class IngestStage(Section):
     """Number of the part within the source."""
     files: list[str] | None
     """Files of the part, in order; null for sources that are not files."""
-    piece: Piece | None = None
+    piece: FilePiece | None = None
     """The piece of its one file that the part is; null: its files are read whole."""
     ingest: IngestConfig
     """Limits."""

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bloomery.config.section import Contradiction, Language, Name, NotTruth, Section, Share
+from bloomery.config.section import Contradiction, Language, Name, NotBool, Section, Share
 
-Limit = Annotated[float, Field(gt=0), NotTruth]
+Limit = Annotated[float, Field(gt=0), NotBool]
 """A number above 0."""
 Limits = Limit | dict[Language, Limit]
 """One for every language, or one per language, each in the sample (`default`: all others; absent: none)."""
@@ -39,9 +39,9 @@ class TokenizerGate(Section):
     """Greatest share of tokens that are one byte."""
     max_parity: Limits | None = None
     """Most tokens for the same content, English = 1."""
-    max_over_monolingual: Annotated[float, Field(ge=0), NotTruth] | None = None
+    max_over_monolingual: Annotated[float, Field(ge=0), NotBool] | None = None
     """How many more tokens than the language's own tokenizer needs (0.1: a tenth more, BLOOM's aim)."""
-    max_over_reference: Annotated[float, Field(ge=0), NotTruth] | None = None
+    max_over_reference: Annotated[float, Field(ge=0), NotBool] | None = None
     """How many more tokens than the best of the references needs."""
     max_never_used_share: Share | None = None
     """Greatest share of the vocabulary, special tokens aside, that no text of the corpus uses."""
@@ -58,7 +58,7 @@ class TokenizerReportConfig(Section):
 
     references: list[ReferenceTokenizer] = []
     """Tokenizers to compare with."""
-    monolingual_vocabulary: Annotated[int, Field(ge=512, le=2**20), NotTruth] | None = 32_768
+    monolingual_vocabulary: Annotated[int, Field(ge=512, le=2**20), NotBool] | None = 32_768
     """Entries of the tokenizer that is trained for each language alone, to compare with; less where the tokenizer
     itself or the language's text is small. Null: none is trained."""
     parallel: str | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from bloomery.config.section import Count, NotTruth, Positive, Section, Share
+from bloomery.config.section import Count, NotBool, Positive, Section, Share
 from bloomery.config.tokenizer_report import TokenizerReportConfig
 
 UINT16_BELOW = 65_500
@@ -26,7 +26,7 @@ class TokenizerTraining(Section):
     (`owner/name@revision`); null: one is trained."""
     end_of_document: str | None = None
     """Token of the existing tokenizer that ends every document; null: its `eos_token`."""
-    vocabulary_size: Annotated[int, Field(ge=260, le=2**24), NotTruth] = 250_680
+    vocabulary_size: Annotated[int, Field(ge=260, le=2**24), NotBool] = 250_680
     """Entries, special and reserved tokens and the 256 bytes included (BLOOM: 250,680). Of an existing tokenizer: the
     most that it may have, with which plans are made."""
     reserved_tokens: Count = 200
@@ -37,7 +37,7 @@ class TokenizerTraining(Section):
     """Every digit is a piece of its own."""
     min_frequency: Positive = 2
     """A pair seen less often (in weighted counts) is not merged."""
-    max_token_bytes: Annotated[int, Field(ge=2), NotTruth] = 64
+    max_token_bytes: Annotated[int, Field(ge=2), NotBool] = 64
     """Longest token, bytes."""
     max_pieces: Positive = 32_000_000
     """Unique pieces that training holds: of more, the most frequent (in weighted counts)."""
@@ -56,7 +56,7 @@ def _some_weight(weights: dict[str, float]) -> dict[str, float]:
     return weights
 
 
-Weights = Annotated[dict[str, Annotated[float, Field(ge=0.0), NotTruth]], AfterValidator(_some_weight)]
+Weights = Annotated[dict[str, Annotated[float, Field(ge=0.0), NotBool]], AfterValidator(_some_weight)]
 """Weights of languages or datasets."""
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from bloomery.checks.check_schedule import schedule_problems
-from bloomery.config.section import Contradiction, Count, NotTruth, Positive, Section, report
+from bloomery.config.section import Contradiction, Count, NotBool, Positive, Section, report
 from bloomery.config.training_loop import (
     CheckpointConfig,
     EnergyConfig,
@@ -19,7 +19,7 @@ from bloomery.config.training_loop import (
     ValidationConfig,
 )
 
-Beta = Annotated[float, Field(ge=0.0, lt=1.0), NotTruth]
+Beta = Annotated[float, Field(ge=0.0, lt=1.0), NotBool]
 """Decay of a running mean: with exactly 1 it would never move."""
 
 
@@ -91,9 +91,9 @@ class OptimizerConfig(Section):
 
     kind: Literal["adam", "sgd", "lamb"] = "adam"
     """`adam`: with decoupled weight decay; `sgd`. LAMB is planned, not yet trained."""
-    learning_rate: Annotated[float, Field(gt=0), NotTruth]
+    learning_rate: Annotated[float, Field(gt=0), NotBool]
     """Peak learning rate."""
-    min_learning_rate: Annotated[float, Field(ge=0), NotTruth] = 0.0
+    min_learning_rate: Annotated[float, Field(ge=0), NotBool] = 0.0
     """Learning rate after the decay."""
     warmup_samples: Count = 0
     """Samples of linear warm-up."""
@@ -115,11 +115,11 @@ class OptimizerConfig(Section):
     """Adam's first moment."""
     beta2: Beta = 0.95
     """Adam's second moment."""
-    epsilon: Annotated[float, Field(gt=0), NotTruth] = 1e-8
+    epsilon: Annotated[float, Field(gt=0), NotBool] = 1e-8
     """Adam's epsilon."""
-    weight_decay: Annotated[float, Field(ge=0), NotTruth] = 0.1
+    weight_decay: Annotated[float, Field(ge=0), NotBool] = 0.1
     """Weight decay of matrices, decoupled (SGD: added to the gradient); biases and LayerNorms do not decay."""
-    gradient_clipping: Annotated[float, Field(ge=0), NotTruth] = 1.0
+    gradient_clipping: Annotated[float, Field(ge=0), NotBool] = 1.0
     """Greatest norm of the gradient; 0: no clipping."""
 
 
@@ -179,7 +179,7 @@ class TrainingConfig(Section):
     stops where not; `refuse` stops with the differences."""
     threads_per_rank: Positive = 1
     """CPU threads of each process (OMP_NUM_THREADS)."""
-    peak_tflops: Annotated[float, Field(gt=0), NotTruth] | None = None
+    peak_tflops: Annotated[float, Field(gt=0), NotBool] | None = None
     """Peak of one device in TFLOP/s, for MFU (A100 bf16: 312); null: no MFU."""
 
     @field_validator("activation_checkpointing", mode="before")

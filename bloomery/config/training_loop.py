@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, ValidationInfo, model_validator
 
-from bloomery.config.section import Contradiction, Count, NotTruth, Positive, Section, report
+from bloomery.config.section import Contradiction, Count, NotBool, Positive, Section, report
 
 
 class SaveRule(Section):
@@ -57,11 +57,11 @@ class ValidationConfig(Section):
 class SegmentConfig(Section):
     """Training is a chain of segments."""
 
-    minutes: Annotated[float, Field(gt=0), NotTruth] | None = None
+    minutes: Annotated[float, Field(gt=0), NotBool] | None = None
     """A segment saves and ends after this time; null: it runs to the end of training."""
     iterations: Positive | None = None
     """A segment saves and ends after so many iterations; null: no such limit."""
-    margin_minutes: Annotated[float, Field(ge=0), NotTruth] = 5.0
+    margin_minutes: Annotated[float, Field(ge=0), NotBool] = 5.0
     """Under a scheduler a segment saves and ends so long before the job's time limit, and earlier by the time of a save
     and of two iterations; at least the time of one save."""
     max_segments: Positive = 1000
@@ -75,9 +75,9 @@ class SegmentConfig(Section):
 class SpikeConfig(Section):
     """A jump of the gradient norm or of the loss over what the last iterations had."""
 
-    window_iterations: Annotated[int, Field(ge=16), NotTruth] = 128
+    window_iterations: Annotated[int, Field(ge=16), NotBool] = 128
     """Iterations that say what is usual."""
-    deviations: Annotated[float, Field(gt=0), NotTruth] = 6.0
+    deviations: Annotated[float, Field(gt=0), NotBool] = 6.0
     """A value so many (robust) standard deviations above the usual one is a spike."""
     action: Literal["log", "skip", "roll_back"] = "log"
     """`log`: write the event and the texts of its samples; `skip`: also leave out the update of an iteration whose
@@ -151,5 +151,5 @@ class EnergyConfig(Section):
 
     country: Annotated[str, Field(pattern="^[A-Z]{3}$")]
     """Country of the machine (ISO 3166-1 alpha-3): decides the CO2 of a kWh."""
-    every_seconds: Annotated[float, Field(gt=0), NotTruth] = 15.0
+    every_seconds: Annotated[float, Field(gt=0), NotBool] = 15.0
     """Time between two measurements of power."""

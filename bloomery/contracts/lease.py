@@ -9,7 +9,7 @@ LEASE_NAME = "lease"
 
 
 @dataclass(frozen=True)
-class Holder:
+class LeaseHolder:
     """Who trains."""
 
     pid: int
@@ -26,14 +26,14 @@ class Holder:
         return f"scancel {self.job}" if self.job else f"kill -TERM {self.pid}"
 
 
-def render_holder(holder: Holder) -> str:
+def render_holder(holder: LeaseHolder) -> str:
     """What the lease's file says while it is held."""
     return json.dumps(asdict(holder))
 
 
-def parse_holder(text: str) -> Holder | None:
+def parse_holder(text: str) -> LeaseHolder | None:
     """Who wrote the lease's file; None when it was given back or says nothing."""
     try:
-        return Holder(**json.loads(text))
+        return LeaseHolder(**json.loads(text))
     except (ValueError, TypeError):
         return None

@@ -158,7 +158,7 @@ def perplexity(loss: float | None) -> float | None:
 def read_records(path: Path) -> Iterator[Record]:
     """Records of a metrics file in order; an unfinished last line (the writer was killed) is left out.
 
-    Where a training went back to a checkpoint, what was recorded behind it no longer counts: see `standing_records`.
+    Where a training went back to a checkpoint, what was recorded behind it no longer counts: see `valid_records`.
     """
     try:
         data = path.read_bytes()
@@ -241,7 +241,7 @@ def _newest_lines(path: Path, limit: int | None = None) -> Iterator[bytes]:
             yield b"".join(reversed(pieces))
 
 
-def standing_records(path: Path) -> tuple[list[MetricsRecord], list[ValidationRecord]]:
+def valid_records(path: Path) -> tuple[list[MetricsRecord], list[ValidationRecord]]:
     """Training and validation records by iteration, as they count.
 
     A training that goes on from a checkpoint repeats iterations, or, after a roll-back, has fewer of them: with the

@@ -28,7 +28,7 @@ class SampleRangeError(BloomeryError, IndexError):
 
 
 @dataclass(frozen=True)
-class Span:
+class DocumentSpan:
     """A stretch of a sample: tokens `begin` to `end` of one document."""
 
     token_file: int
@@ -139,12 +139,12 @@ class SampleReader:
             self._open_files.move_to_end(number)
         return found
 
-    def train_spans(self, global_sample: int) -> Iterator[Span]:
+    def train_spans(self, global_sample: int) -> Iterator[DocumentSpan]:
         """Which documents a training sample is made of, in order. Raises SampleRangeError."""
         dataset, sample = self.locate(global_sample)
         return self._spans(self._train[dataset], sample)
 
-    def validation_spans(self, name: str, sample: int) -> Iterator[Span]:
+    def validation_spans(self, name: str, sample: int) -> Iterator[DocumentSpan]:
         """Which documents a sample of a validation set is made of, in order. Raises SampleRangeError."""
         return self._spans(self._validation_set(name), sample)
 
@@ -163,7 +163,7 @@ class SampleReader:
             filled = end
         return tokens
 
-    def _spans(self, dataset: _Dataset, sample: int) -> Iterator[Span]:
+    def _spans(self, dataset: _Dataset, sample: int) -> Iterator[DocumentSpan]:
         self._check_range(sample, len(dataset.shuffle), f"{dataset.entry.name!r}")
         position, begin = (int(value) for value in dataset.sample_starts[dataset.shuffle[sample]])
         wanted = self.sequence_length + 1
@@ -173,7 +173,9 @@ class SampleReader:
             end = min(begin + wanted, tokens)
             # An empty document is no stretch of anything.
             if end > begin:
-                yield Span(number, document, begin, end, tokens, position // max(dataset.entry.unique_documents, 1))
+                yield DocumentSpan(
+                    number, document, begin, end, tokens, position // max(dataset.entry.unique_documents, 1)
+                )
                 wanted -= end - begin
             position, begin = position + 1, 0
 

@@ -18,7 +18,7 @@ def dotted(site: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def contradictions(cluster: Cluster, site: Mapping[str, Any]) -> list[str]:
+def site_problems(cluster: Cluster, site: Mapping[str, Any]) -> list[str]:
     """Partitions, accounts, GPUs and times of a site (keys dotted) that the cluster does not have, a line each."""
     return [*_partitions(cluster, site), *_accounts(cluster, site), *_training(cluster, site)]
 

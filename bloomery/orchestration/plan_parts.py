@@ -11,11 +11,11 @@ from pathlib import Path
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import DecontaminateConfig, IngestConfig
-from bloomery.config.part_input import Piece, Portion
+from bloomery.config.part_input import FilePiece, PartInput
 from bloomery.config.sources import AnySource, FileSource, MegatronSource, TextSource
 
 
-def plan_parts(source: AnySource, ingest: IngestConfig) -> list[Portion]:
+def plan_parts(source: AnySource, ingest: IngestConfig) -> list[PartInput]:
     """What each part of a source reads, in order: as many parts as its bytes over `ingest.shard_bytes`.
 
     Files are sorted by name and grouped greedily up to that size; a larger file is cut into pieces, one a part, where
@@ -33,31 +33,31 @@ def plan_parts(source: AnySource, ingest: IngestConfig) -> list[Portion]:
     if isinstance(source, MegatronSource):
         return _pairs(source)
     if not isinstance(source, FileSource):
-        return [Portion(None)]
+        return [PartInput(None)]
     files: set[str] = set()
     for number, pattern in enumerate(source.paths):
         files.update(_matches(pattern, f"sources[{source.name}].paths[{number}]"))
     folder = _common_folder(source.paths)
-    parts: list[Portion] = []
+    parts: list[PartInput] = []
     group: list[str] = []
     group_bytes = 0
     for name in sorted(files):
         size = Path(name).stat().st_size
         if group and group_bytes + size > ingest.shard_bytes:
-            parts.append(Portion(group))
+            parts.append(PartInput(group))
             group, group_bytes = [], 0
         pieces = -(-size // ingest.shard_bytes)
         if pieces > 1 and _can_be_cut(source):
-            parts += [Portion([_below(folder, name)], Piece(number=piece, of=pieces)) for piece in range(pieces)]
+            parts += [PartInput([_below(folder, name)], FilePiece(number=piece, of=pieces)) for piece in range(pieces)]
             continue
         group.append(_below(folder, name))
         group_bytes += size
     if group:
-        parts.append(Portion(group))
+        parts.append(PartInput(group))
     return parts if source.max_documents is None else parts[:1]
 
 
-def _pairs(source: MegatronSource) -> list[Portion]:
+def _pairs(source: MegatronSource) -> list[PartInput]:
     """Each `.idx` that the paths match, sorted by name, with its `.bin`."""
     found: set[str] = set()
     for number, pattern in enumerate(source.paths):
@@ -69,7 +69,7 @@ def _pairs(source: MegatronSource) -> list[Portion]:
             raise ConfigError(
                 f"no file {tokens!r}", where=f"sources[{source.name}].paths", expected="one beside its .idx"
             )
-    return [Portion(pair) for pair in pairs]
+    return [PartInput(pair) for pair in pairs]
 
 
 def _can_be_cut(source: FileSource) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from bloomery.base.atomic import dump_json, read_json, write_if_changed
 from bloomery.base.errors import InputError
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.part_input import Portion
+from bloomery.config.part_input import PartInput
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Section
 from bloomery.config.sources import AnySource, MegatronSource
@@ -17,7 +17,7 @@ from bloomery.config.stages import AdoptStage, IngestStage, read_stage, write_st
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.stage_sections import adopt_stage, ingest_stage, stage_sections
 
-PlanParts = Callable[[AnySource, IngestConfig], list[Portion]]
+PlanParts = Callable[[AnySource, IngestConfig], list[PartInput]]
 """Deals a source's files into parts, one job each."""
 
 PARTS_NAME = "parts.json"
@@ -34,7 +34,7 @@ class Part:
 
     source: str
     number: int
-    portion: Portion
+    portion: PartInput
     adopted: bool = False
     """Whether it is a pair of token files."""
 
@@ -106,10 +106,10 @@ def read_parts(run: RunPaths) -> list[Part]:
     parts = []
     for name in read_json(run.config / PARTS_NAME):
         stage = read_stage(run.config / "ingest" / f"{name}.json", IngestStage)
-        parts.append(Part(stage.source.name, stage.part, Portion(stage.files, stage.piece)))
+        parts.append(Part(stage.source.name, stage.part, PartInput(stage.files, stage.piece)))
     for name in read_json(run.config / ADOPTED_NAME):
         pair = read_stage(run.config / "adopt" / f"{name}.json", AdoptStage)
-        parts.append(Part(pair.source.name, pair.part, Portion(pair.files), adopted=True))
+        parts.append(Part(pair.source.name, pair.part, PartInput(pair.files), adopted=True))
     return parts
 
 

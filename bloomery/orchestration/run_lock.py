@@ -21,7 +21,7 @@ LOCK_NAME = ".lock"
 
 
 @dataclass(frozen=True)
-class Holder:
+class LockHolder:
     """Who holds a run."""
 
     pid: int
@@ -70,10 +70,10 @@ class RunLock:
         os.close(self._descriptor)
 
 
-def holder(run: Path) -> Holder | None:
+def holder(run: Path) -> LockHolder | None:
     """Who last took the lock of `run`, as far as its file says."""
     try:
         value = json.loads((run / LOCK_NAME).read_text(encoding="utf-8"))
-        return Holder(int(value["pid"]), str(value["host"]), str(value["command"]))
+        return LockHolder(int(value["pid"]), str(value["host"]), str(value["command"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 from bloomery.base.atomic import write_text
 from bloomery.config.load import validate
-from bloomery.config.site import Place, Site, TrainingPlace, read_site
+from bloomery.config.site import JobTarget, Site, TrainingTarget, read_site
 
 _WIDTH = 110
-_SECTIONS: dict[str, type[BaseModel]] = {"jobs": Place, "training": TrainingPlace, "internet": Place}
+_SECTIONS: dict[str, type[BaseModel]] = {"jobs": JobTarget, "training": TrainingTarget, "internet": JobTarget}
 
 
 def scalar(value: Any) -> str:

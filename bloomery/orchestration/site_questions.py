@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from bloomery.base.errors import ResourceError
-from bloomery.config.site import TrainingPlace
-from bloomery.orchestration.check_site import contradictions
+from bloomery.config.site import TrainingTarget
+from bloomery.orchestration.check_site import site_problems
 from bloomery.orchestration.detect_cluster import Cluster, Partition
 
 Kind = Literal["text", "number", "list", "yes or no"]
@@ -93,7 +93,7 @@ def proposal(
             return training.gpus_per_node if training else None
         case "training.max_minutes":
             limit = training.max_minutes if training else None
-            return limit or TrainingPlace().max_minutes
+            return limit or TrainingTarget().max_minutes
         case "modules":
             return modules
         case "scratch":
@@ -163,7 +163,7 @@ def nested(answers: Answers) -> dict[str, Any]:
 
 def doubts(cluster: Cluster, answers: Mapping[str, Any]) -> list[str]:
     """What a person should look at in the answers, a line each."""
-    found = contradictions(cluster, answers)
+    found = site_problems(cluster, answers)
     training = cluster.partition(answers.get("training.partition") or "")
     if training is None:
         return found

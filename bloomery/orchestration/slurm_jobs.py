@@ -16,7 +16,7 @@ from pathlib import Path
 from bloomery.base import slurm
 from bloomery.base.errors import BloomeryError
 from bloomery.base.progress import say
-from bloomery.config.site import Place, Site
+from bloomery.config.site import JobTarget, Site
 from bloomery.contracts.paths import RunPaths
 
 _REMEMBERED = 20
@@ -87,7 +87,7 @@ def start_again() -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def online_place(site: Site) -> Place | None:
+def online_target(site: Site) -> JobTarget | None:
     """Where jobs that talk to the Hub go; None: they run beside the workflow.
 
     With HF_TOKEN they do so everywhere: that token is not handed to jobs, which find the one of `hf auth login`.

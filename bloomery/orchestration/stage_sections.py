@@ -8,7 +8,7 @@ from bloomery.base.digest import digest_ends
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import LanguageIdConfig, NearDedupConfig
 from bloomery.config.languages import CODE, SHIPPED_FALLBACK, language_profiles, resolved_thresholds, resolved_words
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Section
 from bloomery.config.sources import FileSource, HubSource, MegatronSource, RowSource, Source
@@ -39,7 +39,7 @@ BYTES_PER_TOKEN = 4.7
 
 
 def ingest_stage(
-    config: RunConfig, source: Source, part: int, files: list[str] | None, piece: Piece | None = None
+    config: RunConfig, source: Source, part: int, files: list[str] | None, piece: FilePiece | None = None
 ) -> IngestStage:
     """The part of the configuration that one ingest job sees."""
     if isinstance(source, FileSource):

@@ -20,7 +20,7 @@ _LAST_SYNC_SECONDS = 120.0
 _SILENT_SECONDS = 2.0
 
 
-class LogWatch:
+class SyncProcess:
     """The process that syncs one run."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -28,7 +28,7 @@ class LogWatch:
         self._log = log
 
     @classmethod
-    def start(cls, run: Path, *, hub: bool) -> LogWatch | None:
+    def start(cls, run: Path, *, hub: bool) -> SyncProcess | None:
         """Start it; None where no Hub is configured (`hub` is the configuration's publish.hub) or it cannot start.
 
         Nothing about logs stops a workflow: an error is said, and the last sync is a rule of its own.

@@ -99,6 +99,6 @@ def training_job(config: RunConfig, site: Site) -> TrainingJob:
         memory_mb_per_node=place.memory_mb_per_node or ranks * (_RANK_MB + int(own_bytes / 1e6)),
         minutes=place.max_minutes,
         gres=(place.gres or f"gpu:{gpus}") if place.gpus_per_node else None,
-        place=site.place_of(place),
+        place=site.job_resources(place),
         exclusive=place.exclusive,
     )

@@ -28,7 +28,7 @@ EPYC with AVX-512 bf16, ms: 4 against 12 at 64 tokens, 16 / 21 at 256, 40 / 54 a
 
 
 @dataclass(frozen=True)
-class Facts:
+class MachineFacts:
     """What of a machine decides."""
 
     cuda: bool = False
@@ -42,7 +42,7 @@ class Facts:
     apex: installed.Apex = installed.Apex.ABSENT
 
     @classmethod
-    def here(cls, *, cuda: bool, capability: tuple[int, int] = (0, 0)) -> Facts:
+    def here(cls, *, cuda: bool, capability: tuple[int, int] = (0, 0)) -> MachineFacts:
         """This machine: the caller asks torch for its GPU, packages are found without importing them."""
         flash = installed.version("flash_attn") if installed.has("flash_attn") else None
         return cls(cuda, capability, installed.compiles_for_gpu(), flash, installed.apex())
@@ -67,7 +67,7 @@ class Kernels:
         return "; ".join(f"{key} {name} ({self.reasons[key]})" for key, name in self.names.items())
 
 
-def choose(model: ModelConfig, training: TrainingConfig, facts: Facts) -> Kernels:
+def choose_kernels(model: ModelConfig, training: TrainingConfig, facts: MachineFacts) -> Kernels:
     """What `training.kernels` means on a machine. Raises ConfigError for what it asks for and cannot have."""
     attention, why_attention = _attention(model, training, facts)
     layer_norm, why_layer_norm = _layer_norm(training, facts)
@@ -76,7 +76,7 @@ def choose(model: ModelConfig, training: TrainingConfig, facts: Facts) -> Kernel
     return Kernels(attention, layer_norm, optimizer, reasons)
 
 
-def _attention(model: ModelConfig, training: TrainingConfig, facts: Facts) -> tuple[str, str]:
+def _attention(model: ModelConfig, training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]:
     asked = training.kernels.attention
     lacks = {"flash": _flash_lacks(model, training, facts), "flex": _flex_lacks(model, facts)}
     if asked != "auto":
@@ -94,7 +94,7 @@ def _attention(model: ModelConfig, training: TrainingConfig, facts: Facts) -> tu
     return "sdpa", f"flash: {lacks['flash']}; flex: {lacks['flex'] or 'not for fp32'}"
 
 
-def _flash_lacks(model: ModelConfig, training: TrainingConfig, facts: Facts) -> str | None:
+def _flash_lacks(model: ModelConfig, training: TrainingConfig, facts: MachineFacts) -> str | None:
     """What flash-attn lacks here; None: nothing."""
     return _first(
         {
@@ -109,7 +109,7 @@ def _flash_lacks(model: ModelConfig, training: TrainingConfig, facts: Facts) -> 
     )
 
 
-def _flex_lacks(model: ModelConfig, facts: Facts) -> str | None:
+def _flex_lacks(model: ModelConfig, facts: MachineFacts) -> str | None:
     """What FlexAttention lacks here; None: nothing."""
     return _first(
         {
@@ -121,7 +121,7 @@ def _flex_lacks(model: ModelConfig, facts: Facts) -> str | None:
     )
 
 
-def _layer_norm(training: TrainingConfig, facts: Facts) -> tuple[str, str]:
+def _layer_norm(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]:
     asked, lacks = training.kernels.layer_norm, _apex_lacks(facts)
     if asked != "auto":
         return _asked("layer_norm", asked, lacks if asked == "apex" else None)
@@ -130,7 +130,7 @@ def _layer_norm(training: TrainingConfig, facts: Facts) -> tuple[str, str]:
     return ("torch", lacks) if lacks is not None else ("apex", "NVIDIA's apex is installed")
 
 
-def _optimizer(training: TrainingConfig, facts: Facts) -> tuple[str, str]:
+def _optimizer(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]:
     asked, lacks = training.kernels.optimizer, _apex_lacks(facts)
     if lacks is None and training.optimizer.kind != "adam":
         lacks = f"apex is used for Adam, not for {training.optimizer.kind}"
@@ -141,7 +141,7 @@ def _optimizer(training: TrainingConfig, facts: Facts) -> tuple[str, str]:
     return "fused", f"one pass over the weights; apex: {lacks}"
 
 
-def _apex_lacks(facts: Facts) -> str | None:
+def _apex_lacks(facts: MachineFacts) -> str | None:
     """What NVIDIA's apex lacks here; None: nothing."""
     return _first(
         {

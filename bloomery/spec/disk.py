@@ -20,7 +20,7 @@ METRICS_BYTES = 1_000
 
 
 @dataclass(frozen=True)
-class Disk:
+class DiskUse:
     """Bytes, at most."""
 
     checkpoints: int
@@ -55,13 +55,13 @@ def kept_checkpoints(config: RunConfig, iterations: int) -> int:
     return min(saves, kept) + 1
 
 
-def disk_bytes(config: RunConfig) -> Disk:
+def disk_bytes(config: RunConfig) -> DiskUse:
     """The most that a run fills."""
     rows, end = planned_rows(config), trajectory(config.model, config.training).end
     # A curriculum cuts samples that the index holds whole.
     tokens = end.consumed_samples * config.model.sequence_length
     kept = kept_checkpoints(config, end.iteration)
-    return Disk(
+    return DiskUse(
         checkpoints=kept * checkpoint_bytes(config),
         kept_checkpoints=kept,
         export=2 * parameter_count(config.model, rows) * DTYPE_BYTES[config.export.dtype],

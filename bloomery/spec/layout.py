@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class RankCoordinates:
     """Coordinates of a process."""
 
     pipeline: int
@@ -26,7 +26,7 @@ class Place:
     tensor: int
 
 
-def place_of(parallel: ParallelConfig, rank: int) -> Place:
+def coordinates_of(parallel: ParallelConfig, rank: int) -> RankCoordinates:
     """Coordinates of a global rank. Raises InputError beyond the world."""
     if not 0 <= rank < parallel.world_size:
         raise InputError(
@@ -36,10 +36,10 @@ def place_of(parallel: ParallelConfig, rank: int) -> Place:
         )
     replica, tensor = divmod(rank, parallel.tensor)
     pipeline, data = divmod(replica, parallel.data)
-    return Place(pipeline, data, tensor)
+    return RankCoordinates(pipeline, data, tensor)
 
 
-def rank_of(parallel: ParallelConfig, place: Place) -> int:
+def rank_of(parallel: ParallelConfig, place: RankCoordinates) -> int:
     """Global rank at a coordinate."""
     return (place.pipeline * parallel.data + place.data) * parallel.tensor + place.tensor
 

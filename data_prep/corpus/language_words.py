@@ -15,7 +15,7 @@ from bloomery.config.stages import MeasureStage
 from data_prep.corpus import _text
 
 
-class Listed:
+class LanguageWords:
     """Stop words, flagged words and scripts of a stage's languages, compiled once for all batches."""
 
     def __init__(self, stage: MeasureStage) -> None:

@@ -21,7 +21,7 @@ from data_prep.corpus.code import code_measures
 from data_prep.corpus.columns import flags_of, text_buffers
 from data_prep.corpus.content import content_hashes
 from data_prep.corpus.langid import Detection, identifier
-from data_prep.corpus.language_words import Listed
+from data_prep.corpus.language_words import LanguageWords
 from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest
 
 _U64 = (1 << 64) - 1
@@ -33,14 +33,17 @@ def key_digest(near: NearDedupConfig, seed: int, unspaced: list[str]) -> str:
     return digest_json([parameters, seed, unspaced])
 
 
-def measure_batch(batch: pa.RecordBatch, stage: MeasureStage, listed: Listed) -> pa.RecordBatch:
-    """Measures of a batch of a shard's rows, row by row the same for any batching; `listed` is `Listed(stage)`."""
+def measure_batch(batch: pa.RecordBatch, stage: MeasureStage, language_words: LanguageWords) -> pa.RecordBatch:
+    """Return the measures of a batch of a shard's rows, one row each; they do not depend on the batching.
+
+    `language_words` is `LanguageWords(stage)`, which the caller makes once.
+    """
     near = stage.near
     data, offsets = text_buffers(batch["text"])
     unspaced = flags_of(batch["language"], stage.unspaced)
     columns: dict[str, Any] = {name: batch[name] for name in ("id", "source", "language")}
-    columns |= _text.measure(data, offsets, unspaced, listed.lists, listed.numbers(batch["language"]))
-    columns |= listed.scripts(columns["scripts"], batch["language"])
+    columns |= _text.measure(data, offsets, unspaced, language_words.lists, language_words.numbers(batch["language"]))
+    columns |= language_words.scripts(columns["scripts"], batch["language"])
     texts = batch["text"].to_pylist()
     columns |= code_measures(batch, texts, stage.licence_fields)
     columns |= _detections(identifier(stage.detector).detect_all(texts, batch["language"].to_pylist()))
@@ -68,15 +71,15 @@ def measure(stage: MeasureStage, shard: Path, output: Path) -> dict[str, Any]:
         InputError: the shard is missing or damaged.
     """
     manifest = read_manifest(shard)
-    listed = Listed(stage)
-    schema = measure_batch(pa.RecordBatch.from_pylist([], schema=DOCUMENT_SCHEMA), stage, listed).schema
+    language_words = LanguageWords(stage)
+    schema = measure_batch(pa.RecordBatch.from_pylist([], schema=DOCUMENT_SCHEMA), stage, language_words).schema
     characters = 0
     with (
         Progress(f"measure {shard.parent.name}/{shard.stem}", manifest["rows"]) as bar,
         TableWriter.open(output, schema) as writer,
     ):
         for batch in iterate_batches(shard):
-            measured = measure_batch(batch, stage, listed)
+            measured = measure_batch(batch, stage, language_words)
             characters += pc.sum(measured["characters"]).as_py()
             writer.write(measured)
             bar.advance(batch.num_rows)

@@ -104,7 +104,7 @@ class CorpusTables:
         return pa.array(values, pa.string())
 
 
-class Catalogue(CorpusTables):
+class NumberedDocuments(CorpusTables):
     """Parts of a corpus folder and the numbers of their documents. 8 bytes a part: no document is held."""
 
     def __init__(self, corpus: Path, parts: Path, against: list[str] | None = None) -> None:

@@ -41,7 +41,7 @@ from data_prep.index.dataset_identity import dataset_identity
 from data_prep.index.mixture_use import datasets_of, language_read
 from data_prep.index.plan_blend_stages import plan_stages, totals
 from data_prep.index.sample_arrays import Plan, write_train, write_validation
-from data_prep.index.split import Deal, Text
+from data_prep.index.split import TextSize, TrainValidationSplit
 from data_prep.index.write_blend import write_blend
 
 TOKENS_FOLDER = "tokens"
@@ -50,7 +50,7 @@ MANY_EPOCHS = 4
 """Up to about four epochs, repeated text is worth nearly as much as new text (Muennighoff et al. 2023)."""
 MEGATRON_SEEDS = 1 << 32
 
-Datasets = Mapping[str, Mapping[str, Mapping[str, Text]]]
+Datasets = Mapping[str, Mapping[str, Mapping[str, TextSize]]]
 """Text per source of each dataset of each language."""
 
 
@@ -77,7 +77,7 @@ def build_index(
         raise ConfigError(f"{stage.seed} with order megatron", where="seed", expected=f"less than {MEGATRON_SEEDS}")
     tokenizer, tokenizer_digest = load_tokenizer(tokenizer_path), digest_file(tokenizer_path)
     end = end_of_document(tokenizer_path, tokenizer)
-    deal, files, first = Deal(stage.validation_share), [], 0
+    deal, files, first = TrainValidationSplit(stage.validation_share), [], 0
     for number, part in enumerate(track(parts, "deal documents", len(parts), "files")):
         prefix = index / TOKENS_FOLDER / part
         file, entry = _open(index, prefix, tokenizer_digest)
@@ -181,7 +181,7 @@ def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, 
     )
 
 
-def _as_it_is(deal: Deal) -> Mixture:
+def _as_it_is(deal: TrainValidationSplit) -> Mixture:
     """A mixture in which every language weighs what it has of tokens."""
     weights = {code: float(sum(text.tokens for text in texts.values())) for code, texts in deal.texts().items()}
     whole = sum(weights.values()) or 1.0
@@ -213,7 +213,7 @@ def _identity(name: str, stage: IndexStage, files: list[TokenFileEntry], numbers
 
 def _train(
     plan: Plan,
-    deal: Deal,
+    deal: TrainValidationSplit,
     datasets: Datasets,
     counts: Mapping[str, int],
     stage: IndexStage,
@@ -237,7 +237,7 @@ def _train(
 
 
 def _validation(
-    plan: Plan, deal: Deal, mixture: Mixture, stage: IndexStage, files: list[TokenFileEntry]
+    plan: Plan, deal: TrainValidationSplit, mixture: Mixture, stage: IndexStage, files: list[TokenFileEntry]
 ) -> list[DatasetEntry]:
     """Write a validation set of every language with weight in the mixture, whatever the training reads of it."""
     entries = []

@@ -13,19 +13,19 @@ from collections.abc import Mapping
 from bloomery.config.stages import IndexStage
 from bloomery.contracts.index import LanguageRead, TextRead
 from data_prep.formats.mixture import Mixture
-from data_prep.index.split import Text
+from data_prep.index.split import TextSize
 
 
-def datasets_of(mixture: Mixture, language: str, texts: Mapping[str, Text]) -> dict[str, dict[str, Text]]:
+def datasets_of(mixture: Mixture, language: str, texts: Mapping[str, TextSize]) -> dict[str, dict[str, TextSize]]:
     """The datasets of a language, those without weight too: text per source of each. `texts`: of each source."""
-    found: dict[str, dict[str, Text]] = {}
+    found: dict[str, dict[str, TextSize]] = {}
     for source, text in texts.items():
         found.setdefault(mixture.dataset(language, source), {})[source] = text
     return found
 
 
 def language_read(
-    weight: float, datasets: Mapping[str, Mapping[str, Text]], counts: Mapping[str, int], stage: IndexStage
+    weight: float, datasets: Mapping[str, Mapping[str, TextSize]], counts: Mapping[str, int], stage: IndexStage
 ) -> LanguageRead:
     """What training reads of a language and of each source in it.
 
@@ -44,7 +44,7 @@ def language_read(
     return LanguageRead(weight=weight, sources=of_sources, **_text_read(whole, read, stage).model_dump())
 
 
-def _text_read(texts: list[Text], epochs: float, stage: IndexStage) -> TextRead:
+def _text_read(texts: list[TextSize], epochs: float, stage: IndexStage) -> TextRead:
     documents, tokens = sum(text.documents for text in texts), sum(text.tokens for text in texts)
     share = epochs * tokens / (stage.train_samples * stage.sequence_length)
     return TextRead(documents=documents, tokens=tokens, share=share, epochs=epochs)

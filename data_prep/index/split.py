@@ -35,7 +35,7 @@ BATCH_ROWS = 1 << 18
 _COLUMNS = ["language", "source", "split_key"]
 
 
-class Text(NamedTuple):
+class TextSize(NamedTuple):
     """Documents of a source in a language."""
 
     documents: int
@@ -69,7 +69,7 @@ def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-class Deal:
+class TrainValidationSplit:
     """Documents by language and source, training and held out apart, in corpus order."""
 
     def __init__(self, share: float) -> None:
@@ -130,7 +130,7 @@ class Deal:
         except ValueError as error:
             raise InputError(f"cannot be dealt: {error}", where=str(path)) from error
 
-    def texts(self, *, held_out: bool = False) -> dict[str, dict[str, Text]]:
+    def texts(self, *, held_out: bool = False) -> dict[str, dict[str, TextSize]]:
         """What there is to train on, or what is held out, by language and source, both in the order of names."""
         found = {}
         for language in sorted(self._languages):
@@ -140,13 +140,13 @@ class Deal:
             found[language] = apart if held_out else train
         return {language: texts for language, texts in found.items() if texts}
 
-    def _texts(self, language: str, held_out: bool) -> dict[str, Text]:
+    def _texts(self, language: str, held_out: bool) -> dict[str, TextSize]:
         counts = self._kernel.groups()
         found = {}
         for source in sorted(self._sources):
             group = self._group(language, source, held_out)
             if group < len(counts) and counts[group, 0]:
-                found[source] = Text(*counts[group].tolist())
+                found[source] = TextSize(*counts[group].tolist())
         return found
 
     def _group(self, language: str, source: str, held_out: bool) -> int:

@@ -19,7 +19,7 @@ from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
 from bloomery.contracts.index import DatasetEntry
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.sample_reader import SampleReader, Span
+from bloomery.contracts.sample_reader import DocumentSpan, SampleReader
 from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer
 from data_prep.formats.shard import read_manifest, read_rows
 from data_prep.formats.sidecar import sidecar_path
@@ -105,12 +105,12 @@ class Tracer:
         number: int,
         iteration: int | None,
         replica: int | None,
-        spans: Iterator[Span],
+        spans: Iterator[DocumentSpan],
     ) -> TracedSample:
         documents = [self._document(span) for span in spans]
         return TracedSample(sample, entry.name, entry.language, number, iteration, replica, documents)
 
-    def _document(self, span: Span) -> TracedDocument:
+    def _document(self, span: DocumentSpan) -> TracedDocument:
         prefix = self.reader.folder / self.reader.manifest.token_files[span.token_file].prefix
         facts = _row(sidecar_path(prefix), span.document, _COLUMNS)
         text, matches = None, None

@@ -19,14 +19,14 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import prefix_differences, sample_prefix
 from bloomery.contracts.skips import effective
 from bloomery.spec.batch import micro_batch_size
-from bloomery.spec.layout import Place, micro_batch_starts, place_of, replica_of
+from bloomery.spec.layout import RankCoordinates, coordinates_of, micro_batch_starts, replica_of
 from bloomery.spec.skip_arithmetic import Batch as PlannedBatch
 from bloomery.spec.skip_arithmetic import batch_before, next_batch
 from bloomery.spec.trajectory import Point, Trajectory, trajectory, trajectory_through
 
 
 @dataclass(frozen=True)
-class Batch:
+class TracedBatch:
     """The samples of one iteration."""
 
     iteration: int
@@ -61,7 +61,7 @@ class Reader:
     """Who reads: one process, and the replica that it is part of."""
 
     rank: int
-    place: Place
+    place: RankCoordinates
     holds_data: bool
     """First and last pipeline stages are fed samples; the stages between see activations only."""
 
@@ -73,7 +73,7 @@ class Selection:
     samples: Sequence[int]
     """Numbers in the training, or in the validation set."""
     validation: str | None = None
-    batch: Batch | None = None
+    batch: TracedBatch | None = None
     reader: Reader | None = None
     notes: tuple[str, ...] = ()
 
@@ -121,7 +121,7 @@ class Training:
                 f"configuration says {sizes[1]}: replicas are by the latter"
             )
 
-    def batch(self, iteration: int) -> Batch:
+    def batch(self, iteration: int) -> TracedBatch:
         """The samples of an iteration, counted from 1. Raises InputError beyond the training."""
         plan = self._planned(iteration)
         record = find_step(self.metrics, iteration) if iteration > 0 else None
@@ -133,7 +133,7 @@ class Training:
             )
         batch = plan if record is None else self._trained(record)
         assert batch is not None
-        return Batch(
+        return TracedBatch(
             iteration=iteration,
             first_sample=batch.spans[0].start,
             samples=len(batch.samples),
@@ -176,14 +176,14 @@ class Training:
         if rank is None:
             return Selection(batch.numbers, batch=batch, notes=notes)
         parallel = self.stage.training.parallel
-        place, size = place_of(parallel, rank), micro_batch_size(self.stage.training.batch, batch.samples)
+        place, size = coordinates_of(parallel, rank), micro_batch_size(self.stage.training.batch, batch.samples)
         starts = micro_batch_starts(0, batch.samples, size, place.data, parallel.data)
         numbers = batch.numbers
         samples = [sample for start in starts for sample in numbers[start : start + size]]
         reader = Reader(rank, place, place.pipeline in (0, parallel.pipeline - 1))
         return Selection(samples, batch=batch, reader=reader, notes=notes)
 
-    def read_by(self, sample: int, batch: Batch | None = None) -> tuple[int, int] | None:
+    def read_by(self, sample: int, batch: TracedBatch | None = None) -> tuple[int, int] | None:
         """(iteration, replica) that a global sample belongs to; None: it is skipped, or the training ends before it."""
         training = self.stage.training
         if batch is None:
@@ -203,7 +203,7 @@ class Training:
             before += end - first
         return None
 
-    def _notes(self, batch: Batch) -> list[str]:
+    def _notes(self, batch: TracedBatch) -> list[str]:
         """What a person must know about a batch."""
         if batch.agrees is None:
             newest = last_records(self.metrics)[0]

@@ -21,7 +21,7 @@ SHOWN = 16
 """Samples that a person is shown unless more are asked for."""
 
 
-class Text(StrEnum):
+class TextMode(StrEnum):
     """How much of the texts is shown."""
 
     NONE = "none"
@@ -39,7 +39,7 @@ def trace(
     samples: Annotated[str | None, typer.Option(help="Samples N or A:B (B left out), counted from 0.")] = None,
     validation: Annotated[str | None, typer.Option(help="Of this validation set, not of the training.")] = None,
     text: Annotated[
-        Text | None,
+        TextMode | None,
         typer.Option(help="Texts; none is fast and checks nothing.", show_default="excerpt; with --json: full"),
     ] = None,
     limit: Annotated[
@@ -67,8 +67,8 @@ def trace(
             expected="--iteration N, --iteration N --rank R, --samples A:B, or --validation NAME --samples A:B",
         )
     check_run(run)
-    wanted = text or (Text.FULL if as_json else Text.EXCERPT)
-    tracer, training = Tracer(RunPaths(run), texts=wanted is not Text.NONE), Training.of(RunPaths(run))
+    wanted = text or (TextMode.FULL if as_json else TextMode.EXCERPT)
+    tracer, training = Tracer(RunPaths(run), texts=wanted is not TextMode.NONE), Training.of(RunPaths(run))
     if iteration is not None:
         selection = training.select(iteration, rank)
     elif validation is not None:
@@ -127,7 +127,9 @@ def _datasets(tracer: Tracer, selection: Selection) -> dict[str, int]:
     return dict(sorted(Counter(names[tracer.reader.locate(sample)[0]] for sample in selection.samples).items()))
 
 
-def _print_json(run: Path, tracer: Tracer, selection: Selection, samples: Iterator[TracedSample], text: Text) -> None:
+def _print_json(
+    run: Path, tracer: Tracer, selection: Selection, samples: Iterator[TracedSample], text: TextMode
+) -> None:
     """One object, written as it comes: a batch of thousands of samples is never held."""
     from dataclasses import asdict
 
@@ -151,16 +153,16 @@ def _print_json(run: Path, tracer: Tracer, selection: Selection, samples: Iterat
     sys.stdout.write("{\n" + ",\n".join(lines) + ',\n"samples": [')
     for number, sample in enumerate(samples):
         value = asdict(sample)
-        for document in value["documents"] if text is Text.EXCERPT else ():
+        for document in value["documents"] if text is TextMode.EXCERPT else ():
             document["text"] = shortened(document["text"])
         sys.stdout.write(("," if number else "") + "\n" + dump(value))
     sys.stdout.write("\n]\n}\n")
 
 
-def _print(tracer: Tracer, selection: Selection, samples: Iterator[TracedSample], text: Text) -> None:
+def _print(tracer: Tracer, selection: Selection, samples: Iterator[TracedSample], text: TextMode) -> None:
     from data_prep.index import print_trace
 
     console = print_trace.console()
     for line in (*print_trace.said_of(selection), print_trace.said_of_datasets(_datasets(tracer, selection))):
         console.print(line, markup=False)
-    print_trace.show(samples, console, whole=text is Text.FULL)
+    print_trace.show(samples, console, whole=text is TextMode.FULL)

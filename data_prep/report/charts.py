@@ -11,7 +11,7 @@ from html import escape
 
 from data_prep.report.wording import count, percent
 
-Piece = tuple[str, str, float]
+BarPart = tuple[str, str, float]
 """Colour (the name of a variable), words, number."""
 
 PLOT_HEIGHT = 40
@@ -31,7 +31,7 @@ def _bar(x: float, width: float, y: float, height: float, colour: str, title: st
     )
 
 
-def stacked(pieces: Sequence[Piece], whole: float | None = None) -> str:
+def stacked(pieces: Sequence[BarPart], whole: float | None = None) -> str:
     """One bar of coloured pieces, as wide as their share of `whole` (of all of them)."""
     total = sum(number for _, _, number in pieces)
     scale = whole or total or 1
@@ -46,7 +46,7 @@ def stacked(pieces: Sequence[Piece], whole: float | None = None) -> str:
     return _svg(100, 10, label, "".join(drawn))
 
 
-def hanging(start: float, piece: Piece, whole: float) -> str:
+def hanging(start: float, piece: BarPart, whole: float) -> str:
     """One piece of a waterfall: it begins at `start` of `whole`."""
     colour, words, number = piece
     title = f"{words}: {count(int(number))}"
@@ -56,7 +56,7 @@ def hanging(start: float, piece: Piece, whole: float) -> str:
     return _svg(100, 10, title, _bar(left, width, 0, 10, colour, title))
 
 
-def pair(upper: Piece, lower: Piece, whole: float) -> str:
+def pair(upper: BarPart, lower: BarPart, whole: float) -> str:
     """Two thin bars over each other, to compare two shares."""
     bars = "".join(
         _bar(0, 100 * number / whole, y, 4.4, colour, f"{words}: {percent(number)}")

@@ -28,7 +28,7 @@ def corpus_verb(
     """Say what was removed and why, per language, source and rule."""
     from bloomery.base.atomic import write_json, write_text
     from bloomery.config.stages import JudgeStage, read_stage
-    from data_prep.corpus.numbered_documents import Catalogue
+    from data_prep.corpus.numbered_documents import NumberedDocuments
     from data_prep.report.clusters import clusters
     from data_prep.report.corpus_page import render
     from data_prep.report.examples import bad_row_examples, rule_examples
@@ -36,7 +36,7 @@ def corpus_verb(
     from data_prep.report.histograms import distributions
     from data_prep.report.what_if import quantiles, what_if
 
-    catalogue = Catalogue(corpus, parts)
+    catalogue = NumberedDocuments(corpus, parts)
     stage = read_stage(config, JudgeStage)
     report = gather(corpus, catalogue.parts, stage)
     for rule, examples in rule_examples(catalogue, stage).items():

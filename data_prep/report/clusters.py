@@ -15,14 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from data_prep.corpus.numbered_documents import Catalogue
-from data_prep.report.examples import excerpts, twin_of
+from data_prep.corpus.numbered_documents import NumberedDocuments
+from data_prep.report.examples import excerpts, kept_document
 from data_prep.report.read_duplicates import duplicate_batches
 
 LARGEST = 12
 
 
-def clusters(catalogue: Catalogue) -> dict[str, Any]:
+def clusters(catalogue: NumberedDocuments) -> dict[str, Any]:
     """`count`; `sizes`: rows of `from`, `to` (powers of two), `clusters`, `removed`; and the `largest` clusters."""
     sizes = _sizes(catalogue.corpus)
     # Every document but the one that stayed is in the table (but for those of earlier runs), and each names the size.
@@ -56,7 +56,7 @@ def _sizes(corpus: Path) -> npt.NDArray[np.int64]:
     return total
 
 
-def _largest(catalogue: Catalogue, number: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
+def _largest(catalogue: NumberedDocuments, number: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
     """The largest clusters; of those that are equally large, the first in the table."""
     # The size that a cluster must have to be among them, and how many of just that size there is room for.
     enough = np.flatnonzero(np.cumsum(number[::-1]) >= LARGEST)
@@ -102,7 +102,7 @@ def _members(corpus: Path, least: int, room: int) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def _described(catalogue: Catalogue, entry: dict[str, Any]) -> dict[str, Any]:
+def _described(catalogue: NumberedDocuments, entry: dict[str, Any]) -> dict[str, Any]:
     member = entry["member"]
     removed = excerpts(catalogue, np.array([catalogue.start(member["part"]) + member["row"]]))[0]
     return {
@@ -110,6 +110,6 @@ def _described(catalogue: Catalogue, entry: dict[str, Any]) -> dict[str, Any]:
         "exact": entry["kinds"]["exact"],
         "near": entry["kinds"]["near"],
         "sources": dict(sorted(entry["sources"].items())),
-        "kept": twin_of(catalogue, member),
+        "kept": kept_document(catalogue, member),
         "removed": removed | {"kind": member["kind"], "similarity": member["similarity"]},
     }

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from bloomery.config.stages import JudgeStage
 from data_prep.corpus.clean import CONTAMINATED, DUPLICATE_KINDS
 from data_prep.corpus.judge import WRONG_LANGUAGE
-from data_prep.corpus.numbered_documents import Catalogue
+from data_prep.corpus.numbered_documents import NumberedDocuments
 from data_prep.corpus.pii import PLACEHOLDERS, redact
 from data_prep.formats.shard import read_manifest, read_table
-from data_prep.report.read_duplicates import duplicates_of_part, ids_of, twin_node
+from data_prep.report.read_duplicates import duplicates_of_part, ids_of, kept_node
 from data_prep.report.rules import measure_of
 
 PER_RULE = 3
@@ -36,7 +36,7 @@ def excerpt(text: str, language: str = "") -> str:
     return start if len(start) <= EXCERPT_CHARACTERS else start[: EXCERPT_CHARACTERS - 1] + "…"
 
 
-def excerpts(catalogue: Catalogue, nodes: Nodes) -> list[dict[str, Any]]:
+def excerpts(catalogue: NumberedDocuments, nodes: Nodes) -> list[dict[str, Any]]:
     """Id, source, language and excerpt of documents, in the order of `nodes`."""
     unique, places = np.unique(nodes, return_inverse=True)
     facts = catalogue.take("measures", ["source", "language"], unique).to_pylist()
@@ -48,7 +48,7 @@ def excerpts(catalogue: Catalogue, nodes: Nodes) -> list[dict[str, Any]]:
     return [dict(shown[place]) for place in places.tolist()]
 
 
-def rule_examples(catalogue: Catalogue, stage: JudgeStage) -> dict[str, list[dict[str, Any]]]:
+def rule_examples(catalogue: NumberedDocuments, stage: JudgeStage) -> dict[str, list[dict[str, Any]]]:
     """Up to `PER_RULE` removed documents per rule, of the languages and sources where it removed most.
 
     Each has the reason beside its excerpt: `value` and `limit`, the language that was `detected`, the `twin` that
@@ -66,7 +66,7 @@ def rule_examples(catalogue: Catalogue, stage: JudgeStage) -> dict[str, list[dic
     return found
 
 
-def _picks(catalogue: Catalogue) -> dict[str, list[tuple[str, str | None]]]:
+def _picks(catalogue: NumberedDocuments) -> dict[str, list[tuple[str, str | None]]]:
     """Where to look for examples, per rule: parts and a language, then parts whatever the language."""
     removed: dict[str, Counter[tuple[str, str]]] = {}
     first: dict[tuple[str, str, str], str] = {}
@@ -88,7 +88,7 @@ def _picks(catalogue: Catalogue) -> dict[str, list[tuple[str, str | None]]]:
     return picks
 
 
-def _nodes(catalogue: Catalogue, part: str, rule: str, language: str | None) -> list[int]:
+def _nodes(catalogue: NumberedDocuments, part: str, rule: str, language: str | None) -> list[int]:
     """Up to 2 x `PER_RULE` documents of a part (and a language) that the rule removed."""
     gone = ~catalogue.kept(part)
     rule_of = np.full(len(gone), "", dtype=object)
@@ -106,13 +106,13 @@ def _nodes(catalogue: Catalogue, part: str, rule: str, language: str | None) -> 
     return [catalogue.start(part) + int(row) for row in np.flatnonzero(wanted)[: 2 * PER_RULE]]
 
 
-def _hits(catalogue: Catalogue, part: str) -> dict[int, dict[str, Any]]:
+def _hits(catalogue: NumberedDocuments, part: str) -> dict[int, dict[str, Any]]:
     """Rows of a part that evaluation texts hit; none where the run looks for none."""
     path = catalogue.path("contaminated", part)
     return {row["row"]: row for row in read_table(path).to_pylist()} if path.exists() else {}
 
 
-def _reasoned(catalogue: Catalogue, rule: str, nodes: Nodes, stage: JudgeStage) -> list[dict[str, Any]]:
+def _reasoned(catalogue: NumberedDocuments, rule: str, nodes: Nodes, stage: JudgeStage) -> list[dict[str, Any]]:
     """Documents that a rule removed, with what it saw."""
     shown = excerpts(catalogue, nodes)
     column = "detected" if rule == WRONG_LANGUAGE else measure_of(rule)
@@ -139,14 +139,14 @@ def _reasoned(catalogue: Catalogue, rule: str, nodes: Nodes, stage: JudgeStage) 
         elif rule in DUPLICATE_KINDS.values():
             duplicate = duplicates_of_part(catalogue.corpus, part).filter(pc.field("row") == row).to_pylist()[0]
             entry |= {name: duplicate[name] for name in ("twin", "similarity", "cluster_size")}
-            twin = twin_of(catalogue, duplicate)
+            twin = kept_document(catalogue, duplicate)
             entry |= {f"twin_{name}": twin[name] for name in ("source", "language", "excerpt")}
     return shown
 
 
-def twin_of(catalogue: Catalogue, row: dict[str, Any]) -> dict[str, Any]:
+def kept_document(catalogue: NumberedDocuments, row: dict[str, Any]) -> dict[str, Any]:
     """The document that stayed for a row of the duplicates; one of an earlier run without its text."""
-    node = twin_node(catalogue, row)
+    node = kept_node(catalogue, row)
     if node is None:
         return {"id": row["twin"], "source": "an earlier run", "language": "", "excerpt": ""}
     return excerpts(catalogue, np.array([node]))[0]

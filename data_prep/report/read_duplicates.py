@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomery.orchestration.part_names import own_part
-from data_prep.corpus.numbered_documents import Catalogue, CorpusTables, Nodes, read_part, renamed_rows
+from data_prep.corpus.numbered_documents import CorpusTables, Nodes, NumberedDocuments, read_part, renamed_rows
 from data_prep.formats.shard import open_table, read_manifest
 
 BATCH_ROWS = 16_384
@@ -47,7 +47,7 @@ def duplicates_of_part(corpus: Path, part: str) -> pa.Table:
     return pa.concat_tables([read_part(path, part) for path in _tables(corpus)]).sort_by("row")
 
 
-def twin_node(catalogue: Catalogue, row: dict[str, Any]) -> int | None:
+def kept_node(catalogue: NumberedDocuments, row: dict[str, Any]) -> int | None:
     """Number in the catalogue of the document that stayed for a duplicate; None for one of an earlier run."""
     if not own_part(row["twin_part"]):
         return None
@@ -55,7 +55,7 @@ def twin_node(catalogue: Catalogue, row: dict[str, Any]) -> int | None:
     return catalogue.start(row["twin_part"]) + int(place)
 
 
-def ids_of(catalogue: Catalogue, nodes: Nodes) -> list[str]:
+def ids_of(catalogue: NumberedDocuments, nodes: Nodes) -> list[str]:
     """Ids of sorted nodes, occurrences of one key told apart."""
     ids = catalogue.take("measures", ["id"], nodes)["id"].to_pylist()
     renamed: dict[int, str] = {}

@@ -23,13 +23,13 @@ from pydantic import AfterValidator, Field
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.load import validate
-from bloomery.config.section import Count, NotTruth, Section
-from planner.simulation.scenario import Campaign
+from bloomery.config.section import Count, NotBool, Section
+from planner.simulation.scenario import Scenario
 
 BLOOM = "bloom"
 """Name of the founding documents' incidents, which come with the software."""
 Kind = Literal["hardware", "software", "maintenance", "planned restart"]
-_Hours = Annotated[float, Field(ge=0), NotTruth]
+_Hours = Annotated[float, Field(ge=0), NotBool]
 
 
 def _moment(value: date) -> date:
@@ -42,7 +42,7 @@ Moment = Annotated[datetime | date, AfterValidator(_moment)]
 """A moment; of a day whose hour nobody said, noon UTC stands for it."""
 
 
-class Incident(Section):
+class RecordedIncident(Section):
     """One interruption."""
 
     date: Moment
@@ -86,7 +86,7 @@ class IncidentRecord(Section):
 
     observed: Observed
     """The time that it covers."""
-    incidents: list[Incident] = []
+    incidents: list[RecordedIncident] = []
     """All that interrupted the training in that time."""
 
 
@@ -171,33 +171,33 @@ class Rates:
     days: float
     """Observed."""
     failures: Rate | None
-    """None, as in the next two: nothing is said, a campaign keeps its own."""
+    """None, as in the next two: nothing is said, a scenario keeps its own."""
     maintenances: Rate | None
     stops: Rate | None
     """Planned restarts."""
     maintenance_hours: float | None
-    """Mean of the lengths that are said; None: none is, a campaign keeps its own."""
+    """Mean of the lengths that are said; None: none is, a scenario keeps its own."""
     hours_lost: float
     """Sum of what is said."""
 
-    def estimated(self, campaign: Campaign) -> Campaign:
-        """The campaign under the estimated rates."""
-        return self._put(campaign, lambda rate: rate.days_between)
+    def estimated(self, scenario: Scenario) -> Scenario:
+        """The scenario under the estimated rates."""
+        return self._put(scenario, lambda rate: rate.days_between)
 
-    def drawn(self, campaign: Campaign, random: Random) -> Campaign:
-        """The campaign under rates that the record leaves possible."""
-        return self._put(campaign, lambda rate: rate.drawn(random))
+    def drawn(self, scenario: Scenario, random: Random) -> Scenario:
+        """The scenario under rates that the record leaves possible."""
+        return self._put(scenario, lambda rate: rate.drawn(random))
 
-    def _put(self, campaign: Campaign, days_between: Callable[[Rate], float | None]) -> Campaign:
+    def _put(self, scenario: Scenario, days_between: Callable[[Rate], float | None]) -> Scenario:
         def of(rate: Rate | None, own: float | None) -> float | None:
             return own if rate is None else days_between(rate)
 
         return replace(
-            campaign,
-            days_between_failures=of(self.failures, campaign.days_between_failures),
-            days_between_maintenances=of(self.maintenances, campaign.days_between_maintenances),
-            days_between_stops=of(self.stops, campaign.days_between_stops),
-            maintenance_hours=campaign.maintenance_hours if self.maintenance_hours is None else self.maintenance_hours,
+            scenario,
+            days_between_failures=of(self.failures, scenario.days_between_failures),
+            days_between_maintenances=of(self.maintenances, scenario.days_between_maintenances),
+            days_between_stops=of(self.stops, scenario.days_between_stops),
+            maintenance_hours=scenario.maintenance_hours if self.maintenance_hours is None else self.maintenance_hours,
         )
 
 

@@ -23,7 +23,7 @@ class Phase(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Campaign:
+class Scenario:
     """A training and its interruptions. All waiting times are exponential: what comes next forgets what was."""
 
     phases: tuple[Phase, ...]
@@ -116,8 +116,8 @@ def _require(
             raise ConfigError(f"{name} is {value}", where="simulation", expected=rule)
 
 
-def campaign_of(config: RunConfig) -> Campaign:
-    """The campaign of a run: its batch ladder, saves and segments, and the faults that its plan assumes.
+def scenario_of(config: RunConfig) -> Scenario:
+    """The scenario of a run: its batch ladder, saves and segments, and the faults that its plan assumes.
 
     Raises ConfigError when a job is too short for its own start and end.
     """
@@ -139,7 +139,7 @@ def campaign_of(config: RunConfig) -> Campaign:
                 where="plan.faults.job_hours",
                 expected=f"more than {(60 * faults.restart_minutes + reserve) / 3600:.2f} h: start, margin and save",
             )
-    return Campaign(
+    return Scenario(
         phases=phases,
         save_every_iterations=training.checkpoint.every_iterations,
         save_rules=tuple((rule.until_iteration, rule.every_iterations) for rule in training.checkpoint.schedule),

@@ -9,37 +9,37 @@ from random import Random
 from statistics import fmean
 
 from planner.simulation.calibration import Rates
-from planner.simulation.scenario import Campaign
-from planner.simulation.simulate_replicate import LOSSES, Replicate, Span, play
-from planner.simulation.timeline import Work
-from planner.simulation.waiting_times import RandomDraws
+from planner.simulation.scenario import Scenario
+from planner.simulation.simulate_replicate import LOSSES, JobSpan, Replicate, simulate_replicate
+from planner.simulation.timeline import Timeline
+from planner.simulation.waiting_times import RandomWaitingTimes
 
 PERCENTS = (5, 25, 50, 75, 95)
 
 
 def replicates(
-    campaign: Campaign,
+    scenario: Scenario,
     count: int,
     seed: int = 0,
     *,
     rates: Rates | None = None,
     stop_at_days: float | None = None,
     with_spans: bool = False,
-) -> Iterator[tuple[Replicate, list[Span]]]:
+) -> Iterator[tuple[Replicate, list[JobSpan]]]:
     """Play `count` replicates; number r is the same whatever `count` is.
 
     `rates`: each replicate draws its own rates from what so few incidents leave possible, and these replace the
-    campaign's. `stop_at_days`: how it stands then, finished or not.
+    scenario's. `stop_at_days`: how it stands then, finished or not.
 
     Raises CheckFailedError when a training does not come forward.
     """
-    work = Work(campaign)
+    work = Timeline(scenario)
     horizon = math.inf if stop_at_days is None else 86_400 * stop_at_days
     for number in range(count):
-        own = campaign if rates is None else rates.drawn(campaign, Random(f"{seed}/{number}/rates"))
-        spans: list[Span] = []
-        draws = RandomDraws(own, seed, number)
-        yield play(work, draws, horizon_seconds=horizon, spans=spans if with_spans else None), spans
+        own = scenario if rates is None else rates.drawn(scenario, Random(f"{seed}/{number}/rates"))
+        spans: list[JobSpan] = []
+        draws = RandomWaitingTimes(own, seed, number)
+        yield simulate_replicate(work, draws, horizon_seconds=horizon, spans=spans if with_spans else None), spans
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ class Summary:
 
 
 def simulate(
-    campaign: Campaign, count: int, seed: int = 0, *, rates: Rates | None = None, stop_at_days: float | None = None
+    scenario: Scenario, count: int, seed: int = 0, *, rates: Rates | None = None, stop_at_days: float | None = None
 ) -> list[Replicate]:
     """`count` replicates, as `replicates` plays them, without the course of each."""
-    return [each for each, _ in replicates(campaign, count, seed, rates=rates, stop_at_days=stop_at_days)]
+    return [each for each, _ in replicates(scenario, count, seed, rates=rates, stop_at_days=stop_at_days)]
 
 
 def summarise(played: Sequence[Replicate]) -> Summary:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from bloomery.base.errors import CheckFailedError
-from planner.simulation.timeline import Share, Work
-from planner.simulation.waiting_times import Draws
+from planner.simulation.timeline import Timeline, TimeUse
+from planner.simulation.waiting_times import WaitingTimes
 
 LOSSES = ("rework", "restart", "queue", "maintenance", "saving", "validation")
 """What takes hours and trains nothing: work thrown away, starts, waits, the machine away, saves, validations."""
@@ -22,7 +22,7 @@ _MOST_JOBS = 100_000
 """A training that takes so many jobs does not come forward: it would be simulated for ever."""
 
 
-class Span(NamedTuple):
+class JobSpan(NamedTuple):
     """The training of one job."""
 
     start: float
@@ -59,22 +59,24 @@ class Replicate:
     """On disk at once, while an old one waits for the new one to be complete."""
 
 
-def play(work: Work, draws: Draws, *, horizon_seconds: float = math.inf, spans: list[Span] | None = None) -> Replicate:
+def simulate_replicate(
+    work: Timeline, draws: WaitingTimes, *, horizon_seconds: float = math.inf, spans: list[JobSpan] | None = None
+) -> Replicate:
     """Play a training to its end, or to `horizon_seconds` if that comes first; `spans` collects the jobs' trainings.
 
     Raises CheckFailedError when it does not come forward.
     """
-    return _Play(work, draws, horizon_seconds, spans).run()
+    return _Replication(work, draws, horizon_seconds, spans).run()
 
 
-class _Play:
-    def __init__(self, work: Work, draws: Draws, horizon: float, spans: list[Span] | None) -> None:
+class _Replication:
+    def __init__(self, work: Timeline, draws: WaitingTimes, horizon: float, spans: list[JobSpan] | None) -> None:
         self.work, self.draws, self.horizon, self.spans = work, draws, horizon, spans
         self.now = 0.0
         self.base = self.done = self.reached = 0
         """Iterations at the newest checkpoint; done with all that is due after them; through."""
         self.extra: list[int] = []
-        self.begun = Share(0.0, 0.0, 0.0)
+        self.begun = TimeUse(0.0, 0.0, 0.0)
         self.lost = dict.fromkeys(LOSSES[:4], 0.0)
         self.failures = self.maintenances = self.stops = self.jobs = 0
         self.over = False
@@ -88,7 +90,7 @@ class _Play:
                 self._train()
         work, share = self.work, self.work.share(self.done)
         useful = share.useful + self.begun.useful
-        saving = share.saving + self.begun.saving + len(self.extra) * work.campaign.save_seconds
+        saving = share.saving + self.begun.saving + len(self.extra) * work.scenario.save_seconds
         losses = {**self.lost, "saving": saving, "validation": share.validation + self.begun.validation}
         newest = max(self.base, work.last_save_due(self.done))
         kept, at_most = work.kept(newest, self.extra)
@@ -156,7 +158,7 @@ class _Play:
             self._maintain()
 
     def _start(self) -> bool:
-        seconds = 60 * self.work.campaign.restart_minutes
+        seconds = 60 * self.work.scenario.restart_minutes
         strike, failed = self._next_strike()
         if strike < seconds:
             if self._spend("restart", strike):
@@ -167,14 +169,14 @@ class _Play:
 
     def _last_iteration(self) -> int:
         """After which this job leaves by itself."""
-        work, campaign = self.work, self.work.campaign
+        work, scenario = self.work, self.work.scenario
         told = self.stop_left
-        if campaign.job_seconds is not None:
-            told = min(told, max(0.0, campaign.job_seconds - 60 * campaign.restart_minutes))
+        if scenario.job_seconds is not None:
+            told = min(told, max(0.0, scenario.job_seconds - 60 * scenario.restart_minutes))
         # At least one iteration, so that a chain of jobs always comes forward.
         last = max(self.base + 1, work.first_done_from(work.done[self.base] + told))
-        if campaign.job_iterations is not None:
-            last = min(last, self.base + campaign.job_iterations)
+        if scenario.job_iterations is not None:
+            last = min(last, self.base + scenario.job_iterations)
         return min(last, work.iterations)
 
     def _train(self) -> None:
@@ -186,7 +188,7 @@ class _Play:
         if cut:
             ran = self.horizon - self.now
         if self.spans is not None:
-            self.spans.append(Span(self.now, ran, self.base, last))
+            self.spans.append(JobSpan(self.now, ran, self.base, last))
         if cut:
             self._stand(start + ran, last)
             self.now, self.over = self.horizon, True
@@ -213,7 +215,7 @@ class _Play:
         self.done = self.reached = min(work.last_done(clock), last)
         rest = clock - work.done[self.done]
         if self.done == last:
-            self.begun = Share(0.0, 0.0, rest)
+            self.begun = TimeUse(0.0, 0.0, rest)
         else:
             self.begun, through = work.begun(self.done + 1, rest)
             self.reached += through

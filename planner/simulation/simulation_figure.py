@@ -12,10 +12,10 @@ from typing import Any
 from bloomery.base.atomic import write_bytes, write_text
 from bloomery.base.errors import ConfigError
 from bloomery.base.render_figure import COLOUR, SECOND_COLOUR, png, svg
-from planner.simulation.scenario import Campaign
+from planner.simulation.scenario import Scenario
 from planner.simulation.simulate import PERCENTS, quantiles
-from planner.simulation.simulate_replicate import Replicate, Span
-from planner.simulation.timeline import Work
+from planner.simulation.simulate_replicate import JobSpan, Replicate
+from planner.simulation.timeline import Timeline
 
 _POINTS = 201
 _SAMPLES = 5
@@ -39,9 +39,9 @@ class Curves:
     """Of all replicates, at their end."""
 
 
-def curves(campaign: Campaign, played: Sequence[tuple[Replicate, list[Span]]]) -> Curves:
+def curves(scenario: Scenario, played: Sequence[tuple[Replicate, list[JobSpan]]]) -> Curves:
     """Curves of at least one replicate, played with its spans."""
-    work = Work(campaign)
+    work = Timeline(scenario)
     last = max(replicate.wall_days for replicate, _ in played)
     days = [last * point / (_POINTS - 1) for point in range(_POINTS)]
     lines = [progress(work, replicate, spans, days) for replicate, spans in played]
@@ -56,7 +56,7 @@ def curves(campaign: Campaign, played: Sequence[tuple[Replicate, list[Span]]]) -
     )
 
 
-def progress(work: Work, replicate: Replicate, spans: Sequence[Span], days: Sequence[float]) -> list[float]:
+def progress(work: Timeline, replicate: Replicate, spans: Sequence[JobSpan], days: Sequence[float]) -> list[float]:
     """Iterations through on each of `days`; between two trainings, those that the next one starts from."""
     starts = [span.start for span in spans]
     found = []

@@ -1,4 +1,4 @@
-"""The work of a campaign on its own clock, which runs only while a job trains and nothing is lost.
+"""The work of a scenario on its own clock, which runs only while a job trains and nothing is lost.
 
 One table, the time at which each iteration is done with its validation and save, turns every question that an event
 asks (how far was it, what was saved, where does it end) into a binary search: a replicate costs its events, not its
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from bloomery.spec.save_points import is_due, is_for_good
-from planner.simulation.scenario import Campaign
+from planner.simulation.scenario import Scenario
 
 
 @dataclass(frozen=True)
-class Share:
+class TimeUse:
     """Where the work's seconds went."""
 
     useful: float
@@ -25,14 +25,14 @@ class Share:
     saving: float
 
 
-class Work:
+class Timeline:
     """Times in seconds from the start of iteration 1, were there no interruptions."""
 
-    def __init__(self, campaign: Campaign) -> None:
-        self.campaign = campaign
-        self.iterations = campaign.iterations
-        self._phase_ends = list(accumulate(phase.iterations for phase in campaign.phases))
-        self._checkpoint = campaign.checkpoint
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.iterations = scenario.iterations
+        self._phase_ends = list(accumulate(phase.iterations for phase in scenario.phases))
+        self._checkpoint = scenario.checkpoint
         self._saves = [i for i in range(1, self.iterations + 1) if i == self.iterations or is_due(self._checkpoint, i)]
         self._saved_after = frozenset(self._saves)
         self._for_good = list(accumulate((is_for_good(self._checkpoint, i) for i in self._saves), initial=0))
@@ -40,19 +40,19 @@ class Work:
         self.done = array("d", [0.0])
         """`done[i]`: iteration i is done, and the validation and the save that are due after it."""
         clock, iteration = 0.0, 0
-        for phase in campaign.phases:
+        for phase in scenario.phases:
             for _ in range(phase.iterations):
                 iteration += 1
                 clock += phase.seconds
                 if self.validates_after(iteration):
-                    clock += campaign.validation_seconds
+                    clock += scenario.validation_seconds
                 if self.saves_after(iteration):
-                    clock += campaign.save_seconds
+                    clock += scenario.save_seconds
                 self.done.append(clock)
 
     def validates_after(self, iteration: int) -> bool:
         """Whether a validation is due."""
-        return iteration % self.campaign.validation_every_iterations == 0 or iteration == self.iterations
+        return iteration % self.scenario.validation_every_iterations == 0 or iteration == self.iterations
 
     def saves_after(self, iteration: int) -> bool:
         """Whether a save is due."""
@@ -73,28 +73,28 @@ class Work:
 
     def end_after(self, iteration: int) -> float:
         """When a job ends that leaves after `iteration`: saved, by a save of its own where none is due."""
-        return self.done[iteration] + (0.0 if self.saves_after(iteration) else self.campaign.save_seconds)
+        return self.done[iteration] + (0.0 if self.saves_after(iteration) else self.scenario.save_seconds)
 
-    def share(self, iteration: int) -> Share:
+    def share(self, iteration: int) -> TimeUse:
         """What the clock shows after `iteration`, by what it was used for."""
-        campaign, useful, left = self.campaign, 0.0, iteration
-        for phase in campaign.phases:
+        scenario, useful, left = self.scenario, 0.0, iteration
+        for phase in scenario.phases:
             useful += min(left, phase.iterations) * phase.seconds
             left -= min(left, phase.iterations)
         last = int(iteration == self.iterations)
-        validations = (iteration - last) // campaign.validation_every_iterations + last
+        validations = (iteration - last) // scenario.validation_every_iterations + last
         saves = bisect_right(self._saves, iteration)
-        return Share(useful, validations * campaign.validation_seconds, saves * campaign.save_seconds)
+        return TimeUse(useful, validations * scenario.validation_seconds, saves * scenario.save_seconds)
 
-    def begun(self, iteration: int, seconds: float) -> tuple[Share, bool]:
+    def begun(self, iteration: int, seconds: float) -> tuple[TimeUse, bool]:
         """How the first `seconds` of `iteration` are used, and whether the iteration itself is through."""
         own = self._seconds_of(iteration)
         useful = min(seconds, own)
-        validation = min(seconds - useful, self.campaign.validation_seconds) if self.validates_after(iteration) else 0.0
-        return Share(useful, validation, seconds - useful - validation), seconds >= own
+        validation = min(seconds - useful, self.scenario.validation_seconds) if self.validates_after(iteration) else 0.0
+        return TimeUse(useful, validation, seconds - useful - validation), seconds >= own
 
     def _seconds_of(self, iteration: int) -> float:
-        return self.campaign.phases[bisect_left(self._phase_ends, iteration)].seconds
+        return self.scenario.phases[bisect_left(self._phase_ends, iteration)].seconds
 
     def reached(self, clock: float, last: int) -> int:
         """Iterations that are through at `clock`, in a job that leaves after iteration `last`."""
@@ -118,7 +118,7 @@ class Work:
 
     def _kept(self, due: int, extra: list[int]) -> int:
         """Checkpoints kept of the first `due` saves and of the `extra` ones."""
-        last, checkpoint = self.campaign.keep_last, self._checkpoint
+        last, checkpoint = self.scenario.keep_last, self._checkpoint
         for_good = self._for_good[due] + len([i for i in extra if is_for_good(checkpoint, i)])
         recent = sorted([*self._saves[max(0, due - last) : due], *extra[-last:]])[-last:]
         return for_good + len([i for i in recent if not is_for_good(checkpoint, i)])

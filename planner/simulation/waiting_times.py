@@ -1,6 +1,6 @@
 """The chances of one replicate: each kind of event has its own stream of random numbers.
 
-So the same seed gives the same failures whatever else changes: campaigns that differ in one rate meet the same luck.
+So the same seed gives the same failures whatever else changes: scenarios that differ in one rate meet the same luck.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import math
 from random import Random
 from typing import Protocol
 
-from planner.simulation.scenario import Campaign
+from planner.simulation.scenario import Scenario
 
 _HOUR, _DAY = 3600.0, 86_400.0
 
 
-class Draws(Protocol):
+class WaitingTimes(Protocol):
     """Waiting times in seconds; `math.inf`: it does not come."""
 
     def failure(self) -> float:
@@ -33,11 +33,11 @@ class Draws(Protocol):
         """Seconds of training until the next restart that people want."""
 
 
-class RandomDraws:
+class RandomWaitingTimes:
     """Exponential waiting times of replicate `replicate` under `seed`; other replicates change nothing."""
 
-    def __init__(self, campaign: Campaign, seed: int, replicate: int) -> None:
-        self._campaign = campaign
+    def __init__(self, scenario: Scenario, seed: int, replicate: int) -> None:
+        self._campaign = scenario
         kinds = ("failure", "maintenance", "length", "queue", "stop")
         self._random = {kind: Random(f"{seed}/{replicate}/{kind}") for kind in kinds}
 

@@ -45,9 +45,9 @@ def test_a_training_longer_than_the_time_limit_goes_on_in_further_segments_with_
     ends = [(segment["status"], segment["iteration"]) for segment in chain]
     assert ends == [("time_limit", 1), ("time_limit", 2), ("finished", 600)]
     assert workflow.losses() == undisturbed.losses()
-    standing = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
-    assert standing["segments"]["count"] == len(chain)
-    assert standing["checkpoint"]["name"] == chain[-1]["checkpoint"]
+    found = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
+    assert found["segments"]["count"] == len(chain)
+    assert found["checkpoint"]["name"] == chain[-1]["checkpoint"]
 
 
 def test_a_workflow_that_is_killed_leaves_its_training_running_and_the_next_one_waits_for_it(
@@ -59,10 +59,10 @@ def test_a_workflow_that_is_killed_leaves_its_training_running_and_the_next_one_
     first.send_signal(signal.SIGKILL)
     first.communicate()
     (orphan,) = alive(cluster, workflow)
-    standing = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
-    assert (standing["state"], standing["workflow"]["alive"], standing["trainer"]["job"]) == ("training", False, orphan)
-    assert [job["rule"] for job in standing["queue"]["jobs"]] == ["train_segment"]
-    assert 0 < standing["queue"]["jobs"][0]["seconds_left"] < 1200
+    found = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
+    assert (found["state"], found["workflow"]["alive"], found["trainer"]["job"]) == ("training", False, orphan)
+    assert [job["rule"] for job in found["queue"]["jobs"]] == ["train_segment"]
+    assert 0 < found["queue"]["jobs"][0]["seconds_left"] < 1200
     second = workflow.start("finish_training")
     wait_for(lambda: len(alive(cluster, workflow)) == 2)
     (waiting,) = set(alive(cluster, workflow)) - {orphan}

@@ -11,7 +11,7 @@ from slurm_cluster import SlurmCluster
 from slurm_workflow import bloomery, end_workflows, slurm_workflow
 from workflow_support import ROOT, Workflow
 
-from bloomery.commands.doctor_checks import State, site
+from bloomery.commands.doctor_checks import FindingState, site
 
 pytestmark = pytest.mark.cluster
 
@@ -47,10 +47,10 @@ def test_a_site_is_detected_and_a_rehearsal_of_the_sample_runs_there(cluster: Sl
     assert len(training) == 2
     assert all("NumNodes=2" in job and "TimeLimit=00:20:00" in job for job in training)
 
-    standing = bloomery(environment, tmp_path, "status")
-    assert standing["state"] == "finished"
-    assert standing["progress"]["iteration"] == standing["progress"]["total_iterations"]
-    assert standing["queue"] == {"note": "", "jobs": []}
+    found = bloomery(environment, tmp_path, "status")
+    assert found["state"] == "finished"
+    assert found["progress"]["iteration"] == found["progress"]["total_iterations"]
+    assert found["queue"] == {"note": "", "jobs": []}
 
 
 def test_doctor_compares_the_site_with_the_cluster(
@@ -62,10 +62,10 @@ def test_doctor_compares_the_site_with_the_cluster(
     monkeypatch.setenv("BLOOMERY_SITE", str(path))
     path.write_text("jobs: {partition: main}\ntraining: {partition: 'long,gpu', gpus_per_node: 4}\n")
     found = site()
-    assert found.state is State.WARN
+    assert found.state is FindingState.WARN
     assert found.advice.split("; ") == [
         "training.partition: sinfo shows no partition 'gpu', only main, long",
         "training.gpus_per_node: 4, but a node of 'long' has 2",
     ]
     path.write_text("jobs: {partition: main}\ntraining: {partition: long, gpus_per_node: 2}\n")
-    assert (site().state, site().advice) == (State.OK, "")
+    assert (site().state, site().advice) == (FindingState.OK, "")

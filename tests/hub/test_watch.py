@@ -103,8 +103,8 @@ def test_a_watch_without_a_hub_or_without_a_run_is_an_error_at_once(hub, run, st
 WORKFLOW = """
 import sys, time
 from pathlib import Path
-from bloomery.orchestration.sync_process import LogWatch
-watch = LogWatch.start(Path(sys.argv[1]), hub=True)
+from bloomery.orchestration.sync_process import SyncProcess
+watch = SyncProcess.start(Path(sys.argv[1]), hub=True)
 print(watch._process.pid, flush=True)
 sys.stdin.readline()
 watch.stop()
@@ -146,8 +146,8 @@ def test_a_watch_that_died_is_said_at_the_end_of_its_workflow(hub, run):
 
 def test_a_workflow_without_a_hub_starts_none(run):
     code = (
-        "import sys; from pathlib import Path; from bloomery.orchestration.sync_process import LogWatch\n"
-        "print(LogWatch.start(Path(sys.argv[1]), hub=False))"
+        "import sys; from pathlib import Path; from bloomery.orchestration.sync_process import SyncProcess\n"
+        "print(SyncProcess.start(Path(sys.argv[1]), hub=False))"
     )
     command = [sys.executable, "-c", code, str(run.paths.run)]
     done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=30)

@@ -8,7 +8,7 @@ from typing import Any
 
 from bloomery.base.atomic import write_json
 from bloomery.config import validate_config
-from bloomery.config.part_input import Portion
+from bloomery.config.part_input import PartInput
 from bloomery.config.run import RunConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, FileEntry, step_name, write_manifest
 from bloomery.contracts.metrics_record import MetricsRecord, ValidationRecord
@@ -47,7 +47,9 @@ def configuration(**training: Any) -> RunConfig:
 def make_run(root: Path, config: RunConfig, shards: int = 4) -> RunPaths:
     """The stages' parts of the configuration."""
     paths = RunPaths.of(str(root), config.name)
-    write_sections(config.model_copy(update={"root": str(root)}), [Part("s", n, Portion(["x"])) for n in range(shards)])
+    write_sections(
+        config.model_copy(update={"root": str(root)}), [Part("s", n, PartInput(["x"])) for n in range(shards)]
+    )
     return paths
 
 

@@ -40,10 +40,10 @@ def _call(job: Job) -> Any:
     # Warnings, threads and levels of chatter as in a rank of a real training.
     import torch
 
-    from training.loop.quiet_logging import quieten
+    from training.loop.quiet_logging import quiet_logging
 
     torch.set_num_threads(1)
-    quieten()
+    quiet_logging()
     spec = importlib.util.spec_from_file_location("ranks_job", job.file)
     assert spec is not None
     assert spec.loader is not None

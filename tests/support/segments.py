@@ -20,11 +20,11 @@ def opened(stage: TrainStage, folder: Path, number: int = 1) -> Iterator[Any]:
     import torch.distributed as dist
 
     from bloomery.contracts.skips import effective
-    from training.loop.quiet_logging import quieten
+    from training.loop.quiet_logging import quiet_logging
     from training.loop.training_state import open_training
     from training.parallel.mesh import build_mesh
 
-    quieten()
+    quiet_logging()
     mesh = build_mesh(stage.training.parallel)
     if mesh.rank == 0:
         make_run(folder, stage)

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from planner.simulation.scenario import Campaign
+from planner.simulation.scenario import Scenario
 from planner.simulation.simulate_replicate import LOSSES, Replicate
 
 DAY = 86_400
 
 
 @dataclass
-class FixedDraws:
+class FixedWaitingTimes:
     """Waiting times that are written down; after the last one nothing happens any more."""
 
     failures: list[int]
@@ -48,9 +48,9 @@ class FixedDraws:
 class TickingClock:
     """The same training, second by second and iteration by iteration, with a folder of checkpoints that is pruned."""
 
-    def __init__(self, campaign: Campaign, draws: FixedDraws, horizon: float) -> None:
-        self.campaign, self.draws, self.horizon = campaign, draws, horizon
-        self.seconds = [int(phase.seconds) for phase in campaign.phases for _ in range(phase.iterations)]
+    def __init__(self, scenario: Scenario, draws: FixedWaitingTimes, horizon: float) -> None:
+        self.scenario, self.draws, self.horizon = scenario, draws, horizon
+        self.seconds = [int(phase.seconds) for phase in scenario.phases for _ in range(phase.iterations)]
         self.now = self.checkpoint = self.reached = 0
         self.spent = dict.fromkeys(("useful", *LOSSES), 0)
         self.unsaved: list[str] = []
@@ -139,7 +139,7 @@ class TickingClock:
 
     def script(self) -> Iterator[str]:
         """What a job does, a second at a time; its effects come when the second after them begins."""
-        own, trained = self.campaign, 0
+        own, trained = self.scenario, 0
         start = int(60 * own.restart_minutes)
         for _ in range(start):
             yield "restart"
@@ -177,7 +177,7 @@ class TickingClock:
         self.unsaved, self.checkpoint = [], iteration
         self.folder.append(iteration)
         self.at_most = max(self.at_most, len(self.folder))
-        for_good = self.campaign.keep_every_iterations
-        for old in self.folder[: -self.campaign.keep_last]:
-            if (not for_good or old % for_good) and old not in self.campaign.save_at_iterations:
+        for_good = self.scenario.keep_every_iterations
+        for old in self.folder[: -self.scenario.keep_last]:
+            if (not for_good or old % for_good) and old not in self.scenario.save_at_iterations:
                 self.folder.remove(old)

@@ -6,7 +6,7 @@ from typing import Any
 
 from bloomery.config.stages import TrainStage
 from bloomery.spec.groups import optimizer_groups
-from bloomery.spec.layout import Place, rank_of
+from bloomery.spec.layout import RankCoordinates, rank_of
 from bloomery.spec.parameters import declare
 from bloomery.spec.placement import Parameter
 
@@ -86,7 +86,9 @@ def assemble(stage: TrainStage, rows: int, shards: list[dict[str, Any]], exact: 
         copies = []
         for pipeline in range(parallel.pipeline):
             for data in range(parallel.data):
-                ranks = [rank_of(parallel, Place(pipeline, data, tensor)) for tensor in range(parallel.tensor)]
+                ranks = [
+                    rank_of(parallel, RankCoordinates(pipeline, data, tensor)) for tensor in range(parallel.tensor)
+                ]
                 parts = [shards[rank][parameter.name] for rank in ranks if parameter.name in shards[rank]]
                 if not parts:
                     continue

@@ -28,10 +28,10 @@ def mesh():
     import torch.distributed as dist
 
     from bloomery.config.training import ParallelConfig
-    from training.loop.quiet_logging import quieten
+    from training.loop.quiet_logging import quiet_logging
     from training.parallel.mesh import build_mesh
 
-    quieten()
+    quiet_logging()
     rank = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
     # What other tests start is no rank of this one, and another suite may run beside this.
     with pytest.MonkeyPatch.context() as patch:

@@ -176,8 +176,8 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
     from bloomery.base.installed import Apex
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
-    from bloomery.spec.choose_kernels import Facts
-    from training.checkpoint.checkpoint_manager import CheckpointKeeper
+    from bloomery.spec.choose_kernels import MachineFacts
+    from training.checkpoint.checkpoint_manager import CheckpointManager
     from training.checkpoint.reference_logits import reference_tokens
     from training.loop.build_engine import build_trainer
     from training.loop.position import Position
@@ -188,8 +188,8 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
     sys.modules.update(_modules())
     # DeepSpeed does so where it finds apex when it is imported.
     utils.ZERO_SUPPORTED_OPTIMIZERS.append(FusedAdam)
-    here = Facts(cuda=True, capability=(9, 0), apex=Apex.REAL)
-    kernels.Facts = SimpleNamespace(here=lambda **_: here)  # type: ignore[misc,assignment]
+    here = MachineFacts(cuda=True, capability=(9, 0), apex=Apex.REAL)
+    kernels.MachineFacts = SimpleNamespace(here=lambda **_: here)  # type: ignore[misc,assignment]
     mesh, reader = build_mesh(trainings[0][0].training.parallel), SampleReader(folder / "index")
     index, tokens = read_index_manifest(folder / "index/index.json"), reference_tokens(reader, LENGTH)
     samples = torch.from_numpy(np.stack([reader.train(sample) for sample in range(ENDS[-1] * BATCH)]))
@@ -202,14 +202,14 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
             assert isinstance(trainer.engine.optimizer.optimizer, FusedAdam) is taken
             norms = [module for module in trainer.network.modules() if isinstance(module, LayerNorm)]
             assert [norm.kernel for norm in norms] == [fused_layer_norm_affine if taken else None] * 6
-            keeper = CheckpointKeeper(trainer, folder / str(number), "this training", index, tokens)
-            done = keeper.load().iteration
+            checkpoints = CheckpointManager(trainer, folder / str(number), "this training", index, tokens)
+            done = checkpoints.load().iteration
             for step in range(done, last):
                 rows = samples[step * BATCH : (step + 1) * BATCH]
                 micro_batches = [(each[:, :-1], each[:, 1:]) for each in rows.split(2)]
                 curve.append((float(trainer.engine.train_batch(iter(micro_batches))), trainer.gate.norm))
             if last != ENDS[-1]:
-                keeper.save(Position(last, last * BATCH, last * BATCH * LENGTH))
+                checkpoints.save(Position(last, last * BATCH, last * BATCH * LENGTH))
         return {"curve": curve, "weights": weights(trainer)}
 
     return [run(number, stages) for number, stages in enumerate(trainings)]

@@ -28,7 +28,7 @@ class Training:
     def __init__(self, configuration: Any, run: Path) -> None:
         from bloomery.contracts.index import read_index_manifest
         from bloomery.contracts.sample_reader import SampleReader
-        from training.checkpoint.checkpoint_manager import CheckpointKeeper
+        from training.checkpoint.checkpoint_manager import CheckpointManager
         from training.checkpoint.reference_logits import reference_tokens
         from training.loop.build_engine import build_trainer
         from training.parallel.mesh import build_mesh
@@ -38,14 +38,14 @@ class Training:
         self.index = read_index_manifest(run / "index" / "index.json")
         self.reader = SampleReader(run / "index")
         self.trainer = build_trainer(configuration, mesh, 512)
-        self.keeper = CheckpointKeeper(
+        self.checkpoints = CheckpointManager(
             self.trainer,
             run / "train" / "checkpoints",
             identity(configuration, self.index),
             self.index,
             reference_tokens(self.reader, self.index.sequence_length),
         )
-        self.position = self.keeper.load()
+        self.position = self.checkpoints.load()
 
     def steps(self, count: int) -> list[float]:
         """Train; the loss of each iteration."""
@@ -87,12 +87,12 @@ def train_and_save(configuration: Any, run: Path, wait: bool) -> dict[str, Any]:
     # Each rank and generator stands elsewhere.
     for _ in range(training.trainer.mesh.rank + 1):
         draw()
-    name = training.keeper.save(training.position, wait=wait)
+    name = training.checkpoints.save(training.position, wait=wait)
     drawn, after = draw(), training.steps(2)
     folder = run / "train" / "checkpoints" / name
     early = (folder / "manifest.json").exists()
-    assert training.keeper.finish() == (None if wait else name)
-    assert training.keeper.written_here
+    assert training.checkpoints.finish() == (None if wait else name)
+    assert training.checkpoints.written_here
     assert early == wait, "only a save that was waited for is there at once"
     return {"losses": before + after, "drawn": drawn, "weights": training.weights(), "name": name}
 
@@ -188,7 +188,7 @@ def save_each(configuration: Any, run: Path, iterations: int) -> list[float]:
     training, losses = Training(configuration, run), []
     for _ in range(iterations):
         losses += training.steps(1)
-        training.keeper.save(training.position)
+        training.checkpoints.save(training.position)
     return losses
 
 
@@ -199,7 +199,7 @@ def resume_and_save(configuration: Any, run: Path) -> tuple[str, dict[str, Any]]
     with contextlib.redirect_stderr(io.StringIO()) as said:
         training = Training(configuration, run)
     position, losses = training.position, training.steps(1)
-    training.keeper.save(training.position)
+    training.checkpoints.save(training.position)
     return said.getvalue(), {"position": position, "losses": losses}
 
 
@@ -232,7 +232,7 @@ def save_until_killed(configuration: Any, run: Path, wait: bool, rank: int, call
     """Save a good checkpoint; in the next save, `rank` dies as it is about to make its `calls`-th file durable."""
     training = Training(configuration, run)
     training.steps(1)
-    training.keeper.save(training.position)
+    training.checkpoints.save(training.position)
     training.steps(1)
     fsync, left = os.fsync, [calls]
 
@@ -243,8 +243,8 @@ def save_until_killed(configuration: Any, run: Path, wait: bool, rank: int, call
         fsync(descriptor)
 
     os.fsync = dying
-    training.keeper.save(training.position, wait=wait)
-    training.keeper.finish()
+    training.checkpoints.save(training.position, wait=wait)
+    training.checkpoints.finish()
     raise AssertionError("nothing was killed")
 
 
@@ -284,15 +284,15 @@ def fill_the_disk(configuration: Any, run: Path, wait: bool) -> str:
 
     training = Training(configuration, run)
     training.steps(1)
-    training.keeper.save(training.position)
+    training.checkpoints.save(training.position)
     training.steps(1)
     if training.trainer.mesh.rank == 0:
-        training.keeper._expected_bytes = lambda: 0
+        training.checkpoints._expected_bytes = lambda: 0
         ballast = run / "ballast"
         ballast.write_bytes(b"x" * 900_000)
     try:
-        training.keeper.save(training.position, wait=wait)
-        training.keeper.finish()
+        training.checkpoints.save(training.position, wait=wait)
+        training.checkpoints.finish()
     except ResourceError as error:
         if training.trainer.mesh.rank == 0:
             ballast.unlink()

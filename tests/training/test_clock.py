@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from training.loop.segment_deadline import SegmentClock
+from training.loop.segment_deadline import SegmentDeadline
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def now(monkeypatch):
     return value
 
 
-def over_at(clock: SegmentClock, now: dict[str, float]) -> float:
+def over_at(clock: SegmentDeadline, now: dict[str, float]) -> float:
     while not clock.is_over():
         now["now"] += 1.0
         assert now["now"] < 1e5
@@ -26,21 +26,21 @@ def over_at(clock: SegmentClock, now: dict[str, float]) -> float:
 
 
 def test_without_limits_it_never_ends(now):
-    clock = SegmentClock(None)
+    clock = SegmentDeadline(None)
     now["now"] += 1e9
     assert not clock.is_over()
 
 
 def test_a_segment_ends_after_its_own_time(now):
-    assert over_at(SegmentClock(2.0), now) == 120.0
+    assert over_at(SegmentDeadline(2.0), now) == 120.0
 
 
 def test_a_segment_leaves_the_margin_before_the_end_of_its_job(now):
-    assert over_at(SegmentClock(None, end=1000.0 + 600, margin_seconds=300), now) == 300.0
+    assert over_at(SegmentDeadline(None, end=1000.0 + 600, margin_seconds=300), now) == 300.0
 
 
 def test_slow_saves_and_iterations_end_it_earlier(now):
-    clock = SegmentClock(None, end=1000.0 + 600, margin_seconds=100)
+    clock = SegmentDeadline(None, end=1000.0 + 600, margin_seconds=100)
     clock.note_save(40.0)
     clock.note_save(20.0)
     clock.note_iteration(10.0)
@@ -48,11 +48,11 @@ def test_slow_saves_and_iterations_end_it_earlier(now):
 
 
 def test_the_earlier_of_the_two_ends_counts(now):
-    assert over_at(SegmentClock(1.0, end=1000.0 + 600), now) == 60.0
+    assert over_at(SegmentDeadline(1.0, end=1000.0 + 600), now) == 60.0
 
 
 def test_a_segment_of_iterations_ends_after_them() -> None:
-    clock = SegmentClock(None, iterations=2)
+    clock = SegmentDeadline(None, iterations=2)
     clock.note_iteration(1.0)
     assert not clock.iterations_are_over
     clock.note_iteration(1.0)

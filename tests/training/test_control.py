@@ -20,13 +20,13 @@ def _listen(folder: Path) -> list[tuple[str, object]]:
 
     from training.loop.control import ControlPlane, Order, Report
     from training.loop.energy import Energy
-    from training.loop.segment_deadline import SegmentClock
+    from training.loop.segment_deadline import SegmentDeadline
 
     dist.init_process_group("gloo")
     rank, heard = dist.get_rank(), []
 
-    def plane(name: str, clock: SegmentClock | None = None) -> ControlPlane:
-        return ControlPlane(folder / name, torch.device("cpu"), clock or SegmentClock(None))
+    def plane(name: str, clock: SegmentDeadline | None = None) -> ControlPlane:
+        return ControlPlane(folder / name, torch.device("cpu"), clock or SegmentDeadline(None))
 
     own = folder / f"seen-by-{rank}"
     own.mkdir()
@@ -44,7 +44,7 @@ def _listen(folder: Path) -> list[tuple[str, object]]:
     dist.barrier()
     control.clear_save()
     heard.append(("once", control.poll().order))
-    heard.append(("the time is up", plane("none", SegmentClock(0.0)).poll().order))
+    heard.append(("the time is up", plane("none", SegmentDeadline(0.0)).poll().order))
     verdict = Order.ROLL_BACK if rank == 2 else Order.GO
     energy = Energy(0.25, 0.5, 1, 0.125 * rank)
     said = control.poll(Report(verdict, work_seconds=1.5 + rank, written=rank != 1, energy=energy))

@@ -29,7 +29,7 @@ def _told(codes: list[int], folder: Path) -> list[tuple[str, int, str]]:
 
     from training.checkpoint.collective_calls import from_rank_0
     from training.loop.control import ControlPlane
-    from training.loop.segment_deadline import SegmentClock
+    from training.loop.segment_deadline import SegmentDeadline
 
     dist.init_process_group("gloo")
     told = []
@@ -46,7 +46,7 @@ def _told(codes: list[int], folder: Path) -> list[tuple[str, int, str]]:
     for code in codes:
         hear(lambda code=code: from_rank_0(lambda: fail(code)))
     (folder / SAVE_FILE).mkdir(exist_ok=True)
-    hear(ControlPlane(folder, torch.device("cpu"), SegmentClock(None)).clear_save)
+    hear(ControlPlane(folder, torch.device("cpu"), SegmentDeadline(None)).clear_save)
     dist.destroy_process_group()
     return told
 

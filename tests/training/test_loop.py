@@ -254,7 +254,7 @@ def _slowly_written(configuration: TrainStage, folder: Path) -> tuple[Segment, f
     with patch.object(ShardWriter, "_write_waiting", slowly), opened(configuration, folder) as run:
         segment = train(run)
         timer = run.trainer.engine.timers(TRAIN_BATCH_TIMER)
-        return segment, run.clock._save_seconds, len(timer.event_timers)
+        return segment, run.deadline._save_seconds, len(timer.event_timers)
 
 
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from bloomery.contracts.metrics_record import (
     Record,
     ValidationRecord,
     events,
-    standing_records,
     total_energy,
+    valid_records,
 )
 from training.loop.metrics_writer import MetricsWriter
 from training.loop.tensorboard_writer import scalars
@@ -103,7 +103,7 @@ def test_all_records_are_drawn_against_steps_samples_and_tokens_and_purged_when_
     # Killed at 6, resumed from the checkpoint of 3.
     write(tmp_path, 3, [step(4, loss=1.0), step(5, loss=1.5)])
 
-    steps, checks = standing_records(tmp_path / "metrics.jsonl")
+    steps, checks = valid_records(tmp_path / "metrics.jsonl")
     assert [(each.iteration, each.loss) for each in steps] == [(1, 4.9), (2, 4.8), (3, None), (4, 1.0), (5, 1.5)]
     assert [each.iteration for each in checks] == [2]
     assert events(tmp_path / "metrics.jsonl") == [event]
@@ -163,7 +163,7 @@ def test_a_full_disk_is_an_error_in_words_and_whole_lines_stay(small_disk: Path)
     with pytest.raises(ResourceError, match="the disk is full"):
         fill()
     writer.close()
-    kept = [record.iteration for record in standing_records(small_disk / "metrics.jsonl")[0]]
+    kept = [record.iteration for record in valid_records(small_disk / "metrics.jsonl")[0]]
     assert kept == list(range(1, len(kept) + 1))
     assert len(kept) > 10
 
@@ -186,5 +186,5 @@ def test_a_training_room_without_tensorboard_writes_the_rest(
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     write(tmp_path, 0, [step(1)])
     assert "no TensorBoard files" in capsys.readouterr().err
-    assert [each.iteration for each in standing_records(tmp_path / "metrics.jsonl")[0]] == [1]
+    assert [each.iteration for each in valid_records(tmp_path / "metrics.jsonl")[0]] == [1]
     assert not (tmp_path / "tensorboard").exists()

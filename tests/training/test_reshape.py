@@ -53,7 +53,7 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
     from bloomery.spec.layout import micro_batch_starts
-    from training.checkpoint.checkpoint_manager import CheckpointKeeper
+    from training.checkpoint.checkpoint_manager import CheckpointManager
     from training.checkpoint.reference_logits import reference_tokens
     from training.loop.build_engine import build_trainer
     from training.loop.position import Position
@@ -62,8 +62,10 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
     mesh, reader = build_mesh(configuration.training.parallel), SampleReader(run / "index")
     trainer = build_trainer(configuration, mesh, ROWS)
     index = read_index_manifest(run / "index" / "index.json")
-    keeper = CheckpointKeeper(trainer, run / "checkpoints", "this training", index, reference_tokens(reader, LENGTH))
-    position, curve = keeper.load(), {}
+    checkpoints = CheckpointManager(
+        trainer, run / "checkpoints", "this training", index, reference_tokens(reader, LENGTH)
+    )
+    position, curve = checkpoints.load(), {}
     assert bool(position.iteration) is loads
     state = _state(trainer) if loads else {}
     for step in range(position.iteration + 1, until + 1):
@@ -73,7 +75,7 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
         curve[step] = float(trainer.engine.train_batch(batches)), trainer.gate.norm
         if step == saves_at:
             state = _state(trainer)
-            keeper.save(Position(step, step * BATCH, step * BATCH * LENGTH))
+            checkpoints.save(Position(step, step * BATCH, step * BATCH * LENGTH))
     return {"curve": curve, "weights": weights(trainer), **state}
 
 
@@ -178,7 +180,7 @@ def _save_as(configuration: TrainStage, run: Path) -> int:
     """Load the checkpoint `old` on this layout and save it among the checkpoints."""
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
-    from training.checkpoint.checkpoint_manager import CheckpointKeeper
+    from training.checkpoint.checkpoint_manager import CheckpointManager
     from training.checkpoint.reference_logits import reference_tokens
     from training.checkpoint.reshape import load_checkpoint
     from training.loop.build_engine import build_trainer
@@ -191,8 +193,8 @@ def _save_as(configuration: TrainStage, run: Path) -> int:
         read_index_manifest(run / "index" / "index.json"),
         reference_tokens(SampleReader(run / "index"), LENGTH),
     )
-    keeper = CheckpointKeeper(trainer, run / "checkpoints", "this training", index, tokens)
-    keeper.save(Position(SAVED, SAVED * BATCH, SAVED * BATCH * LENGTH))
+    checkpoints = CheckpointManager(trainer, run / "checkpoints", "this training", index, tokens)
+    checkpoints.save(Position(SAVED, SAVED * BATCH, SAVED * BATCH * LENGTH))
     return int(trainer.engine.global_steps)
 
 

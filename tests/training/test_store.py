@@ -10,7 +10,7 @@ from bloomery.base.errors import ResourceError
 from bloomery.config.training_loop import CheckpointConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint, step_name
 from bloomery.contracts.prefix import SamplePrefix
-from training.checkpoint.checkpoint_folders import CheckpointStore
+from training.checkpoint.checkpoint_folders import CheckpointFolders
 
 
 def manifest(iteration: int) -> CheckpointManifest:
@@ -32,7 +32,7 @@ def manifest(iteration: int) -> CheckpointManifest:
     )
 
 
-def save(store: CheckpointStore, *iterations: int) -> None:
+def save(store: CheckpointFolders, *iterations: int) -> None:
     for iteration in iterations:
         store.begin(iteration, 0)
         (store.work(iteration) / "file").touch()
@@ -44,7 +44,7 @@ def there(folder: Path) -> list[int]:
 
 
 def test_the_newest_stay_and_those_that_are_for_good(tmp_path):
-    store = CheckpointStore(tmp_path, CheckpointConfig(keep_last=2, keep_every_iterations=4, at_iterations=[3]))
+    store = CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2, keep_every_iterations=4, at_iterations=[3]))
     save(store, *range(1, 8))
     assert there(tmp_path) == [3, 4, 6, 7]
     assert (tmp_path / "latest").read_text() == "step00000007\n"
@@ -52,8 +52,8 @@ def test_the_newest_stay_and_those_that_are_for_good(tmp_path):
 
 
 def test_a_damaged_checkpoint_takes_no_good_ones_place(tmp_path):
-    save(CheckpointStore(tmp_path, CheckpointConfig(keep_last=2)), 2, 4, 6)
-    store = CheckpointStore(tmp_path, CheckpointConfig(keep_last=2))
+    save(CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2)), 2, 4, 6)
+    store = CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2))
     store.damaged, store.newest = frozenset({step_name(6)}), step_name(4)
     save(store, 5)
     assert there(tmp_path) == [4, 5, 6], "behind the newest good one it may still be looked at"
@@ -63,8 +63,8 @@ def test_a_damaged_checkpoint_takes_no_good_ones_place(tmp_path):
 
 
 def test_a_damaged_checkpoint_is_replaced_when_training_comes_there_again(tmp_path):
-    save(CheckpointStore(tmp_path, CheckpointConfig(keep_last=2)), 2, 4)
-    store = CheckpointStore(tmp_path, CheckpointConfig(keep_last=2))
+    save(CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2)), 2, 4)
+    store = CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2))
     store.damaged, store.newest = frozenset({step_name(4)}), step_name(2)
     (tmp_path / step_name(4) / "file").write_text("damaged")
     save(store, 4)
@@ -77,7 +77,7 @@ def test_a_damaged_checkpoint_is_replaced_when_training_comes_there_again(tmp_pa
 def test_what_a_kill_left_behind_is_cleared_up_by_the_next_save(tmp_path):
     for leftover in (".saving/step00000009", ".removing/step00000001"):
         (tmp_path / leftover).mkdir(parents=True)
-    store = CheckpointStore(tmp_path, CheckpointConfig(keep_last=1))
+    store = CheckpointFolders(tmp_path, CheckpointConfig(keep_last=1))
     save(store, 1, 2)
     assert there(tmp_path) == [2]
     assert not list(tmp_path.glob(".*"))
@@ -88,7 +88,7 @@ def test_a_rank_that_does_not_see_the_folder_yet_makes_it(tmp_path):
 
     from training.checkpoint.shard_writer import ShardWriter
 
-    writer, work = ShardWriter(), CheckpointStore(tmp_path, CheckpointConfig()).work(3)
+    writer, work = ShardWriter(), CheckpointFolders(tmp_path, CheckpointConfig()).work(3)
     writer.begin(work, background=False)
     writer.save_tensors({"x": torch.zeros(2)}, work / "x.safetensors")
     assert writer.problem is None
@@ -96,7 +96,7 @@ def test_a_rank_that_does_not_see_the_folder_yet_makes_it(tmp_path):
 
 
 def test_a_checkpoint_that_cannot_fit_is_refused_before_its_first_byte(tmp_path):
-    store = CheckpointStore(tmp_path / "checkpoints", CheckpointConfig())
+    store = CheckpointFolders(tmp_path / "checkpoints", CheckpointConfig())
     with pytest.raises(ResourceError, match="the disk is full: a checkpoint needs"):
         store.begin(1, 1 << 60)
     assert not list((tmp_path / "checkpoints").iterdir())

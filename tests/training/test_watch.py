@@ -9,7 +9,7 @@ import pytest
 
 from bloomery.config.training_loop import GuardsConfig
 from bloomery.contracts.metrics_record import MetricsRecord
-from training.guards.anomaly_guard import Outcome, Verdict, Watch
+from training.guards.anomaly_guard import AnomalyGuard, Outcome, Verdict
 
 BATCH = 4
 
@@ -30,7 +30,7 @@ def outcome(iteration: int, loss: float = 2.0, norm: float = 0.2, **values: Any)
     )
 
 
-def calm(watch: Watch, iterations: int) -> None:
+def calm(watch: AnomalyGuard, iterations: int) -> None:
     for iteration in range(1, iterations + 1):
         assert watch.seen(outcome(iteration, norm=0.2 + 0.01 * (iteration % 3))) is None
 
@@ -60,7 +60,7 @@ def record(iteration: int, loss: float | None = 2.0, norm: float | None = 0.2, *
 
 
 def test_a_spike_is_told_once_and_nothing_else_is_done() -> None:
-    watch = Watch(guards())
+    watch = AnomalyGuard(guards())
     calm(watch, 20)
     assert not watch.leaves_out(50.0)
     verdict = said(watch.seen(outcome(21, norm=50.0)))
@@ -70,7 +70,7 @@ def test_a_spike_is_told_once_and_nothing_else_is_done() -> None:
 
 
 def test_the_update_of_a_spike_is_left_out_and_each_is_told() -> None:
-    watch = Watch(guards(spike="skip"))
+    watch = AnomalyGuard(guards(spike="skip"))
     calm(watch, 20)
     assert not watch.leaves_out(0.21)
     for iteration in (21, 22):
@@ -81,14 +81,14 @@ def test_the_update_of_a_spike_is_left_out_and_each_is_told() -> None:
 
 
 def test_a_roll_back_skips_the_samples_of_the_iterations_before_the_event_too() -> None:
-    watch = Watch(guards(spike="roll_back"))
+    watch = AnomalyGuard(guards(spike="roll_back"))
     calm(watch, 20)
     verdict = said(watch.seen(outcome(21, norm=50.0)))
     assert (verdict.action, verdict.skip) == ("roll_back", range(BATCH * 17, BATCH * 21))
 
 
 def test_after_so_many_roll_backs_the_training_stops() -> None:
-    watch = Watch(guards(non_finite="roll_back", max_roll_backs=2), roll_backs=2)
+    watch = AnomalyGuard(guards(non_finite="roll_back", max_roll_backs=2), roll_backs=2)
     verdict = said(watch.seen(outcome(1, loss=math.nan, norm=math.inf)))
     assert verdict.action == "stop"
     assert "went back 2 times" in verdict.message
@@ -97,7 +97,7 @@ def test_after_so_many_roll_backs_the_training_stops() -> None:
 
 @pytest.mark.parametrize("policy", ["skip", "roll_back", "stop"])
 def test_what_is_not_finite_is_never_learnt_and_its_policy_is_followed(policy: str) -> None:
-    watch = Watch(guards(non_finite=policy))
+    watch = AnomalyGuard(guards(non_finite=policy))
     assert watch.leaves_out(math.inf)
     verdict = said(watch.seen(outcome(1, loss=math.nan, norm=math.inf)))
     assert (verdict.event, verdict.action) == ("non_finite", policy)
@@ -106,23 +106,23 @@ def test_what_is_not_finite_is_never_learnt_and_its_policy_is_followed(policy: s
 
 def test_updates_left_out_in_a_row_end_the_training_also_over_a_restart() -> None:
     policy = guards(max_skipped_updates=3)
-    watch = Watch(policy)
+    watch = AnomalyGuard(policy)
     actions = [said(watch.seen(outcome(iteration, norm=math.inf))).action for iteration in (1, 2, 3, 4)]
     assert actions == ["skip", "skip", "skip", "stop"]
     past = [record(1), *(record(n, norm=None, update_skipped=True) for n in (2, 3, 4))]
-    assert said(Watch(policy, past).seen(outcome(5, norm=math.inf))).action == "stop"
-    assert said(Watch(policy, [*past, record(5)]).seen(outcome(6, norm=math.inf))).action == "skip"
+    assert said(AnomalyGuard(policy, past).seen(outcome(5, norm=math.inf))).action == "stop"
+    assert said(AnomalyGuard(policy, [*past, record(5)]).seen(outcome(6, norm=math.inf))).action == "skip"
 
 
 def test_after_a_restart_fp16_at_its_least_scale_is_not_taken_for_a_search() -> None:
     policy = guards(max_skipped_updates=3)
     for scale, action in ((1.0, "stop"), (2.0, "skip")):
         past = [record(n, norm=None, update_skipped=True, loss_scale=scale) for n in (1, 2, 3)]
-        assert said(Watch(policy, past, least_scale=1.0).seen(outcome(4, norm=math.inf))).action == action
+        assert said(AnomalyGuard(policy, past, least_scale=1.0).seen(outcome(4, norm=math.inf))).action == action
 
 
 def test_the_search_for_a_loss_scale_is_no_event() -> None:
-    watch = Watch(guards(max_skipped_updates=1))
+    watch = AnomalyGuard(guards(max_skipped_updates=1))
     for iteration in range(1, 6):
         assert watch.seen(outcome(iteration, norm=math.inf, left_out=True, overflowed=True)) is None
     assert said(watch.seen(outcome(6, loss=math.nan, norm=math.inf, overflowed=True))).event == "non_finite"
@@ -130,8 +130,8 @@ def test_the_search_for_a_loss_scale_is_no_event() -> None:
 
 def test_a_watch_that_resumed_says_what_an_uninterrupted_one_says() -> None:
     policy = guards(spike="roll_back")
-    watch = Watch(policy)
+    watch = AnomalyGuard(policy)
     calm(watch, 20)
     past = [record(n, norm=0.2 + 0.01 * (n % 3)) for n in range(1, 21)]
     event = outcome(21, norm=50.0)
-    assert Watch(policy, past).seen(event) == watch.seen(event)
+    assert AnomalyGuard(policy, past).seen(event) == watch.seen(event)

@@ -25,7 +25,7 @@ from bloomery.contracts.checkpoint import (
 from bloomery.spec.save_points import kept
 
 
-class CheckpointStore:
+class CheckpointFolders:
     """Checkpoints below `folder`."""
 
     def __init__(self, folder: Path, config: CheckpointConfig) -> None:

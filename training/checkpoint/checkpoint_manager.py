@@ -21,7 +21,7 @@ from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointMani
 from bloomery.contracts.index import IndexManifest
 from bloomery.contracts.prefix import sample_prefix
 from bloomery.spec.parameters import layer_count, parameter_count
-from training.checkpoint.checkpoint_folders import CheckpointStore
+from training.checkpoint.checkpoint_folders import CheckpointFolders
 from training.checkpoint.collective_calls import from_every_rank, from_rank_0
 from training.checkpoint.continuity import check_continuity
 from training.checkpoint.find_checkpoint import newest_good
@@ -37,7 +37,7 @@ Written = tuple[dict[str, FileEntry], tuple[int, str] | None]
 """What a rank wrote, and the number and text of the error that kept it from writing more."""
 
 
-class CheckpointKeeper:
+class CheckpointManager:
     """The checkpoints of one training, in `folder`."""
 
     def __init__(
@@ -45,7 +45,7 @@ class CheckpointKeeper:
     ) -> None:
         """`identity`: of the training (`training.resume.policy`); `tokens`: what reference logits are computed on."""
         self._trainer = trainer
-        self._store = CheckpointStore(folder, trainer.stage.training.checkpoint)
+        self._store = CheckpointFolders(folder, trainer.stage.training.checkpoint)
         self._identity = identity
         self._index = index
         self._tokens = tokens

@@ -113,7 +113,7 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
         """Nothing: `begin` comes before."""
 
     def commit(self, info: Any) -> bool:
-        """Nothing: the keeper seals a checkpoint when all ranks are done."""
+        """Nothing: the checkpoint manager seals a checkpoint when all ranks are done."""
         return True
 
     def preserves_storage_sharing(self) -> bool:

@@ -55,7 +55,7 @@ class Verdict:
     """Samples that a roll-back leaves out."""
 
 
-class Watch:
+class AnomalyGuard:
     """State is the last iterations alone, so that a training that resumed watches as one that was never interrupted."""
 
     def __init__(

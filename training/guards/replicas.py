@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.spec.layout import place_of
+from bloomery.spec.layout import coordinates_of
 from bloomery.spec.parameters import declare
 from bloomery.spec.placement import Parameter, Placement
 from training.loop.build_engine import Trainer
@@ -71,7 +71,7 @@ def _parameter(trainer: Trainer, parameter: Parameter) -> Iterator[_Copied]:
     weights: dict[int, list[int]] = defaultdict(list)
     states: dict[tuple[int, int], list[int]] = defaultdict(list)
     for rank in range(parallel.world_size):
-        place = place_of(parallel, rank)
+        place = coordinates_of(parallel, rank)
         if place.pipeline in stages:
             weights[0 if replicated else place.tensor].append(rank)
             states[place.pipeline, place.data].append(rank)

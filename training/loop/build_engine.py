@@ -16,7 +16,7 @@ from training.model.pipeline import BloomPipeline
 from training.optim.builder import build_optimizer, parameter_groups
 from training.optim.tied_weights import keep_tied_weights_equal
 from training.optim.update_gate import UpdateGate
-from training.optim.verify_engine import TYPES, check_promises
+from training.optim.verify_engine import TYPES, verify_engine
 from training.parallel.mesh import Mesh
 
 
@@ -60,7 +60,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     _import_muon()
     with contextlib.redirect_stdout(io.StringIO()):
         engine, *_ = deepspeed.initialize(model=network, optimizer=optimizer, config=deepspeed_json(training))
-    check_promises(engine, training, groups, type(optimizer))
+    verify_engine(engine, training, groups, type(optimizer))
     keep_tied_weights_equal(engine)
     if training.precision == "fp16":
         # At the least scale an overflow is a gradient that is not finite: the gate's business, as in other precisions.

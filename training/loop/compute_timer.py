@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from deepspeed.runtime.pipe.schedule import BackwardPass, ForwardPass
 
-from training.parallel.collectives import CollectiveClock, waited
+from training.parallel.collectives import CollectiveTimer, waited
 
 
-class WorkClock:
+class ComputeTimer:
     """Listens to the passes of a pipeline engine; sends and receives between stages are other instructions."""
 
     def __init__(self, engine: Any, device: torch.device) -> None:
-        self._passes = CollectiveClock()
+        self._passes = CollectiveTimer()
         self._device = device
         timed = {kind: self._timed(engine._INSTRUCTION_MAP[kind]) for kind in (ForwardPass, BackwardPass)}
         engine._INSTRUCTION_MAP = {**engine._INSTRUCTION_MAP, **timed}

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from bloomery.contracts.segment import SAVE_FILE, STOP_FILE, clear_request
 from training.checkpoint.collective_calls import from_rank_0
 from training.loop.energy import Energy
-from training.loop.segment_deadline import SegmentClock
+from training.loop.segment_deadline import SegmentDeadline
 
 NO_ENERGY = Energy()
 
@@ -71,7 +71,7 @@ class Poll:
 class ControlPlane:
     """Asks for orders. Rank 0 looks at files and the clock; every rank listens to signals."""
 
-    def __init__(self, folder: Path, device: torch.device, clock: SegmentClock) -> None:
+    def __init__(self, folder: Path, device: torch.device, clock: SegmentDeadline) -> None:
         self._folder = folder
         self._device = device
         self._clock = clock

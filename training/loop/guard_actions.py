@@ -14,7 +14,7 @@ from training.guards.incident import Incident, write_incident
 from training.guards.replicas import check_replicas
 from training.loop.control import Order, Poll
 from training.loop.energy import Energy
-from training.loop.train_step import Done, record_of
+from training.loop.train_step import TrainedStep, record_of
 from training.loop.training_state import TrainingState
 from training.resume.policy import shown
 from training.resume.roll_back import RollBack, roll_back
@@ -22,13 +22,13 @@ from training.resume.roll_back import RollBack, roll_back
 _ORDERS = {"log": Order.GO, "skip": Order.GO, "roll_back": Order.ROLL_BACK, "stop": Order.FAIL}
 
 
-def settle_step(run: TrainingState, done: Done) -> Poll:
+def finish_step(run: TrainingState, done: TrainedStep) -> Poll:
     """Poll, record, and do what the guards say of a step; the order that all ranks follow. Collective.
 
     Raises:
         CheckFailedError: a guard ends the training.
     """
-    verdict = run.watch.seen(done.outcome)
+    verdict = run.anomalies.seen(done.outcome)
     if run.trainer.mesh.rank != 0:
         # All saw the same numbers; were there a bit of difference, they would still do the same.
         verdict = None
@@ -67,10 +67,10 @@ def settle_step(run: TrainingState, done: Done) -> Poll:
 
 def record_changes(run: TrainingState) -> None:
     """What the configuration has otherwise than the checkpoint that this segment goes on from."""
-    if run.metrics is None or not run.keeper.changed:
+    if run.metrics is None or not run.checkpoints.changed:
         return
     position = run.position
-    changed = run.keeper.changed
+    changed = run.checkpoints.changed
     changes = "; ".join(f"{each.key}: {shown(each.before)} -> {shown(each.after)}" for each in changed)
     run.metrics.event(
         EventRecord(

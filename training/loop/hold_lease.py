@@ -19,7 +19,7 @@ from bloomery.base import slurm
 from bloomery.base.atomic import explained
 from bloomery.base.errors import BloomeryError
 from bloomery.base.progress import say
-from bloomery.contracts.lease import LEASE_NAME, Holder, parse_holder, render_holder
+from bloomery.contracts.lease import LEASE_NAME, LeaseHolder, parse_holder, render_holder
 
 _SAY_EVERY_SECONDS = 30.0
 _LOCK_SECONDS = 0.5
@@ -41,7 +41,7 @@ def lease(folder: Path) -> Iterator[None]:
                 end = f" (to end it now: {holder.how_to_end}; it saves first)" if holder else ""
                 say(f"{folder}: {holder or 'another process'} is training this run; waiting for it to end{end}")
             time.sleep(pause)
-        _write(handle, render_holder(Holder(os.getpid(), socket.gethostname(), slurm.own_job())))
+        _write(handle, render_holder(LeaseHolder(os.getpid(), socket.gethostname(), slurm.own_job())))
         yield
         _write(handle, "")
     finally:
@@ -67,7 +67,7 @@ def _pause(handle: IO[str]) -> float:
     return _JOB_SECONDS
 
 
-def _holder(handle: IO[str]) -> Holder | None:
+def _holder(handle: IO[str]) -> LeaseHolder | None:
     handle.seek(0)
     return parse_holder(handle.read())
 

@@ -28,9 +28,9 @@ def main() -> None:
     try:
         # First of all: what the libraries say from their import on is in it.
         log = open_rank_log(paths.logs, int(os.environ.get("RANK", "0")), arguments.number)
-        from training.loop.quiet_logging import quieten
+        from training.loop.quiet_logging import quiet_logging
 
-        quieten()
+        quiet_logging()
         from bloomery.config.stages import TrainStage, read_stage
         from bloomery.contracts.skips import effective
         from training.loop.run_segment import run_segment

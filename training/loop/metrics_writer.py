@@ -22,7 +22,7 @@ from bloomery.contracts.metrics_record import (
     ValidationRecord,
     dump_record,
 )
-from training.loop.tensorboard_writer import open_board
+from training.loop.tensorboard_writer import open_tensorboard
 
 _SHOW_EVERY_SECONDS = 5.0
 
@@ -48,7 +48,7 @@ class MetricsWriter:
         with explained(folder):
             self._metrics = _append(folder / "metrics.jsonl")
             self._log = _append(folder / "main_log.txt")
-            self._board = open_board(folder / "tensorboard", iteration, consumed_samples, consumed_tokens)
+            self._board = open_tensorboard(folder / "tensorboard", iteration, consumed_samples, consumed_tokens)
         self._shown = 0.0
 
     def step(self, record: MetricsRecord) -> None:

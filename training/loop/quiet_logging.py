@@ -7,7 +7,7 @@ import os
 import warnings
 
 
-def quieten() -> None:
+def quiet_logging() -> None:
     """Lower third-party chatter; call before anything of DeepSpeed is built."""
     os.environ.setdefault("DS_ACCELERATOR", "cuda" if _has_gpu() else "cpu")
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed.*")

@@ -12,7 +12,7 @@ from bloomery.spec.next_step import PlannedStep, next_step
 from bloomery.spec.save_points import is_due
 from training.checkpoint.collective_calls import from_rank_0
 from training.loop.control import Order
-from training.loop.guard_actions import guard_replicas, record_changes, record_energy, settle_step
+from training.loop.guard_actions import finish_step, guard_replicas, record_changes, record_energy
 from training.loop.train_step import train_step
 from training.loop.training_state import TrainingState, open_training
 from training.loop.validate import validate
@@ -86,12 +86,12 @@ def _iterate(run: TrainingState) -> Order:
         planned = _next(run)
         if planned is None:
             return order
-        if run.clock.iterations_are_over:
+        if run.deadline.iterations_are_over:
             return Order.TIME_LIMIT
         if order is Order.SAVE:
             run.save()
             run.control.clear_save()
-        order = settle_step(run, train_step(run, planned)).order
+        order = finish_step(run, train_step(run, planned)).order
         if order is Order.ROLL_BACK:
             return order
         iteration = run.position.iteration

@@ -6,7 +6,7 @@ import math
 import time
 
 
-class SegmentClock:
+class SegmentDeadline:
     """Says when to save and end.
 
     Before the job's end it leaves room for a margin, one and a half times the longest save and twice the longest

@@ -84,7 +84,7 @@ def _of_step(record: MetricsRecord) -> dict[str, float | None]:
     }
 
 
-class Board:
+class TensorBoardWriter:
     """The event files of one training."""
 
     def __init__(self, folder: Path, iteration: int, consumed_samples: int, consumed_tokens: int) -> None:
@@ -122,10 +122,12 @@ class Board:
             writer.close()
 
 
-def open_board(folder: Path, iteration: int, consumed_samples: int, consumed_tokens: int) -> Board | None:
+def open_tensorboard(
+    folder: Path, iteration: int, consumed_samples: int, consumed_tokens: int
+) -> TensorBoardWriter | None:
     """The board in `folder`; None, said once, where tensorboard is not installed: metrics.jsonl holds all of it."""
     try:
-        return Board(folder, iteration, consumed_samples, consumed_tokens)
+        return TensorBoardWriter(folder, iteration, consumed_samples, consumed_tokens)
     except ImportError as error:
         say(f"no TensorBoard files ({error}); train/logs/metrics.jsonl holds all numbers")
         return None

@@ -20,7 +20,7 @@ from training.loop.training_state import TrainingState
 
 
 @dataclass(frozen=True)
-class Done:
+class TrainedStep:
     """A step that was run."""
 
     planned: PlannedStep
@@ -32,7 +32,7 @@ class Done:
     """fp16: of this step."""
 
 
-def train_step(run: TrainingState, planned: PlannedStep) -> Done:
+def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
     """Run a step and move the position on. Collective."""
     trainer, before = run.trainer, run.position
     engine, mesh, gate = trainer.engine, trainer.mesh, trainer.gate
@@ -54,11 +54,11 @@ def train_step(run: TrainingState, planned: PlannedStep) -> Done:
         planned.sequence_length,
     )
     scale = gate.loss_scale
-    run.work.take()
+    run.compute_timer.take()
     started = time.perf_counter()
     loss = float(engine.train_batch(batches))
     seconds = time.perf_counter() - started
-    run.clock.note_iteration(seconds)
+    run.deadline.note_iteration(seconds)
     # DeepSpeed keeps the time of each batch (on a GPU two events) until it prints them, which it never does here.
     engine.timers(TRAIN_BATCH_TIMER).reset()
     outcome = Outcome(
@@ -78,10 +78,10 @@ def train_step(run: TrainingState, planned: PlannedStep) -> Done:
         skipped_updates=before.skipped_updates + outcome.left_out,
         non_finite=before.non_finite + (not outcome.is_finite),
     )
-    return Done(planned, outcome, seconds, run.work.take(), scale)
+    return TrainedStep(planned, outcome, seconds, run.compute_timer.take(), scale)
 
 
-def record_of(run: TrainingState, done: Done, work_seconds: tuple[float, ...]) -> MetricsRecord:
+def record_of(run: TrainingState, done: TrainedStep, work_seconds: tuple[float, ...]) -> MetricsRecord:
     """The record of the step that the position stands behind; `work_seconds` are those of each rank."""
     stage, mesh, planned, outcome = run.trainer.stage, run.trainer.mesh, done.planned, done.outcome
     size, length, seconds = planned.global_batch_size, planned.sequence_length, done.seconds

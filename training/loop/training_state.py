@@ -15,17 +15,17 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_reader import SampleReader
 from bloomery.detect.slow_rank import SlowRankDetector
 from bloomery.spec.trajectory import Point, trajectory
-from training.checkpoint.checkpoint_manager import CheckpointKeeper
+from training.checkpoint.checkpoint_manager import CheckpointManager
 from training.checkpoint.collective_calls import from_rank_0
 from training.checkpoint.reference_logits import reference_tokens
-from training.guards.anomaly_guard import Watch
+from training.guards.anomaly_guard import AnomalyGuard
 from training.loop.build_engine import Trainer, build_trainer
-from training.loop.compute_timer import WorkClock
+from training.loop.compute_timer import ComputeTimer
 from training.loop.control import NO_ENERGY, ControlPlane, Order, Poll, Report
 from training.loop.energy import EnergyMeter
 from training.loop.metrics_writer import MetricsWriter
 from training.loop.position import Position
-from training.loop.segment_deadline import SegmentClock
+from training.loop.segment_deadline import SegmentDeadline
 from training.parallel.mesh import Mesh
 from training.resume.apply_on_change import newest_checkpoint
 from training.resume.policy import identity
@@ -36,7 +36,7 @@ _RECORD_BYTES = 2048
 
 
 @dataclass(frozen=True)
-class Past:
+class TrainingHistory:
     """What rank 0 knows of the training before this segment; every rank gets the same."""
 
     records: list[MetricsRecord]
@@ -59,11 +59,11 @@ class TrainingState:
     """Of the segment."""
     position: Position
     total_iterations: int
-    keeper: CheckpointKeeper
-    watch: Watch
-    clock: SegmentClock
+    checkpoints: CheckpointManager
+    anomalies: AnomalyGuard
+    deadline: SegmentDeadline
     control: ControlPlane
-    work: WorkClock
+    compute_timer: ComputeTimer
     slow_ranks: SlowRankDetector
     energy: EnergyMeter | None
     metrics: MetricsWriter | None
@@ -92,7 +92,7 @@ class TrainingState:
     def poll(self, verdict: Order = Order.GO, work_seconds: float = 0.0) -> Poll:
         """One control poll; a checkpoint that every rank has written by now is sealed. Collective."""
         energy = self.energy.reading() if self.energy is not None else NO_ENERGY
-        poll = self.control.poll(Report(verdict, work_seconds, self.keeper.written_here, energy))
+        poll = self.control.poll(Report(verdict, work_seconds, self.checkpoints.written_here, energy))
         if self.pending is not None and poll.written:
             self.finish_save()
         return poll
@@ -107,8 +107,8 @@ class TrainingState:
         if self.saved is not None and self.saved[0] == self.position:
             return self.saved[1]
         started = time.perf_counter()
-        name = self.keeper.save(self.position, wait=wait)
-        self.clock.note_save(time.perf_counter() - started)
+        name = self.checkpoints.save(self.position, wait=wait)
+        self.deadline.note_save(time.perf_counter() - started)
         self.pending, self.saved = None if wait else started, (self.position, name)
         self.note(f"saved checkpoint {name}" if wait else f"checkpoint {name} is being written")
         return name
@@ -116,9 +116,9 @@ class TrainingState:
     def finish_save(self) -> None:
         """Make the checkpoint count that is being written, if any. Collective."""
         if self.pending is not None:
-            self.keeper.finish()
+            self.checkpoints.finish()
             # All of it, beside training too: the last save of a segment is waited for.
-            self.clock.note_save(time.perf_counter() - self.pending)
+            self.deadline.note_save(time.perf_counter() - self.pending)
             self.pending = None
             self.note("the checkpoint is written")
 
@@ -150,7 +150,7 @@ def open_training(
     training, index = stage.training, read_index_manifest(paths.index_manifest)
     from_rank_0(lambda: _verify_arrays(paths, index))
     limits = training.segment
-    clock = SegmentClock(limits.minutes, end, 60.0 * limits.margin_minutes, limits.iterations)
+    clock = SegmentDeadline(limits.minutes, end, 60.0 * limits.margin_minutes, limits.iterations)
     control = ControlPlane(paths.control, mesh.device, clock)
     reader = SampleReader(paths.index)
     # A checkpoint's embedding keeps its rows, whatever the layout that goes on from it.
@@ -159,8 +159,8 @@ def open_training(
     trainer = build_trainer(stage, mesh, rows)
     own = identity(stage, index)
     tokens = reference_tokens(reader, index.sequence_length)
-    keeper = CheckpointKeeper(trainer, paths.checkpoints, own, index, tokens)
-    position = keeper.load()
+    checkpoints = CheckpointManager(trainer, paths.checkpoints, own, index, tokens)
+    position = checkpoints.load()
     past = _past(stage, paths, position)
     here = Point(
         position.iteration, position.consumed_samples, position.consumed_tokens, 0, 0, position.skipped_samples
@@ -174,17 +174,17 @@ def open_training(
         number=number,
         position=position,
         total_iterations=trajectory(stage.model, training, here).iterations,
-        keeper=keeper,
-        watch=Watch(training.guards, past.records, past.roll_backs, training.loss_scale.minimum),
-        clock=clock,
+        checkpoints=checkpoints,
+        anomalies=AnomalyGuard(training.guards, past.records, past.roll_backs, training.loss_scale.minimum),
+        deadline=clock,
         control=control,
-        work=WorkClock(trainer.engine, mesh.device),
+        compute_timer=ComputeTimer(trainer.engine, mesh.device),
         slow_ranks=SlowRankDetector(_peers(mesh)),
         energy=None if training.energy is None else EnergyMeter(training.energy, _local_rank()),
         metrics=_writer(paths, position) if mesh.rank == 0 else None,
         validated=past.validated,
     )
-    trainer.gate.decide = state.watch.leaves_out
+    trainer.gate.decide = state.anomalies.leaves_out
     return state
 
 
@@ -194,10 +194,10 @@ def _verify_arrays(paths: RunPaths, index: IndexManifest) -> None:
         verify_array(paths.index, entry)
 
 
-def _past(stage: TrainStage, paths: RunPaths, position: Position) -> Past:
+def _past(stage: TrainStage, paths: RunPaths, position: Position) -> TrainingHistory:
     """Rank 0 reads, all get the same: one reader of a file that grows by a line an iteration."""
 
-    def read() -> Past:
+    def read() -> TrainingHistory:
         guards = stage.training.guards
         wanted = guards.roll_back_iterations + guards.max_skipped_updates + 2
         if guards.spike is not None:
@@ -207,7 +207,7 @@ def _past(stage: TrainStage, paths: RunPaths, position: Position) -> Past:
         lines = read_tail(paths.logs / "metrics.jsonl", limit=_RECORD_BYTES * 4 * (wanted + 64))
         steps = {r.iteration: r for r in lines if isinstance(r, MetricsRecord) and r.iteration <= position.iteration}
         validated = [r.iteration for r in lines if isinstance(r, ValidationRecord)]
-        return Past(
+        return TrainingHistory(
             records=[steps[iteration] for iteration in sorted(steps)][-wanted:],
             validated=max((i for i in validated if i <= position.iteration), default=0),
             roll_backs=roll_backs(paths),

@@ -6,7 +6,7 @@ import torch
 
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import TrainingConfig
-from bloomery.spec.choose_kernels import Facts, Kernels, choose
+from bloomery.spec.choose_kernels import Kernels, MachineFacts, choose_kernels
 
 
 def kernels_here(model: ModelConfig, training: TrainingConfig, device: torch.device) -> Kernels:
@@ -17,7 +17,7 @@ def kernels_here(model: ModelConfig, training: TrainingConfig, device: torch.dev
     """
     cuda = device.type == "cuda"
     capability = torch.cuda.get_device_capability(device) if cuda else (0, 0)
-    return choose(model, training, Facts.here(cuda=cuda, capability=capability))
+    return choose_kernels(model, training, MachineFacts.here(cuda=cuda, capability=capability))
 
 
 def compile_each_shape(model: ModelConfig, training: TrainingConfig) -> None:

@@ -19,7 +19,7 @@ TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 """torch's type for each precision of the configuration."""
 
 
-def check_promises(engine: Any, training: TrainingConfig, groups: Groups, built: type[torch.optim.Optimizer]) -> None:
+def verify_engine(engine: Any, training: TrainingConfig, groups: Groups, built: type[torch.optim.Optimizer]) -> None:
     """Compare the engine with the configuration.
 
     Args:

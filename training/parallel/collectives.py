@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 
-class CollectiveClock:
+class CollectiveTimer:
     """Seconds in tensor-parallel collectives: by the clock where they block, by CUDA events where they queue."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class CollectiveClock:
         return seconds
 
 
-waited = CollectiveClock()
+waited = CollectiveTimer()
 """This process's clock."""
 
 

@@ -13,7 +13,7 @@ from deepspeed.runtime.pipe.topology import PipeModelDataParallelTopology
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.training import ParallelConfig
-from bloomery.spec.layout import Place, place_of, rank_of
+from bloomery.spec.layout import RankCoordinates, coordinates_of, rank_of
 
 COLLECTIVE_TIMEOUT = timedelta(minutes=30)
 """A collective that takes longer is a dead peer, not a slow one."""
@@ -54,7 +54,7 @@ class Mesh:
 
     def rank_of(self, *, pipeline: int, data: int, tensor: int) -> int:
         """Global rank at a coordinate."""
-        return rank_of(self.parallel, Place(pipeline, data, tensor))
+        return rank_of(self.parallel, RankCoordinates(pipeline, data, tensor))
 
 
 def build_mesh(parallel: ParallelConfig) -> Mesh:
@@ -92,7 +92,7 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
         if rank in ranks:
             tensor_group = group
     assert tensor_group is not None
-    place = place_of(parallel, rank)
+    place = coordinates_of(parallel, rank)
     return Mesh(
         parallel=parallel,
         topology=topology,

@@ -19,7 +19,7 @@ def newest_checkpoint(paths: RunPaths) -> CheckpointManifest | None:
     return newest_manifest(paths.checkpoints)
 
 
-def settle(configured: TrainStage, paths: RunPaths) -> TrainStage:
+def apply_on_change(configured: TrainStage, paths: RunPaths) -> TrainStage:
     """Keep checkpoints of another training apart: go on, move them to the archive, or refuse, as `on_change` says.
 
     What changed is said, with the policy of each key.

@@ -9,7 +9,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SAVE_FILE, STOP_FILE
 
 
-def check_places(paths: RunPaths) -> None:
+def check_folders(paths: RunPaths) -> None:
     """Look before any process starts: checkpoints that are no folder would be taken for none.
 
     Raises:

@@ -12,7 +12,7 @@ from bloomery.orchestration.training_job import training_job
 from bloomery.orchestration import cluster_jobs
 from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.run_lock import RunLock
-from bloomery.orchestration.sync_process import LogWatch
+from bloomery.orchestration.sync_process import SyncProcess
 from bloomery.orchestration.prepare_run import (
     other_shards,
     plan_run,
@@ -90,7 +90,7 @@ def watch_logs():
     """Where a Hub is configured, start what pushes the run's logs there. Before the token leaves the environment."""
     global WATCH
     if workflow.is_main_process:
-        WATCH = LogWatch.start(RUN.run, hub=CONFIG.publish.hub)
+        WATCH = SyncProcess.start(RUN.run, hub=CONFIG.publish.hub)
 
 
 def end_watch():
@@ -115,7 +115,7 @@ try:
     CONFIG = checked_config()
     RUN = RunPaths.of(CONFIG.root, CONFIG.name)
     SITE = load_site()
-    ONLINE = cluster_jobs.online_place(SITE)
+    ONLINE = cluster_jobs.online_target(SITE)
     TRAINING_JOB = training_job(CONFIG, SITE)
     PLANNED = parts_of_run()
     PARTS = [part for part in PLANNED if not part.adopted]
@@ -255,7 +255,7 @@ def job(mem_mb, runtime, place=None, rules_in_group=1):
     return {
         "mem_mb": mem_mb,
         "runtime": max(1, min(runtime, longest)),
-        **SITE.place_of(place),
+        **SITE.job_resources(place),
     }
 
 

@@ -20,7 +20,7 @@ from bloomery.config.stages import DedupStage
 from data_prep.corpus.dedup.external import unique_rows
 from data_prep.corpus.dedup.prefer import from_earlier_run
 from data_prep.corpus.dedup.scatter_keys import CONTENT, IDENTITY, SCHEMA, Columns
-from data_prep.corpus.numbered_documents import Catalogue, Nodes
+from data_prep.corpus.numbered_documents import Nodes, NumberedDocuments
 from data_prep.corpus.partitioned_tables import count_records, read_runs
 from data_prep.formats.shard import TableWriter, read_manifest, write_table
 
@@ -36,7 +36,7 @@ BYTES_PER_KEY = 112
 
 
 def find_candidates(
-    stage: DedupStage, catalogue: Catalogue, partition: int, keys: Path, output: Path, repeated: Path
+    stage: DedupStage, catalogue: NumberedDocuments, partition: int, keys: Path, output: Path, repeated: Path
 ) -> dict[str, Any]:
     """Write the candidate pairs of a partition and its repeated ids; returns the manifest of the pairs.
 
@@ -80,7 +80,7 @@ def find_candidates(
 
 
 def _keys_of(
-    paths: list[Path], catalogue: Catalogue, partition: int, partitions: int, number: int, passes: int
+    paths: list[Path], catalogue: NumberedDocuments, partition: int, partitions: int, number: int, passes: int
 ) -> Iterator[Columns]:
     """The keys of one pass, with `node` in the place of `row`."""
     for path, start in zip(paths, catalogue.bounds.tolist(), strict=False):
@@ -158,7 +158,9 @@ def _repeated(keys: Columns) -> list[tuple[int, str]]:
     ]
 
 
-def _repeated_table(found: list[tuple[int, str]], catalogue: Catalogue) -> tuple[pa.Table, dict[str, list[int]]]:
+def _repeated_table(
+    found: list[tuple[int, str]], catalogue: NumberedDocuments
+) -> tuple[pa.Table, dict[str, list[int]]]:
     found = sorted(found)
     nodes: Nodes = np.array([node for node, _ in found], np.int64)
     spans = catalogue.spans(nodes)

@@ -51,10 +51,10 @@ def candidates_verb(
 ) -> None:
     """Find pairs of documents that share a key of one partition, and ids that repeat."""
     from data_prep.corpus.dedup.candidates import find_candidates
-    from data_prep.corpus.numbered_documents import Catalogue
+    from data_prep.corpus.numbered_documents import NumberedDocuments
 
     stage = _stage(config, partition)
-    catalogue = Catalogue(corpus, parts, stage.dedup.against)
+    catalogue = NumberedDocuments(corpus, parts, stage.dedup.against)
     counts = find_candidates(stage, catalogue, partition, corpus / "keys", output, repeated)["counts"]
     say(f"{counts['exact']} exact and {counts['near']} near candidate pairs")
 
@@ -69,11 +69,13 @@ def connect_verb(
 ) -> None:
     """Join the pairs of all partitions into connected components."""
     from data_prep.corpus.dedup.connect import connect
-    from data_prep.corpus.numbered_documents import Catalogue
+    from data_prep.corpus.numbered_documents import NumberedDocuments
 
     stage = _stage(config)
     candidates = [corpus / "duplicates" / f"candidates-{number}.parquet" for number in range(stage.dedup.partitions)]
-    counts = connect(stage, Catalogue(corpus, parts, stage.dedup.against), candidates, output, involved)["counts"]
+    counts = connect(stage, NumberedDocuments(corpus, parts, stage.dedup.against), candidates, output, involved)[
+        "counts"
+    ]
     say(f"{counts['components']} components")
 
 
@@ -99,10 +101,10 @@ def resolve_verb(
 ) -> None:
     """Decide which documents of one partition's components go, and for which twin."""
     from data_prep.corpus.dedup.resolve import resolve
-    from data_prep.corpus.numbered_documents import Catalogue
+    from data_prep.corpus.numbered_documents import NumberedDocuments
 
     stage = _stage(config, partition)
-    catalogue = Catalogue(corpus, parts, stage.dedup.against)
+    catalogue = NumberedDocuments(corpus, parts, stage.dedup.against)
     clusters = corpus / "duplicates" / "clusters.parquet"
     counts = resolve(stage, catalogue, partition, clusters, corpus / "members", output, survivors)["counts"]
     say(f"{counts['exact']} exact and {counts['near']} near duplicates removed")

@@ -17,7 +17,7 @@ from bloomery.base.errors import InputError
 from bloomery.base.progress import say
 from bloomery.config.stages import DedupStage
 from data_prep.corpus.dedup.external import MOST_FILES, Buckets, Pairs, bucket_count, by_hash, components
-from data_prep.corpus.numbered_documents import Catalogue
+from data_prep.corpus.numbered_documents import NumberedDocuments
 from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 
 CLUSTER_SCHEMA = pa.schema([("root", pa.int64()), ("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])
@@ -29,7 +29,7 @@ _NEAR, _COPY = 1, 2
 
 
 def connect(
-    stage: DedupStage, catalogue: Catalogue, candidates: list[Path], clusters: Path, involved: Path
+    stage: DedupStage, catalogue: NumberedDocuments, candidates: list[Path], clusters: Path, involved: Path
 ) -> dict[str, Any]:
     """Write the components' pairs, dealt into the partitions, and the documents in them; returns the pairs' manifest.
 
@@ -112,7 +112,7 @@ def _edges(candidates: list[Path]) -> Iterator[Pairs]:
         yield batch[:, :2]
 
 
-def _write_involved(documents: Buckets, catalogue: Catalogue, output: Path, facts: dict[str, Any]) -> None:
+def _write_involved(documents: Buckets, catalogue: NumberedDocuments, output: Path, facts: dict[str, Any]) -> None:
     spans: dict[str, list[int]] = {}
     with TableWriter.open(output, INVOLVED_SCHEMA) as writer:
         for rows in documents.read():

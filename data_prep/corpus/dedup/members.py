@@ -20,7 +20,7 @@ from bloomery.orchestration.part_names import own_part
 from data_prep.corpus import _text
 from data_prep.corpus.columns import flags_of, text_buffers
 from data_prep.corpus.dedup.connect import partition_of
-from data_prep.corpus.dedup.prefer import standing_of, standings
+from data_prep.corpus.dedup.prefer import source_rank_of, source_ranks
 from data_prep.corpus.numbered_documents import CorpusTables, read_part
 from data_prep.formats.shard import TableWriter, read_manifest, read_rows
 
@@ -88,7 +88,7 @@ def _facts(stage: DedupStage, tables: CorpusTables, part: str, rows: npt.NDArray
     if not found:
         return {name: pa.array([], SCHEMA.field(name).type) for name in ("id", "language", "standing", "words")}
     table = pa.concat_tables(found)
-    standing = standing_of(table["source"], standings(stage.priorities), earlier=not own_part(part))
+    standing = source_rank_of(table["source"], source_ranks(stage.priorities), earlier=not own_part(part))
     return {
         "id": tables.final_ids(part).take(pa.array(rows)),
         "language": table["language"].combine_chunks(),

@@ -16,7 +16,7 @@ ID_BYTES = 16
 _PRIORITY_BITS, _WORD_BITS, _ID_BITS = 12, 24, 28
 
 
-def standings(priorities: dict[str, int]) -> dict[str, int]:
+def source_ranks(priorities: dict[str, int]) -> dict[str, int]:
     """Standing of each source: 1 the best of the run's own (0 is for earlier runs), equal for equal priorities.
 
     Raises:
@@ -30,7 +30,7 @@ def standings(priorities: dict[str, int]) -> dict[str, int]:
     return {source: 1 + order.index(priority) for source, priority in priorities.items()}
 
 
-def standing_of(sources: pa.ChunkedArray, standing: dict[str, int], *, earlier: bool) -> npt.NDArray[np.int64]:
+def source_rank_of(sources: pa.ChunkedArray, standing: dict[str, int], *, earlier: bool) -> npt.NDArray[np.int64]:
     """int64 [n]: the standing of each document's source."""
     if earlier or not len(sources):
         return np.zeros(len(sources), np.int64)

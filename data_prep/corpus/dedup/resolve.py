@@ -27,7 +27,7 @@ from bloomery.config.stages import DedupStage
 from data_prep.corpus import _text
 from data_prep.corpus.dedup.external import mix, unique_rows
 from data_prep.corpus.dedup.prefer import best_first, id_words
-from data_prep.corpus.numbered_documents import Catalogue
+from data_prep.corpus.numbered_documents import NumberedDocuments
 from data_prep.formats.shard import iterate_span, read_manifest, write_table
 
 Ints = npt.NDArray[np.int64]
@@ -123,7 +123,7 @@ def greedy(count: int, edges: _Edges) -> tuple[Bools, Ints]:
 
 def resolve(
     stage: DedupStage,
-    catalogue: Catalogue,
+    catalogue: NumberedDocuments,
     partition: int,
     clusters: Path,
     members: Path,
@@ -297,12 +297,12 @@ def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
     return edges
 
 
-def _part_of(places: Ints, members: _Members, catalogue: Catalogue) -> Ints:
+def _part_of(places: Ints, members: _Members, catalogue: NumberedDocuments) -> Ints:
     """Number of the part that each document lies in."""
     return np.searchsorted(catalogue.bounds, members.node[places], side="right") - 1
 
 
-def _removed(decision: _Decision, members: _Members, catalogue: Catalogue) -> pa.Table:
+def _removed(decision: _Decision, members: _Members, catalogue: NumberedDocuments) -> pa.Table:
     """The rows of `SCHEMA` for the run's own documents that go."""
     twin = decision.twin
     sizes = np.bincount(twin, minlength=len(twin))
@@ -324,7 +324,7 @@ def _removed(decision: _Decision, members: _Members, catalogue: Catalogue) -> pa
     return pa.table(dict(zip(SCHEMA.names, columns, strict=True)), schema=SCHEMA)
 
 
-def _survivors(decision: _Decision, members: _Members, catalogue: Catalogue) -> pa.Table:
+def _survivors(decision: _Decision, members: _Members, catalogue: NumberedDocuments) -> pa.Table:
     """The rows of `SURVIVOR_SCHEMA` for the run's own documents that stay together with others of their cluster."""
     stays = decision.twin == np.arange(len(decision.twin))
     together = np.bincount(decision.cluster[stays], minlength=len(stays))[decision.cluster] > 1

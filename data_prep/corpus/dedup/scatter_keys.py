@@ -20,7 +20,7 @@ from bloomery.config.stages import DedupStage
 from bloomery.orchestration.part_names import own_part
 from data_prep.corpus.columns import fixed_bytes, language_salts
 from data_prep.corpus.content import CONTENT_HASH_BYTES
-from data_prep.corpus.dedup.prefer import id_words, short_rank, standing_of, standings
+from data_prep.corpus.dedup.prefer import id_words, short_rank, source_rank_of, source_ranks
 from data_prep.corpus.measure import key_digest
 from data_prep.corpus.numbered_documents import CorpusTables
 from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
@@ -55,7 +55,7 @@ def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Pat
     _refuse_other_parameters(stage, tables, part)
     earlier = not own_part(part)
     kept = tables.kept(part)
-    standing = standings(stage.priorities)
+    standing = source_ranks(stage.priorities)
     columns = ["id", "source", "language", "words", "content_hash", "bands"]
     runs: list[list[int]] = []
     start = 0
@@ -115,7 +115,7 @@ def _keys(
     """All keys of a chunk's documents: arrays [keys] by the names of `SCHEMA`."""
     ids = id_words(table["id"])
     content = fixed_bytes(table["content_hash"], CONTENT_HASH_BYTES).view("<u8")
-    rank = short_rank(standing_of(table["source"], standing, earlier=earlier), table["words"].to_numpy(), ids)
+    rank = short_rank(source_rank_of(table["source"], standing, earlier=earlier), table["words"].to_numpy(), ids)
     rows = np.flatnonzero(kept)
     pieces: list[Columns] = []
 

@@ -2,6 +2,6 @@
 
 from data_prep.corpus.langid.cld2 import detect
 from data_prep.corpus.langid.detection import Detection
-from data_prep.corpus.langid.identify import Identifier, identifier
+from data_prep.corpus.langid.identify import LanguageIdentifier, identifier
 
-__all__ = ["Detection", "Identifier", "detect", "identifier"]
+__all__ = ["Detection", "LanguageIdentifier", "detect", "identifier"]

@@ -13,7 +13,7 @@ from data_prep.corpus.langid.codes import CODES
 from data_prep.corpus.langid.detection import Detection, joined
 
 
-class Identifier:
+class LanguageIdentifier:
     """The detectors of a run."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Identifier:
         return [self.detect(text, label) for text, label in zip(texts, labels, strict=True)]
 
 
-def identifier(stage: DetectorStage) -> Identifier:
+def identifier(stage: DetectorStage) -> LanguageIdentifier:
     """The detectors of a stage, read once a process.
 
     Raises:
@@ -49,11 +49,13 @@ def identifier(stage: DetectorStage) -> Identifier:
 
 
 @functools.lru_cache(maxsize=4)
-def _identifier(fasttext_model: str | None, fallback_model: str | None, _digests: tuple[str, ...]) -> Identifier:
+def _identifier(
+    fasttext_model: str | None, fallback_model: str | None, _digests: tuple[str, ...]
+) -> LanguageIdentifier:
     fallback = ngrams.load(Path(fallback_model) if fallback_model else SHIPPED_FALLBACK)
     if fasttext_model is None:
-        return Identifier(cld2.detect, cld2.CODES, fallback)
+        return LanguageIdentifier(cld2.detect, cld2.CODES, fallback)
     from data_prep.corpus.langid.fasttext_model import FastTextModel
 
     model = FastTextModel(Path(fasttext_model))
-    return Identifier(model.detect, model.codes, fallback)
+    return LanguageIdentifier(model.detect, model.codes, fallback)

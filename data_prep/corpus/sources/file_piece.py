@@ -22,12 +22,12 @@ from typing import Any, BinaryIO
 import zstandard
 
 from bloomery.base.errors import InputError
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 
 BLOCK_BYTES = 1 << 20
 _FEED_BYTES = 1 << 11  # a zstd block of 4 bytes can say 128 KiB, so a hostile file can swell one feed to 64 MiB
 _MAX_WINDOW_BYTES = 1 << 31  # `zstd --long=31`, which large published corpora use
-_WHOLE = Piece(number=0, of=1)
+_WHOLE = FilePiece(number=0, of=1)
 
 
 class DamageError(Exception):
@@ -41,7 +41,7 @@ class DamageError(Exception):
 class PieceStream(io.RawIOBase):
     """A file's decompressed bytes from its beginning; it learns on the way where the piece begins and ends in them."""
 
-    def __init__(self, path: str, piece: Piece | None = None) -> None:
+    def __init__(self, path: str, piece: FilePiece | None = None) -> None:
         """Open a file. Raises InputError when that is not possible."""
         self._path = path
         self._file = _open(path)

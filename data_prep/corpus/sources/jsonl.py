@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import JsonlSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
 from data_prep.corpus.sources.read_lines import decode_line, read_lines
@@ -20,7 +20,7 @@ def _refuse(constant: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
-def read_jsonl(source: JsonlSource, files: list[str], max_bytes: int, piece: Piece | None = None) -> Iterator[Item]:
+def read_jsonl(source: JsonlSource, files: list[str], max_bytes: int, piece: FilePiece | None = None) -> Iterator[Item]:
     """Rows of JSON Lines files, or of a piece of each; blank lines are passed over."""
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
     for path in files:

@@ -10,14 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomery.base.errors import InputError
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import ParquetSource
 from data_prep.corpus.rows import BadRow, Fields, Item, name_of, row_from_fields
 
 _BATCH_ROWS = 512
 
 
-def read_parquet(source: ParquetSource, files: list[str], max_bytes: int, piece: Piece | None = None) -> Iterator[Item]:
+def read_parquet(
+    source: ParquetSource, files: list[str], max_bytes: int, piece: FilePiece | None = None
+) -> Iterator[Item]:
     """Rows of Parquet files, or of a piece of each; row numbers count from 1 in the file.
 
     Row group `i` of `r` is of the piece `i * n // r` of `n`. A damaged row group is one bad row, and so is a damaged

@@ -10,12 +10,12 @@ import io
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 from data_prep.corpus.rows import BadRow, excerpt_of, name_of
 from data_prep.corpus.sources.file_piece import BLOCK_BYTES, DamageError, PieceStream
 
 
-def read_lines(path: str, limit: int, piece: Piece | None = None) -> Iterator[tuple[int, bytes] | BadRow]:
+def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterator[tuple[int, bytes] | BadRow]:
     """Number (from 1) and bytes (without line end) of each line of at most `limit` bytes; bad rows for the rest.
 
     Of a piece of the file: the lines that begin in it, with the numbers that they have in the file.

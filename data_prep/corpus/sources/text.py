@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import TextSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
 from data_prep.corpus.sources.read_lines import decode_line, read_lines
 
 
-def read_text(source: TextSource, files: list[str], max_bytes: int, piece: Piece | None = None) -> Iterator[Item]:
+def read_text(source: TextSource, files: list[str], max_bytes: int, piece: FilePiece | None = None) -> Iterator[Item]:
     """Documents of text files. The key is the file's name and the document's first line (`notes.txt:17`).
 
     Files can be read in pieces where each line is a document.

@@ -16,7 +16,7 @@ from typing import Any
 
 from bloomery.base.errors import ResourceError
 from bloomery.base.progress import say
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import WarcSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
 from data_prep.corpus.sources.file_piece import BLOCK_BYTES, DamageError, PieceStream
@@ -32,7 +32,7 @@ class _PassedOverError(Exception):
     """A record that is no document, and is not meant to be one."""
 
 
-def read_warc(source: WarcSource, files: list[str], max_bytes: int, piece: Piece | None = None) -> Iterator[Item]:
+def read_warc(source: WarcSource, files: list[str], max_bytes: int, piece: FilePiece | None = None) -> Iterator[Item]:
     """Documents of web archives, or of a piece of each; rows are numbered by the file's records, from 1.
 
     Raises:
@@ -61,7 +61,7 @@ def read_warc(source: WarcSource, files: list[str], max_bytes: int, piece: Piece
         say(f"{name_of(path)}: {documents} documents; passed over: {others or 'nothing'}")
 
 
-def _read_file(path: str, fields: Fields, piece: Piece | None, passed: Counter[str]) -> Iterator[Item]:
+def _read_file(path: str, fields: Fields, piece: FilePiece | None, passed: Counter[str]) -> Iterator[Item]:
     from warcio.archiveiterator import WARCIterator
     from warcio.exceptions import ArchiveLoadFailed
     from warcio.statusandheaders import StatusAndHeadersParserException

@@ -18,12 +18,14 @@ from data_prep.tokenizer.report.findings import findings
 from data_prep.tokenizer.report.gate import verdict
 from data_prep.tokenizer.report.monolingual import train_monolingual
 from data_prep.tokenizer.report.parallel_text import Rows, parities
-from data_prep.tokenizer.report.report_inputs import Material
-from data_prep.tokenizer.report.reported_tokenizer import Subject, Usage
+from data_prep.tokenizer.report.report_inputs import ReportInputs
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer, Usage
 from data_prep.tokenizer.report.usage import covering, usage_of_counts, used_in_one
 
 
-def tokenizer_report(path: Path, subject: Subject, material: Material, config: TokenizerReportConfig) -> dict[str, Any]:
+def tokenizer_report(
+    path: Path, subject: ReportedTokenizer, material: ReportInputs, config: TokenizerReportConfig
+) -> dict[str, Any]:
     """The report of `subject`, the tokenizer in `path` (a tokenizer.json), as JSON values."""
     sampled = {code: subject.usage(texts) for code, texts in sorted(material.texts.items())}
     sampled = {code: usage for code, usage in sampled.items() if usage.any()}
@@ -63,7 +65,7 @@ def tokenizer_report(path: Path, subject: Subject, material: Material, config: T
     return report | {"gate": verdict(report, config.gate)}
 
 
-def _facts(subject: Subject, usages: dict[str, Usage]) -> dict[str, Any]:
+def _facts(subject: ReportedTokenizer, usages: dict[str, Usage]) -> dict[str, Any]:
     none = np.zeros(subject.size, np.int64)
     usage, spread = none.copy(), none.copy()
     for one in usages.values():
@@ -73,7 +75,7 @@ def _facts(subject: Subject, usages: dict[str, Usage]) -> dict[str, Any]:
 
 
 def _references(
-    material: Material, texts: dict[str, dict[str, Any]], reference: str | None
+    material: ReportInputs, texts: dict[str, dict[str, Any]], reference: str | None
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Figures per reference and language."""
     result: dict[str, dict[str, dict[str, Any]]] = {}
@@ -89,7 +91,7 @@ def _references(
 
 
 def _monolingual(
-    subject: Subject, material: Material, texts: dict[str, dict[str, Any]], config: TokenizerReportConfig
+    subject: ReportedTokenizer, material: ReportInputs, texts: dict[str, dict[str, Any]], config: TokenizerReportConfig
 ) -> dict[str, dict[str, Any]]:
     """Figures of each language's own tokenizer, for languages with counts."""
     result: dict[str, dict[str, Any]] = {}
@@ -114,7 +116,7 @@ def _over(entry: dict[str, Any], others: list[dict[str, Any]]) -> float | None:
 
 
 def _parity(
-    subject: Subject,
+    subject: ReportedTokenizer,
     rows: Rows | None,
     figures: dict[str, dict[str, Any]],
     texts: dict[str, dict[str, Any]],

@@ -32,12 +32,12 @@ def report(
     from bloomery.contracts.tokenizer import tokenizer_file
     from data_prep.tokenizer.report.build_report import tokenizer_report
     from data_prep.tokenizer.report.report_inputs import gather_material
-    from data_prep.tokenizer.report.reported_tokenizer import Subject
+    from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
     from data_prep.tokenizer.report.tokenizer_page import render
 
     settings = _settings(config, reference or [], parallel)
     path = tokenizer_file(tokenizer)
-    subject = Subject.load(path)
+    subject = ReportedTokenizer.load(path)
     named = read_json(parts) if parts is not None else None
     with explained(output_json):
         output_json.parent.mkdir(parents=True, exist_ok=True)

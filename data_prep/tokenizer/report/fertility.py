@@ -13,7 +13,7 @@ from typing import Any
 import regex
 
 from bloomery.config.languages import profile_of
-from data_prep.tokenizer.report.reported_tokenizer import Subject, Usage
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer, Usage
 
 REFERENCE = "en"
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
@@ -34,7 +34,7 @@ def text_figures(language: str, texts: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def token_figures(subject: Subject, usage: Usage, text: dict[str, Any]) -> dict[str, Any]:
+def token_figures(subject: ReportedTokenizer, usage: Usage, text: dict[str, Any]) -> dict[str, Any]:
     """What a tokenizer makes of texts with `text_figures` `text`; `usage` of these texts has at least one token."""
     tokens, single = int(usage.sum()), int(usage[subject.single].sum())
     return {

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data_prep.tokenizer.report.reported_tokenizer import Subject, Usage
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer, Usage
 from data_prep.tokenizer.report.unicode_script import BYTES, FRAGMENTS, script_of
 
 LISTED = 100
@@ -37,7 +37,7 @@ _RANKS = 160
 Flags = npt.NDArray[np.bool_]
 
 
-def findings(subject: Subject, usage: Usage, spread: npt.NDArray[np.int64]) -> dict[str, Any]:
+def findings(subject: ReportedTokenizer, usage: Usage, spread: npt.NDArray[np.int64]) -> dict[str, Any]:
     """Facts about `subject`'s vocabulary, JSON. `usage` over all languages; `spread`: languages that use each token."""
     texts = [_text(token) for token in subject.tokens]
     ordinary = ~subject.special
@@ -62,7 +62,7 @@ def findings(subject: Subject, usage: Usage, spread: npt.NDArray[np.int64]) -> d
 class _Lists:
     """Tokens as the report lists them."""
 
-    def __init__(self, subject: Subject, texts: list[str | None], usage: Usage) -> None:
+    def __init__(self, subject: ReportedTokenizer, texts: list[str | None], usage: Usage) -> None:
         self._tokens, self._texts, self._usage = subject.tokens, texts, usage
 
     def one(self, number: int) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def _where(texts: list[str | None], test: Any) -> Flags:
     return np.fromiter(map(test, texts), np.bool_, len(texts))
 
 
-def _never_used(subject: Subject, never: Flags, used: Flags, lists: _Lists) -> dict[str, Any]:
+def _never_used(subject: ReportedTokenizer, never: Flags, used: Flags, lists: _Lists) -> dict[str, Any]:
     inside = _inside(subject, used)
     kinds = {
         "byte": never & subject.single,
@@ -102,7 +102,7 @@ def _never_used(subject: Subject, never: Flags, used: Flags, lists: _Lists) -> d
     }
 
 
-def _inside(subject: Subject, used: Flags) -> Flags:
+def _inside(subject: ReportedTokenizer, used: Flags) -> Flags:
     """Tokens that lie inside a longer one that is used, as the merges make it."""
     result = np.zeros(len(used), np.bool_)
     vocabulary = subject.tokenizer.get_vocab(with_added_tokens=False)
@@ -123,7 +123,7 @@ def _variants(texts: list[str | None], ordinary: Flags) -> int:
 
 
 def _glitches(
-    subject: Subject, texts: list[str | None], ordinary: Flags, usage: Usage, lists: _Lists
+    subject: ReportedTokenizer, texts: list[str | None], ordinary: Flags, usage: Usage, lists: _Lists
 ) -> dict[str, dict[str, Any]]:
     # Elsewhere a token's text says too little: it may begin a word, or go on with one.
     found = {"unreachable": _unreachable(subject, texts, ordinary)} if subject.byte_level else {}
@@ -142,7 +142,7 @@ def _glitches(
     }
 
 
-def _unreachable(subject: Subject, texts: list[str | None], ordinary: Flags) -> Flags:
+def _unreachable(subject: ReportedTokenizer, texts: list[str | None], ordinary: Flags) -> Flags:
     result = np.zeros(len(texts), np.bool_)
     whole = [number for number, text in enumerate(texts) if ordinary[number] and text]
     group = 1 << 14
@@ -173,7 +173,9 @@ def _lengths(texts: list[str | None], ordinary: Flags) -> list[int]:
     return [int(number) for number in np.bincount(np.array(sizes, np.int64), minlength=1)]
 
 
-def _scripts(subject: Subject, texts: list[str | None], ordinary: Flags, used: Flags) -> dict[str, dict[str, int]]:
+def _scripts(
+    subject: ReportedTokenizer, texts: list[str | None], ordinary: Flags, used: Flags
+) -> dict[str, dict[str, int]]:
     tokens, with_use = Counter[str](), Counter[str]()
     for number, text in enumerate(texts):
         if ordinary[number]:

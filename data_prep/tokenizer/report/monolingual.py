@@ -14,7 +14,7 @@ from data_prep.corpus.columns import text_buffers
 from data_prep.index.encoder import Encoder
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.pre_tokenizer import recognise
-from data_prep.tokenizer.report.reported_tokenizer import Subject
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 from data_prep.tokenizer.vocabulary import SPECIAL_TOKENS, build_tokenizer, symbol_order
 
 BYTES = 256
@@ -27,7 +27,7 @@ def monolingual_size(asked: int, shared: int, repeated: int) -> int:
     return min(asked, shared, BYTES + repeated)
 
 
-def train_monolingual(shared: Subject, pieces: pa.Table, asked: int) -> Subject:
+def train_monolingual(shared: ReportedTokenizer, pieces: pa.Table, asked: int) -> ReportedTokenizer:
     """The language's own tokenizer, which splits text as `shared` does. `pieces`: piece, count."""
     trainer = _bpe.Trainer(symbol_order(), MIN_FREQUENCY, MAX_TOKEN_BYTES)
     texts = pieces["piece"].combine_chunks()
@@ -43,4 +43,4 @@ def train_monolingual(shared: Subject, pieces: pa.Table, asked: int) -> Subject:
     kernel = _bpe.Encoder(
         symbol_order().astype(np.int32) + first, np.column_stack([merges, wholes]).astype(np.int32) + first, *preset
     )
-    return Subject(tokenizer, Encoder(tokenizer, kernel))
+    return ReportedTokenizer(tokenizer, Encoder(tokenizer, kernel))

@@ -12,7 +12,7 @@ import numpy as np
 
 from bloomery.base.errors import InputError
 from data_prep.formats.shard import iterate_batches
-from data_prep.tokenizer.report.reported_tokenizer import Subject
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 
 MOST_ROWS = 4096
 """Rows of aligned text that are read."""
@@ -85,7 +85,7 @@ def _key(meta: str) -> str | None:
     return None if value is None else str(value)
 
 
-def parities(subject: Subject, rows: Rows, reference: str) -> dict[str, dict[str, Any]]:
+def parities(subject: ReportedTokenizer, rows: Rows, reference: str) -> dict[str, dict[str, Any]]:
     """Per language its tokens over the reference's for the rows that both have, and how many rows these are."""
     texts: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for number, row in enumerate(rows):

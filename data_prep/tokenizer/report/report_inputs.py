@@ -13,12 +13,12 @@ from data_prep.tokenizer.count_tables import find_tables
 from data_prep.tokenizer.report.counts import Counts, fits
 from data_prep.tokenizer.report.parallel_text import Rows, parallel_documents, read_parallel
 from data_prep.tokenizer.report.references import load_references
-from data_prep.tokenizer.report.reported_tokenizer import Subject
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 from data_prep.tokenizer.sample_documents import sample_documents
 
 
 @dataclass(frozen=True)
-class Material:
+class ReportInputs:
     """What a report is made from."""
 
     texts: dict[str, list[str]]
@@ -27,7 +27,7 @@ class Material:
     """Pre-token counts by the tokenizer's own split; None without."""
     rows: Rows | None = None
     """Aligned text."""
-    references: dict[str, tuple[Subject, str | None]] = field(default_factory=dict)
+    references: dict[str, tuple[ReportedTokenizer, str | None]] = field(default_factory=dict)
     """Other tokenizers by name, with the commit of those of a Hub."""
 
 
@@ -51,13 +51,13 @@ def find_shards(corpus: Sequence[Path], parts: Sequence[str] | None = None) -> d
 
 
 def gather_material(
-    subject: Subject,
+    subject: ReportedTokenizer,
     corpus: Sequence[Path],
     counts: Sequence[Path],
     config: TokenizerReportConfig,
     folder: Path,
     parts: Sequence[str] | None = None,
-) -> Material:
+) -> ReportInputs:
     """Everything that `config` asks for. What may be missing is looked for first, before anything takes long.
 
     Args:
@@ -78,7 +78,7 @@ def gather_material(
     rows = read_parallel(Path(config.parallel)) if config.parallel is not None else None
     if config.parallel_source is not None:
         rows = parallel_documents(shards, config.parallel_source)
-    return Material(
+    return ReportInputs(
         texts=sample_documents(shards),
         counts=Counts.read(tables, folder) if tables and fits(tables, subject.description) else None,
         rows=rows,

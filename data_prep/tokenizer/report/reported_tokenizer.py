@@ -53,7 +53,7 @@ class LibraryEncoder:
 
 
 @dataclass(frozen=True)
-class Subject:
+class ReportedTokenizer:
     """A tokenizer and what encodes with it."""
 
     tokenizer: Any
@@ -62,12 +62,12 @@ class Subject:
     """Gives what `tokenizer` would."""
 
     @classmethod
-    def of(cls, tokenizer: Any) -> Subject:
+    def of(cls, tokenizer: Any) -> ReportedTokenizer:
         """A tokenizer of the library, encoded with by the library."""
         return cls(tokenizer, LibraryEncoder(tokenizer))
 
     @classmethod
-    def load(cls, path: Path) -> Subject:
+    def load(cls, path: Path) -> ReportedTokenizer:
         """The tokenizer in `path` (a tokenizer.json), with the compiled encoder where it fits. Raises InputError."""
         encoder = load_encoder(path)
         return cls(encoder.tokenizer, encoder)

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from bloomery.base.progress import Progress
 from data_prep.tokenizer.report.counts import Counts
-from data_prep.tokenizer.report.reported_tokenizer import Subject, Usage
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer, Usage
 
 GROUP_PIECES = 1 << 16
 COVERED = 0.99
 """Share of a language's tokens for which `covering` counts the different ones."""
 
 
-def usage_of_counts(subject: Subject, counts: Counts) -> dict[str, Usage]:
+def usage_of_counts(subject: ReportedTokenizer, counts: Counts) -> dict[str, Usage]:
     """Usage per language, sorted by code."""
     result = {code: np.zeros(subject.size, np.int64) for code in sorted(counts.languages)}
     with Progress("token usage", None, "pieces") as bar:
@@ -35,7 +35,7 @@ def usage_of_counts(subject: Subject, counts: Counts) -> dict[str, Usage]:
     return result
 
 
-def _encode(subject: Subject, texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+def _encode(subject: ReportedTokenizer, texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """All tokens, encoded some texts at a time."""
     groups = range(0, len(texts), GROUP_PIECES)
     parts = [subject.encoder.encode(texts[begin : begin + GROUP_PIECES]) for begin in groups]

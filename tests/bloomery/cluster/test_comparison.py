@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bloomery.config.site import Site
-from bloomery.orchestration.check_site import contradictions, dotted
+from bloomery.orchestration.check_site import dotted, site_problems
 from bloomery.orchestration.detect_cluster import Cluster, cluster_from
 
 DATA = Path(__file__).parent / "data"
@@ -18,7 +18,7 @@ def cluster(accounts: str = "abc@gpu\nabc@cpu\n") -> Cluster:
 
 
 def found(site: dict[str, object], where: Cluster | None = None) -> list[str]:
-    return contradictions(where or cluster(), dotted(Site.model_validate(site).model_dump()))
+    return site_problems(where or cluster(), dotted(Site.model_validate(site).model_dump()))
 
 
 def test_a_site_that_asks_for_nothing_contradicts_nothing() -> None:

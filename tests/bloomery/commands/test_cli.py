@@ -144,13 +144,13 @@ def test_doctor_says_which_kernels_a_gpu_would_get(monkeypatch: pytest.MonkeyPat
 def test_doctor_knows_the_wrong_apex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
 
-    from bloomery.commands.doctor_checks import State, apex
+    from bloomery.commands.doctor_checks import FindingState, apex
 
     (tmp_path / "apex").mkdir()
     (tmp_path / "apex/__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     importlib.invalidate_caches()
-    assert apex().state is State.WARN
+    assert apex().state is FindingState.WARN
     assert "not NVIDIA's apex" in apex().found
     (tmp_path / "apex/normalization").mkdir()
     (tmp_path / "apex/normalization/fused_layer_norm.py").write_text("class FusedLayerNorm: ...\n")
@@ -164,7 +164,7 @@ def test_doctor_says_what_is_missing() -> None:
         False,
         "ModuleNotFoundError: No module named 'a_module_that_is_not_there'",
     )
-    assert doctor_checks.disk(Path("/proc")).state is not doctor_checks.State.OK
+    assert doctor_checks.disk(Path("/proc")).state is not doctor_checks.FindingState.OK
 
 
 def test_summary_of_a_run_that_has_not_begun(tmp_path: Path) -> None:
@@ -185,16 +185,16 @@ def test_summary_of_a_run_that_has_not_begun(tmp_path: Path) -> None:
 @pytest.mark.parametrize("run", ["sample", "mine"])
 def test_summary_says_the_command_of_the_cluster_where_the_run_was_on_one(tmp_path: Path, run: str) -> None:
     from bloomery.contracts.paths import RunPaths
-    from monitoring.summary import ModelFacts, gather
+    from monitoring.summary import ModelFacts, gather_summary
     from monitoring.summary_cli import next_command
 
     paths = RunPaths(tmp_path / run)
     paths.config.mkdir(parents=True)
     local = "snakemake --profile workflow/profiles/local --configfile CONFIG"
-    assert next_command(gather(paths.run)).startswith("make run (" if run == "sample" else f"{local} (")
+    assert next_command(gather_summary(paths.run)).startswith("make run (" if run == "sample" else f"{local} (")
     paths.monitoring.mkdir()
     paths.slurm_runs.write_text("0a1b\n")
-    facts = gather(paths.run)
+    facts = gather_summary(paths.run)
     assert next_command(facts).startswith("snakemake --profile slurm --configfile CONFIG (")
     facts.models.append(ModelFacts("m", "f", 1, 1, 0.0, 1e-4, True, "", ""))
     assert next_command(facts).startswith(
@@ -205,11 +205,13 @@ def test_summary_says_the_command_of_the_cluster_where_the_run_was_on_one(tmp_pa
 
 
 def test_summary_of_a_corpus_from_which_nothing_was_removed() -> None:
-    from monitoring.summary import CorpusFacts, Facts
+    from monitoring.summary import CorpusFacts, RunSummary
     from monitoring.summary_cli import lines
 
     def said(removed: dict[str, int]) -> str:
-        return dict(lines(Facts("runs/a", CorpusFacts(3, 0, 3, 9, 1, removed), None, None, [], None, {})))["removed"]
+        return dict(lines(RunSummary("runs/a", CorpusFacts(3, 0, 3, 9, 1, removed), None, None, [], None, {})))[
+            "removed"
+        ]
 
     assert said({}) == "0"
     assert said({"min_words": 2, "exact": 1}) == "3: 2 min words, 1 exact"

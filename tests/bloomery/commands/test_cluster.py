@@ -127,26 +127,26 @@ def test_rehearse_submits_only_from_bloomery_s_folder(tmp_path: Path, nothing: s
 def test_doctor_knows_the_site_and_a_scheduler_that_forgets(
     tmp_path: Path, slurm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bloomery.commands.doctor_checks import State, site
+    from bloomery.commands.doctor_checks import FindingState, site
     from bloomery.commands.doctor_checks import slurm as scheduler
 
     pytest.importorskip("snakemake_executor_plugin_slurm")
     monkeypatch.setenv("PATH", slurm)
     monkeypatch.setenv("BLOOMERY_SITE", str(tmp_path / "absent.yaml"))
-    assert site().state is State.WARN
+    assert site().state is FindingState.WARN
     (tmp_path / "site.yaml").write_text("training: {gpus_per_node: 8}\n")
     monkeypatch.setenv("BLOOMERY_SITE", str(tmp_path / "site.yaml"))
-    assert (site().state, site().found) == (State.OK, str(tmp_path / "site.yaml"))
+    assert (site().state, site().found) == (FindingState.OK, str(tmp_path / "site.yaml"))
     (tmp_path / "site.yaml").write_text("gpus: 8\n")
-    assert site().state is State.WARN
+    assert site().state is FindingState.WARN
     (tmp_path / "site.yaml").write_text("jobs: {partition: cpu}\ntraining: {partition: 'gpu_20h,gpu_40h'}\n")
-    assert site().state is State.WARN
+    assert site().state is FindingState.WARN
     only = "only gpu_20h, gpu_100h, visu, cpu, old, archive"
     assert site().advice == f"training.partition: sinfo shows no partition 'gpu_40h', {only}"
     (Path(slurm) / "sinfo").write_text("#!/bin/sh\necho 'cannot reach the controller' >&2\nexit 1\n")
-    assert (site().state, site().advice) == (State.OK, ""), "nothing is known against it"
-    assert (scheduler().state, scheduler().found) == (State.WARN, "sinfo: cannot reach the controller")
+    assert (site().state, site().advice) == (FindingState.OK, ""), "nothing is known against it"
+    assert (scheduler().state, scheduler().found) == (FindingState.WARN, "sinfo: cannot reach the controller")
     (Path(slurm) / "sinfo").write_text("#!/bin/sh\necho 'main* up 4 idle'\n")
     found = scheduler()
-    assert found.state is State.WARN
+    assert found.state is FindingState.WARN
     assert "MinJobAge is 30 s" in found.advice

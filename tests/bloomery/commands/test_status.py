@@ -28,7 +28,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus
 from bloomery.orchestration.run_lock import RunLock
 from bloomery.spec.batch import steps
-from monitoring.status import State, find_runs, gather
+from monitoring.status import RunState, find_runs, gather_status
 from monitoring.status_cli import lines
 from monitoring.sync_record import SyncState, write_sync
 
@@ -39,7 +39,7 @@ ENDED = 2**22 + 1
 
 
 def said(paths: RunPaths) -> dict[str, str]:
-    return dict(lines(gather(paths.run, NOW)))
+    return dict(lines(gather_status(paths.run, NOW)))
 
 
 def status(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -63,8 +63,8 @@ def test_data_alone_counts_shards(tmp_path: Path) -> None:
     touch_shards(paths.corpus / "raw", 4)
     touch_shards(paths.corpus / "measures", 3)
     touch_shards(paths.corpus / "raw", 6)  # an earlier plan had more shards
-    standing = gather(paths.run, NOW)
-    counts = {each.stage: (each.done, each.total) for each in standing.data}
+    found = gather_status(paths.run, NOW)
+    counts = {each.stage: (each.done, each.total) for each in found.data}
     assert counts == {
         "ingest": (4, 4),
         "measure": (3, 4),
@@ -75,13 +75,13 @@ def test_data_alone_counts_shards(tmp_path: Path) -> None:
         "encode": (0, 4),
         "index": (0, 1),
     }
-    assert standing.state is State.STOPPED
+    assert found.state is RunState.STOPPED
     assert "ingest 4/4, measure 3/4" in said(paths)["data"]
     # A checkpoint of 16 (bf16: 14) bytes a parameter, by arithmetic, while there is none.
-    assert standing.disk.checkpoint_bytes > 14 * 64 * 250_000
+    assert found.disk.checkpoint_bytes > 14 * 64 * 250_000
     lock = RunLock.acquire(paths.run)
     try:
-        assert gather(paths.run, NOW).state is State.PREPARING
+        assert gather_status(paths.run, NOW).state is RunState.PREPARING
         assert f"process {os.getpid()} on {socket.gethostname()} works on this run" in said(paths)["workflow"]
     finally:
         lock.release()
@@ -92,7 +92,7 @@ def test_token_files_that_exist_are_counted_without_a_corpus(tmp_path: Path) -> 
     write_json(paths.config / "token_files.json", ["theirs/00000", "theirs/00001"])
     (paths.index / "tokens/theirs").mkdir(parents=True)
     (paths.index / "tokens/theirs/00001.idx").touch()
-    counts = {each.stage: (each.done, each.total) for each in gather(paths.run, NOW).data}
+    counts = {each.stage: (each.done, each.total) for each in gather_status(paths.run, NOW).data}
     assert counts == {"tokenizer": (0, 1), "encode": (1, 2), "index": (0, 1)}
 
 
@@ -102,9 +102,9 @@ def test_training_says_where_it_is_and_how_long_it_takes(tmp_path: Path) -> None
     write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 200)
     write_checkpoint(paths, 600, 5_000_000)
     write_json(paths.train / "lease", {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
-    standing = gather(paths.run, NOW)
-    progress = standing.progress
-    assert standing.state is State.TRAINING
+    found = gather_status(paths.run, NOW)
+    progress = found.progress
+    assert found.state is RunState.TRAINING
     assert progress is not None
     assert (progress.iteration, progress.samples) == (
         640,
@@ -112,7 +112,7 @@ def test_training_says_where_it_is_and_how_long_it_takes(tmp_path: Path) -> None
     )  # a last batch that the samples cannot fill is not run
     assert progress.age_seconds == 60
     assert progress.validation_loss == 3.5
-    assert standing.disk.checkpoint_bytes == 5_000_000
+    assert found.disk.checkpoint_bytes == 5_000_000
     row = said(paths)
     assert f"training (process {os.getpid()}" in row["state"]
     assert row["iteration"].startswith("640 of 1,108, ")
@@ -128,7 +128,7 @@ def test_the_time_left_is_right_in_the_ramp_up_and_after(tmp_path: Path, done: i
     training = CONFIG.training
     rest = [step for step in steps(training.batch, training.train_samples) if step.iteration > done]
     expected = sum(0.25 * (step.global_batch_size / 4 + 2) for step in rest)
-    progress = gather(paths.run, NOW).progress
+    progress = gather_status(paths.run, NOW).progress
     assert progress is not None
     assert progress.seconds_left == pytest.approx(expected, rel=1e-9)
 
@@ -168,7 +168,7 @@ def test_a_process_that_got_an_old_number_is_not_the_old_process(tmp_path: Path)
     lease = paths.train / "lease"
     write_json(lease, {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
     os.utime(lease, (1, 1))
-    assert gather(paths.run, NOW).state is State.STOPPED
+    assert gather_status(paths.run, NOW).state is RunState.STOPPED
 
 
 def test_a_workflow_on_another_machine_is_not_seen(tmp_path: Path) -> None:
@@ -287,14 +287,14 @@ def test_after_the_last_segment_it_is_not_between_two(tmp_path: Path) -> None:
     lock = RunLock.acquire(paths.run)
     try:
         write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 600)
-        assert gather(paths.run, NOW).state is State.BETWEEN
+        assert gather_status(paths.run, NOW).state is RunState.BETWEEN
         time.sleep(0.02)  # the newer of the two by the file system's clock
         write_ended(paths, 2, SegmentStatus.FINISHED, 1108)
-        assert gather(paths.run, NOW).state is State.DELIVERING, "finished.json is still to come"
+        assert gather_status(paths.run, NOW).state is RunState.DELIVERING, "finished.json is still to come"
         write_json(paths.finished, {})
-        assert gather(paths.run, NOW).state is State.DELIVERING
+        assert gather_status(paths.run, NOW).state is RunState.DELIVERING
         write_json(paths.published / "publish.json", {})
-        assert gather(paths.run, NOW).state is State.FINISHED
+        assert gather_status(paths.run, NOW).state is RunState.FINISHED
     finally:
         lock.release()
 
@@ -306,10 +306,10 @@ def test_a_finished_run_that_trains_again_is_training(tmp_path: Path) -> None:
     write_json(paths.train / "lease", {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
     lock = RunLock.acquire(paths.run)
     try:
-        assert gather(paths.run, NOW).state is State.TRAINING
+        assert gather_status(paths.run, NOW).state is RunState.TRAINING
         (paths.train / "lease").unlink()
         write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 10)
-        assert gather(paths.run, NOW).state is State.BETWEEN
+        assert gather_status(paths.run, NOW).state is RunState.BETWEEN
     finally:
         lock.release()
 
@@ -338,8 +338,8 @@ def test_a_long_run_is_read_from_its_end(tmp_path: Path) -> None:
     with metrics.open("wb") as handle:
         handle.seek(64 << 30)  # a hole of 64 GiB, which nobody reads in time
         handle.write(b"\n" + end + b'{"iteration": 641, "unfin')
-    assert is_faster_than(2, lambda: gather(paths.run, NOW))
-    progress = gather(paths.run, NOW).progress
+    assert is_faster_than(2, lambda: gather_status(paths.run, NOW))
+    progress = gather_status(paths.run, NOW).progress
     assert progress is not None
     assert progress.iteration == 640
 
@@ -348,4 +348,4 @@ def test_a_run_without_its_configuration_is_an_error(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     (paths.config / "train.json").unlink()
     with pytest.raises(InputError, match=r"train\.json"):
-        gather(paths.run, NOW)
+        gather_status(paths.run, NOW)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from fabricated_run import NOW, configuration, make_run, write_metrics
 
-from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, Record, dump_record, standing_records
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, Record, dump_record, valid_records
 from bloomery.contracts.paths import RunPaths
 from monitoring import status, status_cli, summary_cli
-from monitoring.summary import gather as gather_facts
+from monitoring.summary import gather_summary as gather_facts
 
 CONFIG = configuration()
 HURT: dict[str, Any] = {
@@ -43,7 +43,7 @@ def append(paths: RunPaths, *records: Record) -> None:
 
 def watched(paths: RunPaths) -> None:
     """A last iteration that was not finite, an event and two segments' energy."""
-    last = standing_records(paths.logs / "metrics.jsonl")[0][-1]
+    last = valid_records(paths.logs / "metrics.jsonl")[0][-1]
     shared = {
         "iteration": 641,
         "consumed_samples": last.consumed_samples,
@@ -60,7 +60,7 @@ def watched(paths: RunPaths) -> None:
 
 
 def status_rows(paths: RunPaths) -> dict[str, str]:
-    return dict(status_cli.lines(status.gather(paths.run, NOW)))
+    return dict(status_cli.lines(status.gather_summary(paths.run, NOW)))
 
 
 def summary_rows(paths: RunPaths) -> dict[str, str]:

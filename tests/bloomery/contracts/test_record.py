@@ -21,8 +21,8 @@ from bloomery.contracts.metrics_record import (
     parse_record,
     read_records,
     read_tail,
-    standing_records,
     total_energy,
+    valid_records,
 )
 from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
 
@@ -64,16 +64,16 @@ def test_after_a_crash_the_later_record_of_an_iteration_counts(tmp_path: Path) -
     path = write(
         tmp_path / "m", record(1), record(2, loss=4.0), validation(2, 4.0), record(2, loss=3.0), validation(2, 3.0)
     )
-    assert [(r.iteration, r.loss) for r in standing_records(path)[0]] == [(1, 5.0), (2, 3.0)]
-    assert [r.validation["fr"] for r in standing_records(path)[1]] == [3.0]
+    assert [(r.iteration, r.loss) for r in valid_records(path)[0]] == [(1, 5.0), (2, 3.0)]
+    assert [r.validation["fr"] for r in valid_records(path)[1]] == [3.0]
 
 
 def test_what_lies_behind_a_checkpoint_that_was_gone_back_to_is_void(tmp_path: Path) -> None:
     # A roll-back skips samples, so that the training may end with fewer iterations than it had recorded.
     before = [record(1), record(2), record(3), record(4), validation(4, 9.0), record(5), validation(5, 9.0)]
     path = write(tmp_path / "m", *before, validation(2, 4.0), record(3, loss=3.0), record(4, loss=2.0))
-    assert [(r.iteration, r.loss) for r in standing_records(path)[0]] == [(1, 5.0), (2, 5.0), (3, 3.0), (4, 2.0)]
-    assert [(r.iteration, r.validation_mean) for r in standing_records(path)[1]] == [(2, 4.5)]
+    assert [(r.iteration, r.loss) for r in valid_records(path)[0]] == [(1, 5.0), (2, 5.0), (3, 3.0), (4, 2.0)]
+    assert [(r.iteration, r.validation_mean) for r in valid_records(path)[1]] == [(2, 4.5)]
     step = find_step(path, 5)
     assert step is not None, "still there to look at"
     assert step.loss == 5.0
@@ -112,7 +112,7 @@ def test_events_and_energy_are_records_too(tmp_path: Path) -> None:
     told = event(2, from_sample=8, to_sample=24)
     path = write(tmp_path / "m", record(1), energy(1, 0.5), record(2), told, validation(2, 2.0), told)
     assert [found.event for found in events(path)] == ["spike", "spike"]
-    assert [found.iteration for found in standing_records(path)[0]] == [1, 2]
+    assert [found.iteration for found in valid_records(path)[0]] == [1, 2]
     step, check = last_records(path)
     assert step is not None
     assert check is not None
@@ -200,7 +200,7 @@ def test_lines_longer_than_what_is_read_at_once_are_read_whole(tmp_path: Path) -
 
 
 def test_validation_is_printed_a_set_a_line(tmp_path: Path) -> None:
-    lines = render_validation(standing_records(write(tmp_path / "m", validation(7, 2.0)))[1][0])
+    lines = render_validation(valid_records(write(tmp_path / "m", validation(7, 2.0)))[1][0])
     assert lines == [
         " validation loss at iteration 7 on en | lm loss value: 3.000000E+00 | lm loss PPL: 2.008554E+01 |",
         " validation loss at iteration 7 on fr | lm loss value: 2.000000E+00 | lm loss PPL: 7.389056E+00 |",

@@ -21,8 +21,8 @@ from bloomery.spec.parameters import declare, layer_count, parameter_count
 from bloomery.spec.trajectory import trajectory
 from planner.planned_state import speed_at, state_at
 from planner.risk import daly_interval, risk, wall_seconds, young_interval
-from planner.simulation.scenario import campaign_of
-from planner.simulation.timeline import Work
+from planner.simulation.scenario import scenario_of
+from planner.simulation.timeline import Timeline
 from planner.suggest import suggest
 
 ROOT = Path(__file__).parents[3]
@@ -180,7 +180,7 @@ def test_a_run_that_ends_by_tokens_fills_disk_for_what_it_really_does() -> None:
 
 def test_days_count_the_save_and_the_validation_at_the_end(bloom: RunConfig) -> None:
     # As the simulation without interruptions does.
-    assert training_seconds(bloom) == pytest.approx(Work(campaign_of(bloom)).done[-1])
+    assert training_seconds(bloom) == pytest.approx(Timeline(scenario_of(bloom)).done[-1])
 
 
 def test_young_and_daly() -> None:

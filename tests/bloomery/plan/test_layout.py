@@ -6,7 +6,7 @@ import pytest
 
 from bloomery.base.errors import InputError
 from bloomery.config.training import ParallelConfig
-from bloomery.spec.layout import Place, micro_batch_starts, place_of, rank_of, replica_of
+from bloomery.spec.layout import RankCoordinates, coordinates_of, micro_batch_starts, rank_of, replica_of
 
 SIZES = [(1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 3, 4), (4, 12, 8)]
 
@@ -18,19 +18,19 @@ def test_ranks_stand_where_deepspeed_puts_them(tensor, pipeline, data):
     theirs = topology.PipeModelDataParallelTopology(num_pp=pipeline, num_mp=tensor, num_dp=data)
     parallel = ParallelConfig(tensor=tensor, pipeline=pipeline, data=data)
     for rank in range(parallel.world_size):
-        place, coordinate = place_of(parallel, rank), theirs.get_coord(rank)
+        place, coordinate = coordinates_of(parallel, rank), theirs.get_coord(rank)
         assert (place.pipeline, place.data, place.tensor) == (coordinate.pipe, coordinate.data, coordinate.model)
 
 
 @pytest.mark.parametrize(("tensor", "pipeline", "data"), SIZES)
 def test_a_rank_and_its_place_are_one(tensor, pipeline, data):
     parallel = ParallelConfig(tensor=tensor, pipeline=pipeline, data=data)
-    places = [Place(*each) for each in itertools.product(range(pipeline), range(data), range(tensor))]
-    assert [place_of(parallel, rank) for rank in range(parallel.world_size)] == places
+    places = [RankCoordinates(*each) for each in itertools.product(range(pipeline), range(data), range(tensor))]
+    assert [coordinates_of(parallel, rank) for rank in range(parallel.world_size)] == places
     assert [rank_of(parallel, place) for place in places] == list(range(parallel.world_size))
     for rank in (-1, parallel.world_size):
         with pytest.raises(InputError, match=rf"0 to {parallel.world_size - 1}: tensor x pipeline x data"):
-            place_of(parallel, rank)
+            coordinates_of(parallel, rank)
 
 
 @pytest.mark.parametrize(("first", "samples", "micro", "replicas"), [(0, 24, 2, 3), (100, 16, 1, 16), (7, 32, 4, 2)])

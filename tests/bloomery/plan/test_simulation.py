@@ -11,21 +11,21 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ticking_clock import FixedDraws, TickingClock
+from ticking_clock import FixedWaitingTimes, TickingClock
 
 from bloomery.base.errors import CheckFailedError, ConfigError
 from planner.risk import wall_seconds
-from planner.simulation.scenario import Campaign, Phase
+from planner.simulation.scenario import Phase, Scenario
 from planner.simulation.simulate import quantiles, replicates, simulate, summarise
-from planner.simulation.simulate_replicate import Span, play
-from planner.simulation.timeline import Work
+from planner.simulation.simulate_replicate import JobSpan, simulate_replicate
+from planner.simulation.timeline import Timeline
 
 DAY = 86_400
 
 
-def campaign(**changes: Any) -> Campaign:
+def scenario(**changes: Any) -> Scenario:
     """A hundred hours in two phases, a save of a minute every ten iterations."""
-    base = Campaign(
+    base = Scenario(
         phases=(Phase(60, 600.0), Phase(90, 3600.0)),
         save_every_iterations=10,
         save_seconds=60.0,
@@ -43,8 +43,8 @@ def even(least: int, most: int) -> st.SearchStrategy[int]:
 
 
 counts = st.integers(1, 12)
-campaigns = st.builds(
-    Campaign,
+scenarios = st.builds(
+    Scenario,
     phases=st.lists(st.builds(Phase, st.integers(1, 15), even(2, 40)), min_size=1, max_size=4).map(tuple),
     save_every_iterations=counts,
     save_rules=st.dictionaries(counts, counts, max_size=2).map(lambda rules: tuple(sorted(rules.items()))),
@@ -63,14 +63,14 @@ odd = even(0, 3000).map(lambda second: second + 1)
 
 
 @settings(max_examples=400, deadline=None)
-@given(campaigns, st.tuples(times, times, times, times, times), odd | st.just(math.inf))
-def test_events_give_what_a_ticking_clock_gives(own: Campaign, events: Any, horizon: float) -> None:
-    slow = TickingClock(own, FixedDraws(*events), horizon).run()
-    assert play(Work(own), FixedDraws(*events), horizon_seconds=horizon) == slow
+@given(scenarios, st.tuples(times, times, times, times, times), odd | st.just(math.inf))
+def test_events_give_what_a_ticking_clock_gives(own: Scenario, events: Any, horizon: float) -> None:
+    slow = TickingClock(own, FixedWaitingTimes(*events), horizon).run()
+    assert simulate_replicate(Timeline(own), FixedWaitingTimes(*events), horizon_seconds=horizon) == slow
 
 
 def test_without_faults_the_time_is_the_arithmetic_one() -> None:
-    own = campaign()
+    own = scenario()
     replicate = simulate(own, 1)[0]
     # 150 iterations: 6 validations, 15 saves, one start.
     seconds = 60 * 600 + 90 * 3600 + 6 * 300 + 15 * 60 + 10 * 60
@@ -85,7 +85,7 @@ def test_without_faults_the_time_is_the_arithmetic_one() -> None:
 
 
 def test_hours_by_cause_are_all_hours() -> None:
-    own = campaign(days_between_failures=0.5, days_between_maintenances=1.0, queue_hours=2.0, days_between_stops=1.0)
+    own = scenario(days_between_failures=0.5, days_between_maintenances=1.0, queue_hours=2.0, days_between_stops=1.0)
     for replicate in simulate(own, 50, seed=3):
         assert math.isclose(replicate.useful_hours + sum(replicate.lost_hours.values()), 24 * replicate.wall_days)
         assert replicate.useful_hours == pytest.approx(100)
@@ -93,7 +93,7 @@ def test_hours_by_cause_are_all_hours() -> None:
 
 
 def test_the_same_seed_plays_the_same_trainings_however_many() -> None:
-    own = campaign(days_between_failures=0.5, queue_hours=1.0)
+    own = scenario(days_between_failures=0.5, queue_hours=1.0)
     assert simulate(own, 20, seed=7) == simulate(own, 20, seed=7)
     assert simulate(own, 20, seed=7)[:5] == simulate(own, 5, seed=7)
     assert simulate(own, 5, seed=7) != simulate(own, 5, seed=8)
@@ -101,7 +101,7 @@ def test_the_same_seed_plays_the_same_trainings_however_many() -> None:
 
 def test_more_failures_finish_later() -> None:
     finish = [
-        summarise(simulate(campaign(days_between_failures=days), 300)).finish_days[50]
+        summarise(simulate(scenario(days_between_failures=days), 300)).finish_days[50]
         for days in (8.0, 4.0, 2.0, 1.0, 0.5)
     ]
     assert finish == sorted(finish)
@@ -110,7 +110,7 @@ def test_more_failures_finish_later() -> None:
 
 def test_failures_cost_what_daly_expects() -> None:
     # Daly's expectation is exact for such failures; the first start and the last save are not in it.
-    own = Campaign(
+    own = Scenario(
         phases=(Phase(1000, 100.0),),
         save_every_iterations=20,
         save_seconds=120.0,
@@ -125,7 +125,7 @@ def test_failures_cost_what_daly_expects() -> None:
 
 
 def test_a_training_that_does_not_come_forward_is_an_error() -> None:
-    own = Campaign(
+    own = Scenario(
         phases=(Phase(100, 600.0),),
         save_every_iterations=100,
         validation_every_iterations=100,
@@ -136,17 +136,17 @@ def test_a_training_that_does_not_come_forward_is_an_error() -> None:
 
 
 def test_at_a_day_it_says_how_it_stands() -> None:
-    own = campaign(days_between_failures=2.0)
+    own = scenario(days_between_failures=2.0)
     early, late = (simulate(own, 20, stop_at_days=days) for days in (1.0, 1000.0))
     assert all(each.finish_days is None and each.wall_days == 1.0 and each.iteration < 150 for each in early)
     assert late == simulate(own, 20)
 
 
 def test_spans_tell_where_each_job_began_and_ended() -> None:
-    own = campaign(days_between_failures=0.5)
+    own = scenario(days_between_failures=0.5)
     replicate, spans = next(replicates(own, 1, seed=1, with_spans=True))
     assert len(spans) > 1
-    assert spans[0] == Span(600.0, spans[0].seconds, 0, 150)
+    assert spans[0] == JobSpan(600.0, spans[0].seconds, 0, 150)
     assert all(before.start + before.seconds + 600 <= after.start for before, after in pairwise(spans))
     assert replicate.finish_days == pytest.approx((spans[-1].start + spans[-1].seconds) / DAY)
 
@@ -171,4 +171,4 @@ def test_quantiles_lie_between_neighbours_and_reach_infinity_last() -> None:
 )
 def test_impossible_numbers_are_refused(key: str, value: Any) -> None:
     with pytest.raises(ConfigError):
-        campaign(**{key: value})
+        scenario(**{key: value})

@@ -16,10 +16,10 @@ from bloomery.base.errors import ConfigError
 from bloomery.config import load_config
 from bloomery.spec.duration import ladder_seconds, save_seconds
 from planner.simulate_cli import simulate as command
-from planner.simulation.scenario import Campaign, Phase, campaign_of
+from planner.simulation.scenario import Phase, Scenario, scenario_of
 from planner.simulation.simulate import replicates
 from planner.simulation.simulation_figure import check_name, curves, write_figure
-from planner.simulation.timeline import Work
+from planner.simulation.timeline import Timeline
 
 ROOT = Path(__file__).parents[3]
 FAULTS = {"days_between_failures": 0.5, "restart_minutes": 10, "queue_hours": 1.0}
@@ -56,7 +56,7 @@ def run(*arguments: object) -> Any:
 
 def test_a_runs_campaign_is_its_ladder_its_saves_and_its_faults(run_file: Path) -> None:
     config = load_config(run_file)
-    own = campaign_of(config)
+    own = scenario_of(config)
     assert own.phases == tuple(Phase(*each) for each in ladder_seconds(config))
     assert own.save_seconds == save_seconds(config) == 20.0
     assert (own.days_between_failures, own.queue_hours, own.restart_minutes) == (0.5, 1.0, 10.0)
@@ -65,12 +65,12 @@ def test_a_runs_campaign_is_its_ladder_its_saves_and_its_faults(run_file: Path) 
 
 
 def test_a_job_is_told_to_end_in_time(run_file: Path) -> None:
-    own = campaign_of(load_config(changed(run_file, plan__faults__job_hours=20.0)))
+    own = scenario_of(load_config(changed(run_file, plan__faults__job_hours=20.0)))
     longest = max(phase.seconds for phase in own.phases)
     assert own.job_seconds == pytest.approx(20 * 3600 - 5 * 60 - 1.5 * 20 - 2 * longest)
-    assert campaign_of(load_config(changed(run_file, training__segment__minutes=60))).job_seconds == 3600
+    assert scenario_of(load_config(changed(run_file, training__segment__minutes=60))).job_seconds == 3600
     with pytest.raises(ConfigError, match=r"plan\.faults\.job_hours.*ends before its first iteration"):
-        campaign_of(load_config(changed(run_file, plan__faults__job_hours=0.2)))
+        scenario_of(load_config(changed(run_file, plan__faults__job_hours=0.2)))
 
 
 def test_json_holds_quantiles_causes_and_what_was_assumed(run_file: Path) -> None:
@@ -129,8 +129,8 @@ def test_a_figure_is_written_beside_the_answer(run_file: Path, tmp_path: Path) -
     assert ElementTree.parse(tmp_path / "figure.svg").getroot().tag.endswith("svg")
 
 
-def own_campaign() -> Campaign:
-    return Campaign(
+def own_campaign() -> Scenario:
+    return Scenario(
         phases=(Phase(100, 600.0), Phase(200, 1800.0)),
         save_every_iterations=10,
         save_seconds=60.0,
@@ -166,7 +166,7 @@ def test_curves_rise_within_their_bands_and_end_where_the_trainings_end() -> Non
     assert all(line[0] == 0 and line[-1] == 300 for line in shown.samples)
     assert all(line <= free for line, free in zip(shown.bands[95], shown.uninterrupted, strict=True))
     assert shown.uninterrupted[-1] == 300
-    assert Work(own).done[-1] / 86_400 < min(shown.finish_days)
+    assert Timeline(own).done[-1] / 86_400 < min(shown.finish_days)
 
 
 def test_a_curve_stands_where_the_simulation_stops_on_that_day() -> None:

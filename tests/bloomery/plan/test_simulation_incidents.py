@@ -16,9 +16,9 @@ from bloomery.base.errors import ConfigError
 from bloomery.config.training import BatchConfig
 from bloomery.spec.batch import steps
 from planner.simulation.calibration import IncidentRecord, Rate, calibrate, instant, load_incidents
-from planner.simulation.scenario import Campaign, Phase
+from planner.simulation.scenario import Phase, Scenario
 from planner.simulation.simulate import simulate, summarise
-from planner.simulation.timeline import Work
+from planner.simulation.timeline import Timeline
 
 FILE = """
 [observed]
@@ -56,7 +56,7 @@ def chronicle() -> IncidentRecord:
 
 
 @pytest.fixture(scope="module")
-def bloom() -> Campaign:
+def bloom() -> Scenario:
     """Seconds of an iteration as published for the full batch; below it, of 12 pipeline stages that the batch fills."""
     batch = BatchConfig.model_validate(
         {
@@ -66,7 +66,7 @@ def bloom() -> Campaign:
         }
     )
     rungs = Counter(step.global_batch_size for step in steps(batch, 220_000_000))
-    return Campaign(
+    return Scenario(
         phases=tuple(
             Phase(count, 105.5 if size == 2048 else 105 / 139 * (size / 16 + 11)) for size, count in rungs.items()
         ),
@@ -97,13 +97,13 @@ def test_rates_of_the_chronicle(chronicle: IncidentRecord) -> None:
     assert most > 365
 
 
-def test_the_loss_that_was_said_is_a_whole_save_interval(chronicle: IncidentRecord, bloom: Campaign) -> None:
+def test_the_loss_that_was_said_is_a_whole_save_interval(chronicle: IncidentRecord, bloom: Scenario) -> None:
     # "2 iterations before checkpoint saving time", at 250 iterations a save (README) of 105.5 s.
     lost = [incident.hours_lost for incident in chronicle.incidents if incident.hours_lost is not None]
     assert lost == [pytest.approx(248 * bloom.phases[-1].seconds / 3600, abs=0.05)]
 
 
-def test_blooms_first_month_lies_among_the_simulated_ones(chronicle: IncidentRecord, bloom: Campaign) -> None:
+def test_blooms_first_month_lies_among_the_simulated_ones(chronicle: IncidentRecord, bloom: Scenario) -> None:
     # At noon of 2022-04-12 (5 to 95 %): 30,832 to 32,839, median 32,645, 1.7 days of work more than was done. The
     # simulated interruptions cost 17 hours on average, the month's cost 50: between the entries of 04-04 and 04-06 lie
     # 387 iterations, 11 hours of work, and the chronicle does not say what else those two days were for.
@@ -114,14 +114,14 @@ def test_blooms_first_month_lies_among_the_simulated_ones(chronicle: IncidentRec
     assert summary.iteration[50] > chronicle.observed.iteration
     # The whole training: 124.7 days for what was left at iteration 12,695 says the chronicle, at no downtime, no saves
     # and no validations.
-    left = (Work(bloom).share(bloom.iterations).useful - Work(bloom).share(12_695).useful) / 86_400
+    left = (Timeline(bloom).share(bloom.iterations).useful - Timeline(bloom).share(12_695).useful) / 86_400
     assert left == pytest.approx(124.7, abs=0.7)
 
 
-def test_two_days_of_the_chronicle_hold_half_a_day_of_work(chronicle: IncidentRecord, bloom: Campaign) -> None:
+def test_two_days_of_the_chronicle_hold_half_a_day_of_work(chronicle: IncidentRecord, bloom: Scenario) -> None:
     dated = [incident for incident in chronicle.incidents if incident.iteration in (25_956, 26_343)]
     hours = (instant(dated[1].date) - instant(dated[0].date)).total_seconds() / 3600
-    work = Work(bloom)
+    work = Timeline(bloom)
     assert (work.done[26_343] - work.done[25_956]) / 3600 < hours / 4 < hours
 
 
@@ -143,14 +143,14 @@ def test_drawn_rates_have_the_estimate_as_their_mean() -> None:
     assert Rate(0, 10.0).drawn(random) is None
 
 
-def test_few_incidents_widen_the_finish(chronicle: IncidentRecord, bloom: Campaign) -> None:
+def test_few_incidents_widen_the_finish(chronicle: IncidentRecord, bloom: Scenario) -> None:
     rates = calibrate(chronicle)
     sure = summarise(simulate(rates.estimated(bloom), 300)).finish_days
     unsure = summarise(simulate(bloom, 300, rates=rates)).finish_days
     assert unsure[95] - unsure[5] > 1.3 * (sure[95] - sure[5])
 
 
-def test_a_file_of_ones_own(tmp_path: Path, bloom: Campaign) -> None:
+def test_a_file_of_ones_own(tmp_path: Path, bloom: Scenario) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(FILE)
     rates = calibrate(load_incidents(path))

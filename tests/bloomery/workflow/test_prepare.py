@@ -15,7 +15,7 @@ import yaml
 from bloomery.base.errors import InputError
 from bloomery.base.follow_parent import PARENT_VARIABLE
 from bloomery.config import RunConfig, validate_config
-from bloomery.config.part_input import Piece, Portion
+from bloomery.config.part_input import FilePiece, PartInput
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.prepare_run import Part, other_shards, plan_run, read_parts, token_groups, write_sections
@@ -31,8 +31,8 @@ def config(root: Path, **changes: Any) -> RunConfig:
 LISTINGS = ("parts", "adopted", "token_files")
 
 
-def two_parts(source: Any, ingest: Any) -> list[Portion]:
-    return [Portion(["a.jsonl"], Piece(number=0, of=2)), Portion(["b.jsonl", "c.jsonl"])]
+def two_parts(source: Any, ingest: Any) -> list[PartInput]:
+    return [PartInput(["a.jsonl"], FilePiece(number=0, of=2)), PartInput(["b.jsonl", "c.jsonl"])]
 
 
 def test_sections_are_written_once_and_read_back(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_shards_that_the_run_has_no_more_are_found(tmp_path: Path) -> None:
 MEGATRON = {"name": "tokens", "kind": "megatron", "paths": ["data/x"], "language": "fr"}
 
 
-def pairs_and_shards(source: Any, ingest: Any) -> list[Portion]:
-    return [Portion(["x.idx", "x.bin"])] if source.kind == "megatron" else two_parts(source, ingest)
+def pairs_and_shards(source: Any, ingest: Any) -> list[PartInput]:
+    return [PartInput(["x.idx", "x.bin"])] if source.kind == "megatron" else two_parts(source, ingest)
 
 
 def test_token_files_that_exist_come_after_the_shards(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_jobs_find_this_environments_programs_first(monkeypatch: pytest.MonkeyPa
 
 
 def test_shards_of_a_source_share_a_pair_of_token_files_named_after_the_first(tmp_path: Path) -> None:
-    parts = [Part(source, number, Portion([])) for source, size in (("b", 5), ("a", 2)) for number in range(size)]
-    adopted = Part("c", 0, Portion(["x.idx", "x.bin"]), adopted=True)
+    parts = [Part(source, number, PartInput([])) for source, size in (("b", 5), ("a", 2)) for number in range(size)]
+    adopted = Part("c", 0, PartInput(["x.idx", "x.bin"]), adopted=True)
     assert token_groups([*parts, adopted], 1) == {part.name: [part.name] for part in parts}
     assert token_groups([*parts, adopted], 2) == {
         "b/00000": ["b/00000", "b/00001"],

@@ -21,7 +21,7 @@ from data_prep.corpus.dedup.candidates import find_candidates
 from data_prep.corpus.dedup.connect import connect
 from data_prep.corpus.dedup.resolve import _Edges, greedy, resolve
 from data_prep.corpus.explain import explain
-from data_prep.corpus.numbered_documents import Catalogue
+from data_prep.corpus.numbered_documents import NumberedDocuments
 from data_prep.formats.shard import read_table
 
 OPEN: dict[str, Any] = {"judge": {"preset": "none"}}
@@ -177,7 +177,7 @@ def test_what_does_not_fit_into_memory_is_found_in_passes(corpus_run: Any, tmp_p
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", corpus_of(9, 150))), dedup={"partitions": 2})
     stage = read_stage(made.section("dedup.json"), DedupStage)
     small = stage.model_copy(update={"dedup": stage.dedup.model_copy(update={"memory_bytes": 10_000})})
-    catalogue = Catalogue(made.corpus, made.section("parts.json"))
+    catalogue = NumberedDocuments(made.corpus, made.section("parts.json"))
     folder = tmp_path / "duplicates"
     candidates = [folder / f"candidates-{number}.parquet" for number in range(2)]
     for number, path in enumerate(candidates):

@@ -14,7 +14,7 @@ from bloomery.config.languages import language_profiles, published_thresholds, r
 from bloomery.config.stages import JudgeStage, MeasureStage
 from data_prep.corpus.judge import RULES, failures, verdicts
 from data_prep.corpus.langid import detect
-from data_prep.corpus.language_words import Listed
+from data_prep.corpus.language_words import LanguageWords
 from data_prep.corpus.measure import measure_batch
 from data_prep.formats.shard import DOCUMENT_SCHEMA
 
@@ -37,7 +37,7 @@ def measured(*rows: tuple[str, str, str], batch: int = 100) -> pa.Table:
         "meta": [""] * len(rows),
     }
     table = pa.table(columns, schema=DOCUMENT_SCHEMA)
-    listed = Listed(STAGE)
+    listed = LanguageWords(STAGE)
     return pa.Table.from_batches([measure_batch(part, STAGE, listed) for part in table.to_batches(max_chunksize=batch)])
 
 

@@ -16,7 +16,7 @@ from bloomery.config.stages import JudgeStage, MeasureStage
 from bloomery.config.words import WordLists
 from data_prep.corpus import _text
 from data_prep.corpus.judge import RULES, failures
-from data_prep.corpus.language_words import Listed
+from data_prep.corpus.language_words import LanguageWords
 from data_prep.corpus.measure import measure_batch
 from data_prep.formats.shard import DOCUMENT_SCHEMA
 
@@ -37,7 +37,7 @@ def measures(documents: list[tuple[str, str]], scripts: dict[str, list[str]] | N
         for n, (language, text) in enumerate(documents)
     ]
     batch = pa.RecordBatch.from_pylist(rows, schema=DOCUMENT_SCHEMA)
-    return pa.Table.from_batches([measure_batch(batch, stage, Listed(stage))])
+    return pa.Table.from_batches([measure_batch(batch, stage, LanguageWords(stage))])
 
 
 def test_each_language_has_its_own_words_and_others_those_of_default() -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.part_input import Portion
+from bloomery.config.part_input import PartInput
 from bloomery.config.sources import JsonlSource, Source, TextSource, UdhrSource
 from bloomery.config.stages import IngestStage
 from bloomery.orchestration.plan_parts import plan_parts
@@ -54,7 +54,7 @@ def test_only_the_first_part_is_planned(tmp_path: Path) -> None:
     whole = plan_parts(source(None, pattern), LIMITS)
     assert len(whole) == 3
     assert plan_parts(source(5, pattern), LIMITS) == whole[:1]
-    assert plan_parts(UdhrSource(name="u", kind="udhr", max_documents=5), LIMITS) == [Portion(None)]
+    assert plan_parts(UdhrSource(name="u", kind="udhr", max_documents=5), LIMITS) == [PartInput(None)]
 
 
 def test_plain_text_is_cut_too(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.part_input import Piece, Portion
+from bloomery.config.part_input import FilePiece, PartInput
 from bloomery.config.sources import JsonlSource, MegatronSource, TextSource, UdhrSource
 from bloomery.orchestration.plan_parts import plan_parts
 from data_prep.corpus.rows import name_of
@@ -33,7 +33,7 @@ def test_the_number_of_parts_follows_the_bytes_whatever_the_files(tmp_path: Path
         (tmp_path / f"{name}.jsonl").write_bytes(b"x" * 10)
     parts = plan_parts(source(f"{tmp_path}/*.jsonl"), LIMITS)
     assert [Path(name).stem for part in parts for name in part.files or []] == ["a", "b", "b", "b", "c", "d"]
-    assert [part.piece for part in parts] == [None, *(Piece(number=number, of=3) for number in range(3)), None]
+    assert [part.piece for part in parts] == [None, *(FilePiece(number=number, of=3) for number in range(3)), None]
     assert len(plan_parts(source(f"{tmp_path}/b.jsonl"), LIMITS)) == 3
 
 
@@ -52,7 +52,7 @@ def test_a_pattern_reaches_into_folders_and_a_name_with_brackets_is_literal(tmp_
     assert [Path(name).name for name in parts[0].files or []] == ["odd[1].jsonl", "deep.jsonl"]
 
 
-def names(*parts: Portion) -> list[str]:
+def names(*parts: PartInput) -> list[str]:
     return [name_of(file) for part in parts for file in part.files or []]
 
 
@@ -92,7 +92,7 @@ def test_a_pattern_without_files_names_its_key(tmp_path: Path, pattern: str) -> 
 
 
 def test_a_source_without_files_is_one_part() -> None:
-    assert plan_parts(UdhrSource(name="u", kind="udhr"), LIMITS) == [Portion(None)]
+    assert plan_parts(UdhrSource(name="u", kind="udhr"), LIMITS) == [PartInput(None)]
 
 
 def megatron(*paths: str) -> MegatronSource:

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import JsonlSource, ParquetSource, Source, TextSource
 from bloomery.config.stages import IngestStage
 from data_prep.corpus.ingest import ingest
@@ -28,12 +28,12 @@ LINES = TextSource(name="s", kind="text", paths=["x"], language="en", documents=
 COUNTS = [2, 3, 7, 40]
 
 
-def read(source: Source, path: Path, piece: Piece | None = None) -> list[Item]:
+def read(source: Source, path: Path, piece: FilePiece | None = None) -> list[Item]:
     return list(read_source(IngestStage(source=source, part=0, files=[str(path)], piece=piece, ingest=LIMITS)))
 
 
 def pieces(source: Source, path: Path, of: int) -> list[list[Item]]:
-    return [read(source, path, Piece(number=number, of=of)) for number in range(of)]
+    return [read(source, path, FilePiece(number=number, of=of)) for number in range(of)]
 
 
 def joined(found: list[list[Item]]) -> list[Item]:
@@ -177,7 +177,7 @@ def test_the_manifest_says_which_piece_was_read(tmp_path: Path) -> None:
     path.write_bytes(b"\n".join(json.dumps({"text": words(9, number)}).encode() for number in range(40)))
     found = []
     for number in range(3):
-        piece = Piece(number=number, of=3)
+        piece = FilePiece(number=number, of=3)
         stage = IngestStage(source=JSONL, part=number, files=[str(path)], piece=piece, ingest=LIMITS)
         found.append(ingest(stage, tmp_path / f"{number}.parquet", tmp_path / f"{number}.jsonl"))
     assert sum(manifest["counts"]["documents"] for manifest in found) == 40

@@ -13,7 +13,7 @@ from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
 from bloomery.config.corpus import IngestConfig
-from bloomery.config.part_input import Piece
+from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import WarcSource
 from bloomery.config.stages import IngestStage
 from bloomery.orchestration.plan_parts import plan_parts
@@ -71,7 +71,7 @@ class Archive:
         return self.path
 
 
-def read(path: Path, piece: Piece | None = None, **source: str) -> list[Item]:
+def read(path: Path, piece: FilePiece | None = None, **source: str) -> list[Item]:
     warc = WarcSource(name="web", kind="warc", paths=["x"], language="en", **source)
     return list(read_source(IngestStage(source=warc, part=0, files=[str(path)], piece=piece, ingest=LIMITS)))
 
@@ -171,7 +171,7 @@ def test_pieces_of_an_archive_are_the_archive(tmp_path: Path, name: str) -> None
     whole = read(path)
     assert len(whole) == 40
     for of in (2, 3, 7):
-        found = [read(path, Piece(number=number, of=of)) for number in range(of)]
+        found = [read(path, FilePiece(number=number, of=of)) for number in range(of)]
         assert [item for piece in found for item in piece] == whole
         assert sum(bool(piece) for piece in found) > 1
     assert len(plan_parts(WarcSource(name="w", kind="warc", paths=[str(path)]), LIMITS)) == -(
@@ -189,7 +189,7 @@ def test_a_cut_archive_keeps_the_records_before(tmp_path: Path, name: str) -> No
     assert found[:-1] == whole[: len(found) - 1]
     assert isinstance(found[-1], BadRow)
     assert found[-1].reason == "damaged file"
-    pieces = [read(path, Piece(number=number, of=4)) for number in range(4)]
+    pieces = [read(path, FilePiece(number=number, of=4)) for number in range(4)]
     assert [item for piece in pieces for item in piece] == found
 
 
@@ -208,7 +208,7 @@ def test_what_is_no_archive_is_one_bad_row(tmp_path: Path, name: str, content: b
     path = tmp_path / name
     path.write_bytes(content)
     assert keys(read(path)) == [reason]
-    assert keys([item for number in range(3) for item in read(path, Piece(number=number, of=3))]) == [reason]
+    assert keys([item for number in range(3) for item in read(path, FilePiece(number=number, of=3))]) == [reason]
 
 
 def test_a_record_without_an_id_is_a_bad_row(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from bloomery.base.errors import InputError
 from bloomery.contracts.index import open_token_file
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index import _index
-from data_prep.index.split import Deal, Text, below, numbers_of, tokens_of
+from data_prep.index.split import TextSize, TrainValidationSplit, below, numbers_of, tokens_of
 from data_prep.index.split_keys import id_hashes
 
 IDS = st.lists(st.integers(0, 2**128 - 1).map("{:032x}".format))
@@ -65,7 +65,7 @@ def add(deal, first, documents, held_out_below, *, pairs=((0, 1), (2, 3), (4, 5)
 
 @given(DOCUMENTS, DOCUMENTS, st.integers(0, 2**33 - 100), st.integers(0, 2**64 - 1), st.booleans())
 def test_dealing_keeps_every_document_once_in_order(one, other, first, held_out_below, every):
-    deal = _index.Deal()
+    deal = _index.TrainValidationSplit()
     add(deal, first, one, held_out_below, every=every)
     add(deal, first + len(one), other, held_out_below, every=every)
     groups = [[] for _ in range(12)]
@@ -83,7 +83,7 @@ def test_dealing_keeps_every_document_once_in_order(one, other, first, held_out_
 
 
 def test_a_group_is_given_away_once():
-    deal = _index.Deal()
+    deal = _index.TrainValidationSplit()
     add(deal, 0, [(5, 0, 0, 1)], 0)
     assert deal.take([0, 1][:1]).tolist() == packed(np.array([0]), np.array([5])).tolist()
     with pytest.raises(ValueError, match="taken before"):
@@ -101,17 +101,19 @@ def test_a_group_is_given_away_once():
 )
 def test_what_a_damaged_sidecar_may_say_is_refused(document, first, what):
     with pytest.raises(ValueError, match=what):
-        add(_index.Deal(), first, [document], 0)
+        add(_index.TrainValidationSplit(), first, [document], 0)
 
 
 def test_columns_of_different_lengths_are_refused():
     one, two = np.zeros(1, np.int32), np.zeros(2, np.int32)
     with pytest.raises(ValueError, match="equally long"):
-        _index.Deal().add(0, two, two, one, np.zeros(2, np.uint64), np.zeros((1, 1), np.int32), 0, False)
+        _index.TrainValidationSplit().add(
+            0, two, two, one, np.zeros(2, np.uint64), np.zeros((1, 1), np.int32), 0, False
+        )
 
 
 def test_a_run_is_dealt_by_language_and_source(run):
-    deal, first = Deal(0.2), 0
+    deal, first = TrainValidationSplit(0.2), 0
     for number, part in enumerate(run.parts):
         prefix = run.index / "tokens" / part
         file = open_token_file(prefix)
@@ -126,7 +128,7 @@ def test_a_run_is_dealt_by_language_and_source(run):
         both = train[language]["s"].documents + apart[language]["s"].documents
         assert both == 21
         rows = deal.take(language, ["s"], held_out=True)
-        assert Text(len(rows), int(tokens_of(rows).sum()), int(tokens_of(rows).max())) == apart[language]["s"]
+        assert TextSize(len(rows), int(tokens_of(rows).sum()), int(tokens_of(rows).max())) == apart[language]["s"]
         assert deal.files(language, ["s"], held_out=True)
     assert deal.files("en", ["s"]) == [0, 2], "the second token file is empty"
 
@@ -138,4 +140,4 @@ def test_a_sidecar_with_other_numbers_of_documents_is_refused(own_run):
         other = sidecar_path(tokens / "00002").with_suffix(suffix)
         other.replace(sidecar_path(tokens / "00000").with_suffix(suffix))
     with pytest.raises(InputError, match="by its sidecar"):
-        Deal(0.1).add(0, 0, tokens / "00000", file)
+        TrainValidationSplit(0.1).add(0, 0, tokens / "00000", file)

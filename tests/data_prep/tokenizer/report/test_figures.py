@@ -19,7 +19,7 @@ from data_prep.tokenizer.count_tables import find_tables
 from data_prep.tokenizer.report import counts as counts_module
 from data_prep.tokenizer.report.monolingual import monolingual_size, train_monolingual
 from data_prep.tokenizer.report.report_inputs import find_shards
-from data_prep.tokenizer.report.reported_tokenizer import Subject
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 from data_prep.tokenizer.sample_documents import sample_documents
 
 WORDS = {
@@ -105,7 +105,7 @@ def test_each_language_is_held_to_a_tokenizer_of_its_own(plant, make_shard, make
 def test_an_own_tokenizer_encodes_as_the_library_does_with_it(plant, make_shard, make_counts, tmp_path):
     shard = make_shard("s/00000", {"en": texts("en", 40)})
     counts = counts_module.Counts.read(find_tables([make_counts(shard)]), tmp_path / "sums")
-    own = train_monolingual(Subject.load(plant([" the"])), counts.by_language()["en"], 400)
+    own = train_monolingual(ReportedTokenizer.load(plant([" the"])), counts.by_language()["en"], 400)
     of_language = texts("en", 40)
     own.tokenizer.encode_special_tokens = True
     expected = [token for text in of_language for token in own.tokenizer.encode(text).ids]

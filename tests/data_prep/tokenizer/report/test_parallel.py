@@ -11,7 +11,7 @@ from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
 from data_prep.tokenizer.report.parallel_text import parallel_documents, parities, read_parallel
-from data_prep.tokenizer.report.reported_tokenizer import Subject
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 
 # With `ab` a token: en 1 + 2 tokens, fr 3 + 2.
 LINES = {"en": ["ab", "xy"], "fr": ["é.", "ab."], "hi": ["", "कa"]}
@@ -32,7 +32,7 @@ def folder(tmp_path):
 
 
 def test_a_folder_of_lines_and_a_file_of_rows_give_tokens_over_tokens(plant, folder, tmp_path):
-    subject = Subject.load(plant(["ab"]))
+    subject = ReportedTokenizer.load(plant(["ab"]))
     assert parities(subject, read_parallel(folder), "en") == EXPECTED
     rows = tmp_path / "rows.jsonl"
     rows.write_text(

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from data_prep.tokenizer.count_tables import find_tables
 from data_prep.tokenizer.report.counts import Counts
-from data_prep.tokenizer.report.reported_tokenizer import Subject
+from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 from data_prep.tokenizer.report.unicode_script import script_of
 from data_prep.tokenizer.report.usage import covering, usage_of_counts, used_in_one
 
@@ -26,7 +26,7 @@ def test_usage_by_counts_is_that_of_the_whole_text(plant, make_shard, make_count
     shards = [make_shard("s/00000", TEXTS), make_shard("s/00001", {"en": ["the", "abc the"]})]
     path = plant([" the", "the", " के", "bc"])
     counts = Counts.read(find_tables([make_counts(*shards)]), tmp_path / "sums")
-    found = usage_of_counts(Subject.load(path), counts)
+    found = usage_of_counts(ReportedTokenizer.load(path), counts)
     tokenizer = Tokenizer.from_file(str(path))
     tokenizer.encode_special_tokens = True
     texts = {**TEXTS, "en": [*TEXTS["en"], "the", "abc the"]}
@@ -125,7 +125,7 @@ def test_tokens_of_other_kinds_of_tokenizers_have_their_bytes():
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
     tokenizer.add_special_tokens(["<unk>"])
-    subject = Subject.of(tokenizer)
+    subject = ReportedTokenizer.of(tokenizer)
     assert subject.tokens == [b"<unk>", b" a", b"A", "é".encode()]
     assert subject.single.tolist() == [False, False, True, False]
     assert subject.special.tolist() == [True, False, False, False]
@@ -133,7 +133,7 @@ def test_tokens_of_other_kinds_of_tokenizers_have_their_bytes():
 
 def test_sums_of_many_tables_are_those_of_one(plant, make_shard, make_counts, tmp_path: Path):
     shards = [make_shard(f"s/{number:05d}", TEXTS) for number in range(3)]
-    subject = Subject.load(plant([" the"]))
+    subject = ReportedTokenizer.load(plant([" the"]))
     three = usage_of_counts(subject, Counts.read(find_tables([make_counts(*shards)]), tmp_path / "three"))
     one = usage_of_counts(subject, Counts.read(find_tables([tmp_path / "counts/00000.parquet"]), tmp_path / "one"))
     assert {code: usage.tolist() for code, usage in three.items()} == {
