@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import zstandard
 
-from bloomery.config import RunConfig, validate_config
+from bloomery.checks.validate import validate_config
+from bloomery.config.run import RunConfig
 from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter
 
 ROOT = Path(__file__).parents[1]

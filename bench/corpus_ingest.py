@@ -23,7 +23,7 @@ from typing import Any
 import _datatrove
 from _support import CORPUS, Contender, Floor, configuration, finish, in_turn, one_core, parser, spread, times_faster
 
-from bloomery.config import RunConfig
+from bloomery.config.run import RunConfig
 from bloomery.orchestration.plan_parts import plan_parts
 from bloomery.orchestration.stage_sections import ingest_stage
 from data_prep.corpus.ingest import ingest

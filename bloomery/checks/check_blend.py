@@ -1,9 +1,10 @@
-"""What stages of the blend must agree on, with one another and with the training's length."""
+"""Checks of the blend: its stages must be in order and fit the length of the training."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bloomery.checks.check_batch import has_countable_steps
 from bloomery.config.section import Contradiction
 from bloomery.spec.batch import samples_to_read
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 def blend_contradictions(config: RunConfig) -> list[Contradiction]:
     """Stages that are not in order, lie beyond the training, or are laid out to less than they last."""
     stages, training = config.index.blend, config.training
+    if not stages or not has_countable_steps(config):
+        return []
     samples = samples_to_read(training.batch, training.train_samples)
     length = ("training.train_samples", "training.batch")
     found = []

@@ -1,4 +1,4 @@
-"""What the keys of the learning rate's schedule must agree on."""
+"""Checks of the learning rate's schedule: its keys must not contradict each other."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from bloomery.config.training import OptimizerConfig, TrainingConfig
 
 
-def schedule_problems(training: TrainingConfig) -> list[Contradiction]:
-    """Keys of the schedule that cannot both be meant."""
+def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
+    """Keys of the schedule that contradict each other."""
     optimizer, section = training.optimizer, "training.optimizer"
     decay = optimizer.decay_samples or training.train_samples
     warmup, samples, rate = f"{section}.warmup_samples", f"{section}.decay_samples", f"{section}.learning_rate"

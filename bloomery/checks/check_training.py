@@ -1,35 +1,33 @@
-"""What training, network, vocabulary and layout must agree on."""
+"""Checks of the training: it must fit the network, the vocabulary and the layout."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bloomery.checks.check_batch import MOST_SIZES, batch_contradictions, has_countable_steps
+from bloomery.checks.check_schedule import schedule_contradictions
 from bloomery.config.section import Contradiction
-from bloomery.config.training import MOST_SIZES
+from bloomery.spec.learning_rate import decay_start
+from bloomery.spec.partition import partition_problem
+from bloomery.spec.trajectory import trajectory
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
+    from bloomery.config.training import TrainingConfig
+
+
+def section_contradictions(training: TrainingConfig) -> list[Contradiction]:
+    """Keys of `training` that are valid one by one but contradict each other."""
+    return [*batch_contradictions(training), *schedule_contradictions(training), *_of_engine(training)]
 
 
 def training_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Keys of `model`, `training` and `tokenizer` that are right one by one, but not together."""
+    """Keys of `model`, `training` and `tokenizer` that are valid one by one but contradict each other."""
     checks = (_of_layout, _of_padding, _of_lengths, _of_tokens, _of_cooldown, _of_skips, _of_kernels)
     return [found for check in checks for found in check(config)]
 
 
-def has_countable_steps(config: RunConfig) -> bool:
-    """Whether the run has a step, and no more kinds of them than a plan goes through (else that is said elsewhere)."""
-    training = config.training
-    batch, curriculum = training.batch, training.curriculum
-    sizes = (batch.global_batch_size - batch.rampup.start) // batch.rampup.increment if batch.rampup else 0
-    lengths = (config.model.sequence_length - curriculum.start_length) // curriculum.length_step if curriculum else 0
-    first = min(batch.rampup.start, batch.global_batch_size) if batch.rampup else batch.global_batch_size
-    return max(sizes, lengths) <= MOST_SIZES and first <= training.train_samples
-
-
 def _of_layout(config: RunConfig) -> list[Contradiction]:
-    from bloomery.spec.partition import partition_problem
-
     model, parallel = config.model, config.training.parallel
     tensor, pipeline = "training.parallel.tensor", "training.parallel.pipeline"
     problems: list[Contradiction] = []
@@ -147,8 +145,6 @@ def _of_sequence_parallel(config: RunConfig) -> list[Contradiction]:
 
 def _of_tokens(config: RunConfig) -> list[Contradiction]:
     """Where the decay or the run ends by tokens, warm-up and decay must lie before that end."""
-    from bloomery.spec.trajectory import trajectory
-
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
     ends, decays = training.train_tokens, optimizer.decay_tokens
     if (ends is None and decays is None and optimizer.warmup_tokens is None) or not has_countable_steps(config):
@@ -198,8 +194,6 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
 
 def _of_cooldown(config: RunConfig) -> list[Contradiction]:
     """The warm-up ends before the decay does, and a stated cooldown of wsd fits between them."""
-    from bloomery.spec.learning_rate import decay_start
-
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
     if optimizer.schedule == "constant" or not has_countable_steps(config):
         return []
@@ -220,8 +214,6 @@ def _of_cooldown(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_skips(config: RunConfig) -> list[Contradiction]:
-    from bloomery.spec.trajectory import trajectory
-
     training = config.training
     problems = []
     for number, each in enumerate(training.skip):
@@ -256,4 +248,22 @@ def _of_kernels(config: RunConfig) -> list[Contradiction]:
         keys = (f"{section}.optimizer", "training.optimizer.kind")
         message = f"{keys[0]} apex is used for adam, not for {training.optimizer.kind}"
         problems.append(Contradiction(message, keys, "apex", "auto, torch or fused"))
+    return problems
+
+
+def _of_engine(training: TrainingConfig) -> list[Contradiction]:
+    """What DeepSpeed's pipeline engine cannot do, or does without the precision that was asked for."""
+    problems: list[Contradiction] = []
+    keys: tuple[str, ...]
+    if training.zero_stage > 1:
+        message = (
+            f"training: zero_stage {training.zero_stage} cannot be used with a pipeline (of 1 stage or more): "
+            "its engine sums whole gradients"
+        )
+        keys = ("training.zero_stage",)
+        problems.append(Contradiction(message, keys, training.zero_stage, "1"))
+    if training.precision == "bf16" and training.gradient_accumulation != "fp32":
+        message = "training: precision bf16 without fp32 gradient_accumulation: the sum of many small gradients is lost"
+        keys = ("training.gradient_accumulation", "training.precision")
+        problems.append(Contradiction(message, keys, training.gradient_accumulation, "fp32"))
     return problems

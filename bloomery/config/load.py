@@ -1,4 +1,4 @@
-"""YAML to RunConfig: every problem at once, each with its key path, its value and what would be right."""
+"""YAML to a typed section: every problem at once, each with its key path, its value and what would be right."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Hashable
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,10 +14,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bloomery.base.errors import ConfigError
-from bloomery.config.catalogue import Catalogue
 from bloomery.config.keys import all_keys, models_in
 from bloomery.config.replace_wrong_values import path_text, replace_wrong_value, touches
-from bloomery.config.run import RunConfig
 from bloomery.config.section import Contradiction, Problem
 
 S = TypeVar("S", bound=BaseModel)
@@ -47,15 +44,6 @@ class _UniqueKeyLoader(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
-
-
-def load_config(path: Path) -> RunConfig:
-    """Read and validate a run's YAML.
-
-    Raises:
-        ConfigError: no such file, not YAML, or any key wrong (all of them in one message).
-    """
-    return validate_config(read_yaml(path), where=str(path))
 
 
 def read_yaml(path: Path) -> Any:
@@ -96,35 +84,25 @@ def _refuse_endless(value: Any, where: str) -> None:
         waiting += [(each, depth + 1) for each in inner]
 
 
-def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
-    """Validate a parsed configuration (`where` names it in errors), with the sources that its catalogue lists.
-
-    Raises:
-        ConfigError: every problem; those of the catalogue's rows with its line and column.
-    """
-    placed: Callable[[Problem], Problem] | None = None
-    if isinstance(raw, dict) and isinstance(raw.get("catalogue"), str):
-        own = raw.get("sources", [])
-        if isinstance(own, list):
-            catalogue = Catalogue(Path(_expanded(raw["catalogue"], "catalogue", where)))
-            raw = raw | {"sources": [*own, *catalogue.sources], "catalogue": None}
-            placed = partial(catalogue.placed, before=len(own))
-    return validate(raw, RunConfig, where=where, example="a run's YAML, e.g. config/sample.yaml", placed=placed)
-
-
 def validate(
-    raw: Any, model: type[S], *, where: str, example: str, placed: Callable[[Problem], Problem] | None = None
+    raw: Any,
+    model: type[S],
+    *,
+    where: str,
+    example: str,
+    checks: Callable[[S], list[Contradiction]] | None = None,
+    placed: Callable[[Problem], Problem] | None = None,
 ) -> S:
     """Validate a parsed YAML against `model`; raises ConfigError with every problem.
 
-    `example` is what would be right; `placed` says where a problem stands, if that is not in the YAML.
+    `example` is what would be right; `checks` finds contradictions between sections; `placed` gives the place of a
+    problem that is not in the YAML itself.
     """
     if not isinstance(raw, dict):
         raise ConfigError("is not a mapping of keys", where=where, expected=example)
     _refuse_endless(raw, where)
     missing: dict[str, Problem] = {}
-    expanded = _expand(raw, "", missing)
-    config, found = _validate(expanded, model, set(missing))
+    config, found = _validate(_expand(raw, "", missing), model, set(missing), checks)
     problems = list({str(problem): problem for problem in [*missing.values(), *found]}.values())
     if config is None or problems:
         problems = [placed(problem) for problem in problems] if placed else problems
@@ -134,7 +112,9 @@ def validate(
     return config
 
 
-def _validate(raw: dict[str, Any], model: type[S], wrong: set[str]) -> tuple[S | None, list[Problem]]:
+def _validate(
+    raw: dict[str, Any], model: type[S], wrong: set[str], checks: Callable[[S], list[Contradiction]] | None
+) -> tuple[S | None, list[Problem]]:
     """The configuration (None when a single value is wrong) and all problems; `wrong` are paths already known as such.
 
     pydantic compares keys with each other only where each is valid by itself. So wrong values are replaced in `raw`,
@@ -159,6 +139,7 @@ def _validate(raw: dict[str, Any], model: type[S], wrong: set[str]) -> tuple[S |
             if wrong == known:  # nothing that can be replaced
                 return None, problems
             continue
+        contradictions += checks(config) if checks else []
         found = [each.problem for each in contradictions if not any(touches(wrong, key) for key in each.keys)]
         return (None if problems else config), problems + found
 
@@ -183,13 +164,13 @@ def _expand(value: Any, path: str, missing: dict[str, Problem]) -> Any:
     return _VARIABLE.sub(replace, value)
 
 
-def _expanded(text: str, key: str, where: str) -> str:
+def expanded(text: str, key: str, where: str) -> str:
     """One value with its environment variables; raises ConfigError when one is not set."""
     missing: dict[str, Problem] = {}
-    expanded: str = _expand(text, key, missing)
+    value: str = _expand(text, key, missing)
     if missing:
         raise ConfigError(str(missing[key]), where=where, problems=list(missing.values()))
-    return expanded
+    return value
 
 
 def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Problem:

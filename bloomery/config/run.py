@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field
 
-from bloomery.checks.check_sections import contradictions
 from bloomery.config.corpus import CorpusConfig
 from bloomery.config.delivery import ExportConfig, PublishConfig
 from bloomery.config.model import ModelConfig
 from bloomery.config.planning import PlanConfig
-from bloomery.config.section import Name, NotBool, Section, report
+from bloomery.config.section import Name, NotBool, Section
 from bloomery.config.sources import AnySource, MegatronSource, Source
 from bloomery.config.tokens import IndexConfig, TokenizerConfig
 from bloomery.config.training import TrainingConfig
@@ -60,11 +59,6 @@ class RunConfig(Section):
     """Publishing."""
     plan: PlanConfig = PlanConfig()
     """What `bloomery plan` takes for granted."""
-
-    @model_validator(mode="after")
-    def _consistent(self, info: ValidationInfo) -> Self:
-        report(contradictions(self), info)
-        return self
 
     @property
     def text_sources(self) -> list[Source]:

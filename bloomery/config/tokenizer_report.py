@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from bloomery.config.section import Contradiction, Language, Name, NotBool, Section, Share
+from bloomery.config.section import Language, Name, NotBool, Section, Share
 
 Limit = Annotated[float, Field(gt=0), NotBool]
 """A number above 0."""
@@ -68,31 +67,3 @@ class TokenizerReportConfig(Section):
     """A source whose documents say the same where their field `parallel` is the same (kind `udhr` has it)."""
     gate: TokenizerGate | None = None
     """Limits; null: none."""
-
-
-def report_contradictions(report: TokenizerReportConfig, sources: Collection[str]) -> list[Contradiction]:
-    """Settings of `report` that cannot be meant together, or with the sources of these names."""
-    here, found = "tokenizer.report", []
-    names = [reference.name for reference in report.references]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            key = f"{here}.references[{number}].name"
-            message = f"{key}: the name {name!r} is used twice; each reference needs its own"
-            found.append(Contradiction(message, (key,), name, "another name"))
-    if report.parallel is not None and report.parallel_source is not None:
-        message = f"{here}.parallel and {here}.parallel_source are both set: parity is by one aligned text"
-        found.append(Contradiction(message, (f"{here}.parallel", f"{here}.parallel_source"), report.parallel, "null"))
-    if report.parallel_source is not None and report.parallel_source not in sources:
-        key = f"{here}.parallel_source"
-        message = f"{key}: {report.parallel_source!r} is no source of this run"
-        found.append(Contradiction(message, (key, "sources"), report.parallel_source, f"one of {', '.join(sources)}"))
-    gate = report.gate or TokenizerGate()
-    needs = {
-        "max_over_monolingual": ("monolingual_vocabulary", report.monolingual_vocabulary is not None, "a size"),
-        "max_over_reference": ("references", bool(report.references), "a tokenizer to compare with"),
-    }
-    for limit, (key, there, right) in needs.items():
-        if limit in gate.limits and not there:
-            message = f"{here}.gate.{limit} is set, but {here}.{key} gives nothing to hold the tokenizer to"
-            found.append(Contradiction(message, (f"{here}.{key}", f"{here}.gate.{limit}"), None, right))
-    return found

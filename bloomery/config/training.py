@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from bloomery.checks.check_schedule import schedule_problems
-from bloomery.config.section import Contradiction, Count, NotBool, Positive, Section, report
+from bloomery.config.section import Count, NotBool, Positive, Section
 from bloomery.config.training_loop import (
     CheckpointConfig,
     EnergyConfig,
@@ -123,10 +122,6 @@ class OptimizerConfig(Section):
     """Greatest norm of the gradient; 0: no clipping."""
 
 
-MOST_SIZES = 10_000
-"""Batch sizes of a ramp-up, and lengths of a curriculum, that a plan goes through."""
-
-
 class TrainingConfig(Section):
     """The training run."""
 
@@ -187,96 +182,3 @@ class TrainingConfig(Section):
     def _as_in_0_1(cls, value: object) -> object:
         """0.1.0 wrote true and false, for the two that it had: its runs and checkpoints are still read."""
         return ("full" if value else "none") if isinstance(value, bool) else value
-
-    @model_validator(mode="after")
-    def _consistent(self, info: ValidationInfo) -> Self:
-        report([*self._batch_problems(), *schedule_problems(self), *self._engine_problems()], info)
-        return self
-
-    def _batch_problems(self) -> list[Contradiction]:
-        from bloomery.spec.batch import global_batch_size, ladder_rungs, micro_batch_size
-
-        batch, ramp = self.batch, self.batch.rampup
-        full, first, size = "training.batch.global_batch_size", "training.batch.rampup.start", batch.global_batch_size
-        problems: list[Contradiction] = []
-        keys: tuple[str, ...]
-        if ramp is not None and ramp.samples > self.train_samples:
-            message = f"training: batch.rampup.samples {ramp.samples} exceeds train_samples {self.train_samples}"
-            keys = ("training.batch.rampup.samples", "training.train_samples")
-            problems.append(Contradiction(message, keys, ramp.samples, f"at most {self.train_samples}"))
-        if ramp is not None and ramp.start > size:
-            message = f"training: batch.rampup.start {ramp.start} exceeds global_batch_size {size}"
-            return [*problems, Contradiction(message, (first, full), ramp.start, f"at most {size}")]
-        if ramp is not None and (size - ramp.start) % ramp.increment:
-            message = (
-                f"training: batch.rampup: global_batch_size - start = {size - ramp.start} "
-                f"must be a multiple of increment {ramp.increment}"
-            )
-            keys = ("training.batch.rampup.increment", full, first)
-            return [*problems, Contradiction(message, keys, ramp.increment, f"a divisor of {size - ramp.start}")]
-        if ramp is not None and (grows := (size - ramp.start) // ramp.increment) > MOST_SIZES:
-            message = (
-                f"training: batch.rampup.increment {ramp.increment} makes {grows} steps from {ramp.start} to "
-                f"global_batch_size {size}"
-            )
-            keys = ("training.batch.rampup.increment", full, first)
-            right = f"at least {-(-(size - ramp.start) // MOST_SIZES)}, for at most {MOST_SIZES} steps"
-            return [*problems, Contradiction(message, keys, ramp.increment, right)]
-        if unreached := self._unreached_changes():
-            return [*problems, unreached]
-        rungs = (first, "training.batch.rampup.increment") if ramp is not None else ()
-        units = [(rung, micro_batch_size(batch, rung)) for rung in ladder_rungs(batch)]
-        if bad := [(rung, micro) for rung, micro in units if rung % (micro * self.parallel.data)]:
-            micro = bad[0][1]
-            alike = [str(rung) for rung, other in bad if other == micro]
-            changes = ("training.batch.micro_batch_changes",) if batch.micro_batch_changes else ()
-            unit = micro * self.parallel.data
-            message = (
-                f"training: batch: {', '.join(alike[:5])} not divisible by micro_batch_size x parallel.data = "
-                f"{micro} x {self.parallel.data} = {unit}"
-            )
-            keys = (full, *rungs, "training.batch.micro_batch_size", *changes, "training.parallel.data")
-            of = "batch sizes" if ramp is None else "a start, an increment and a global_batch_size"
-            return [*problems, Contradiction(message, keys, size, f"{of} that {unit} divides")]
-        if self.train_samples < (needed := global_batch_size(batch, 0)):
-            message = f"training: train_samples {self.train_samples} does not fill the first batch of {needed}"
-            keys = ("training.train_samples", full, first)
-            problems.append(Contradiction(message, keys, self.train_samples, f"at least {needed}"))
-        return problems
-
-    def _unreached_changes(self) -> Contradiction | None:
-        """A change of the micro-batch that no batch, or the first one, brings."""
-        from bloomery.spec.batch import global_batch_size
-
-        start, full = global_batch_size(self.batch, 0), self.batch.global_batch_size
-        key, before = "training.batch.micro_batch_changes", start
-        for change in self.batch.micro_batch_changes:
-            if not before < change.from_batch <= full:
-                message = (
-                    f"training: batch.micro_batch_changes: from_batch {change.from_batch} does not come after "
-                    f"{before} on the way from a batch of {start} to one of {full}"
-                )
-                right = f"from_batch in ascending order, above {start} and at most {full}"
-                if start == full:
-                    right = "no micro_batch_changes without a ramp-up"
-                return Contradiction(message, (key, "training.batch.rampup.start"), change.from_batch, right)
-            before = change.from_batch
-        return None
-
-    def _engine_problems(self) -> list[Contradiction]:
-        problems: list[Contradiction] = []
-        keys: tuple[str, ...]
-        if self.zero_stage > 1:
-            message = (
-                f"training: zero_stage {self.zero_stage} cannot be used with a pipeline (of 1 stage or more): "
-                "its engine sums whole gradients"
-            )
-            keys = ("training.zero_stage",)
-            problems.append(Contradiction(message, keys, self.zero_stage, "1"))
-        if self.precision == "bf16" and self.gradient_accumulation != "fp32":
-            message = (
-                "training: precision bf16 without fp32 gradient_accumulation: the sum of many small gradients is lost"
-            )
-            keys = ("training.gradient_accumulation", "training.precision")
-            problems.append(Contradiction(message, keys, self.gradient_accumulation, "fp32"))
-        return problems

@@ -11,7 +11,8 @@ import pytest
 from browser import Browser, browser_program
 from typer.testing import CliRunner
 
-from bloomery.config import RunConfig, validate_config
+from bloomery.checks.validate import validate_config
+from bloomery.config.run import RunConfig
 from bloomery.config.stages import write_stage
 from bloomery.orchestration.part_names import earlier_parts
 from bloomery.orchestration.plan_parts import evaluation_files, plan_parts

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.atomic import write_json
-from bloomery.config import validate_config
+from bloomery.checks.validate import validate_config
 from bloomery.config.part_input import PartInput
 from bloomery.config.run import RunConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, FileEntry, step_name, write_manifest

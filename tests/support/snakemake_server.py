@@ -34,7 +34,7 @@ def main() -> None:
     import snakemake.cli
 
     # What workflow/rules/common.smk imports; nothing that reads the environment when it is imported.
-    import bloomery.config.load
+    import bloomery.checks.validate
     import bloomery.config.site
     import bloomery.orchestration.plan_parts
     import bloomery.orchestration.prepare_run

@@ -3,7 +3,8 @@ import re
 from pathlib import Path
 
 from bloomery.base.errors import BloomeryError, TryAgainError
-from bloomery.config import load, validate_config
+from bloomery.checks.validate import validate_config
+from bloomery.config.load import read_yaml
 from bloomery.config.site import load_site
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus, read_segment
@@ -34,7 +35,7 @@ from bloomery.orchestration.tokenizer_origin import local_files
 def checked_config():
     """The typed configuration; every problem is said at once, and nothing starts."""
     for path in workflow.configfiles:
-        load.read_yaml(Path(path))
+        read_yaml(Path(path))
     return validate_config(
         config,
         where=", ".join(str(path) for path in workflow.configfiles) or "--config",

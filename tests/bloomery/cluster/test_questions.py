@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bloomery.base.errors import ConfigError, ResourceError
-from bloomery.config.load import all_keys
+from bloomery.config.keys import all_keys
 from bloomery.config.site import Site, read_site
 from bloomery.orchestration.detect_cluster import Cluster, cluster_from
 from bloomery.orchestration.site_file import render, write_site

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from bloomery.base.errors import ConfigError
-from bloomery.config import load_config, validate_config
+from bloomery.checks.validate import load_config, validate_config
 from bloomery.config.run import RunConfig
 from bloomery.config.site import Site
 from bloomery.config.training import ParallelConfig

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bloomery.config import load_config
+from bloomery.checks.validate import load_config
 from bloomery.config.site import read_site
 
 ROOT = Path(__file__).parents[3]

@@ -60,7 +60,7 @@ def watched(paths: RunPaths) -> None:
 
 
 def status_rows(paths: RunPaths) -> dict[str, str]:
-    return dict(status_cli.lines(status.gather_summary(paths.run, NOW)))
+    return dict(status_cli.lines(status.gather_status(paths.run, NOW)))
 
 
 def summary_rows(paths: RunPaths) -> dict[str, str]:

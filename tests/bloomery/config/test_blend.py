@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from bloomery.base.errors import ConfigError
-from bloomery.config import RunConfig, validate_config
+from bloomery.checks.validate import validate_config
+from bloomery.config.run import RunConfig
 from bloomery.config.stages import IndexStage
 from bloomery.orchestration.stage_sections import stage_sections
 

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from bloomery.base.errors import ConfigError
-from bloomery.config import RunConfig, load_config, validate_config
+from bloomery.checks.validate import load_config, validate_config
+from bloomery.config.run import RunConfig
 from bloomery.orchestration.stage_sections import stage_sections
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bloomery.base.errors import ConfigError
-from bloomery.config import validate_config
+from bloomery.checks.validate import validate_config
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Problem
 from bloomery.config.site import Site

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from bloomery.base.errors import ConfigError
-from bloomery.config import load_config, validate_config
+from bloomery.checks.validate import load_config, validate_config
 
 ROOT = Path(__file__).parents[3]
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())

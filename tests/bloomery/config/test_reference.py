@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bloomery.config import RunConfig
 from bloomery.config.key_reference import sections
-from bloomery.config.load import all_keys
+from bloomery.config.keys import all_keys
+from bloomery.config.run import RunConfig
 
 
 def test_every_leaf_of_the_configuration_is_in_the_reference() -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import ConfigError
-from bloomery.config import validate_config
+from bloomery.checks.validate import validate_config
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import IngestStage, JudgeStage, TrainStage, read_stage, write_stage
 from bloomery.orchestration.stage_sections import ingest_stage, stage_sections

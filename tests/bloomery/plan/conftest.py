@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bloomery.config import RunConfig, load_config
+from bloomery.checks.validate import load_config
+from bloomery.config.run import RunConfig
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from bloomery.config import RunConfig
+from bloomery.config.run import RunConfig
 from bloomery.contracts.logline import render
 from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.spec.batch import global_batch_size, ladder_rungs, samples_to_read, steps

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomery.config import RunConfig, load_config
+from bloomery.checks.validate import load_config
 from bloomery.config.model import ModelConfig
+from bloomery.config.run import RunConfig
 from bloomery.spec.communication import communication
 from bloomery.spec.disk import disk_bytes, kept_checkpoints
 from bloomery.spec.duration import bubble_fraction, iteration_seconds, training_seconds

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bloomery.config import RunConfig, load_config
+from bloomery.checks.validate import load_config
+from bloomery.config.run import RunConfig
 from bloomery.contracts.logline import LogLine, parse_line, read_log
 from bloomery.spec.batch import micro_batch_size
 from bloomery.spec.curriculum import recommended_steps

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bloomery.config import load_config
+from bloomery.checks.validate import load_config
 from bloomery.config.model import ModelConfig
 from bloomery.spec.partition import partition_problem, stage_bounds, stages
 

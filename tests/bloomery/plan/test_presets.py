@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 import yaml
 
-from bloomery.config import load_config
+from bloomery.checks.validate import load_config
 from planner.answers import answers
 from planner.plan_figure import figure
 from planner.plan_page import index_page, page

@@ -13,7 +13,7 @@ import yaml
 from stopwatch import is_faster_than
 from typer.testing import CliRunner
 
-from bloomery.config import load_config, validate_config
+from bloomery.checks.validate import load_config, validate_config
 from planner.cli import app
 
 ROOT = Path(__file__).parents[3]

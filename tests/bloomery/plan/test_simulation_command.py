@@ -13,7 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from bloomery.base.errors import ConfigError
-from bloomery.config import load_config
+from bloomery.checks.validate import load_config
 from bloomery.spec.duration import ladder_seconds, save_seconds
 from planner.simulate_cli import simulate as command
 from planner.simulation.scenario import Phase, Scenario, scenario_of

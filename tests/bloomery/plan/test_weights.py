@@ -6,7 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from bloomery.config import RunConfig, validate_config
+from bloomery.checks.validate import validate_config
+from bloomery.config.run import RunConfig
 from bloomery.spec.parameters import parameter_count
 from bloomery.spec.weight_files import INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files
 

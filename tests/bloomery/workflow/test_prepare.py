@@ -14,8 +14,9 @@ import yaml
 
 from bloomery.base.errors import InputError
 from bloomery.base.follow_parent import PARENT_VARIABLE
-from bloomery.config import RunConfig, validate_config
+from bloomery.checks.validate import validate_config
 from bloomery.config.part_input import FilePiece, PartInput
+from bloomery.config.run import RunConfig
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.prepare_run import Part, other_shards, plan_run, read_parts, token_groups, write_sections

@@ -1,4 +1,4 @@
-"""What must agree between the sections of a run."""
+"""Checks of the corpus: sources, limits and recipes must fit together."""
 
 from __future__ import annotations
 
@@ -6,28 +6,17 @@ import difflib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bloomery.base.units import format_bytes
-from bloomery.checks.check_training import has_countable_steps, training_contradictions
 from bloomery.config.corpus import Thresholds
-from bloomery.config.keys import all_keys
 from bloomery.config.languages import language_profiles, resolved_thresholds
 from bloomery.config.section import Contradiction
 from bloomery.config.sources import MegatronSource, UdhrSource
-from bloomery.config.tokenizer_report import report_contradictions
-from bloomery.config.tokens import smallest_vocabulary
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
 
-def contradictions(config: RunConfig) -> list[Contradiction]:
-    """Every pair of sections of `config` that cannot both be meant."""
-    text = (_of_sources, _of_tokenizer, _of_vocabulary, _of_report, _of_thresholds, _of_recipes)
-    checks = (*text, training_contradictions, _of_blend, _of_plan)
-    return [found for check in checks for found in check(config)]
-
-
-def _of_sources(config: RunConfig) -> list[Contradiction]:
+def source_contradictions(config: RunConfig) -> list[Contradiction]:
+    """Sources of one name, and token files without the tokenizer that they were encoded with."""
     places: dict[str, list[int]] = {}
     for number, source in enumerate(config.sources):
         places.setdefault(source.name, []).append(number)
@@ -51,83 +40,8 @@ def _of_sources(config: RunConfig) -> list[Contradiction]:
     return problems
 
 
-def _of_tokenizer(config: RunConfig) -> list[Contradiction]:
-    """What an existing tokenizer decides itself cannot be asked for."""
-    tokenizer, key = config.tokenizer, "tokenizer.existing"
-    if tokenizer.existing is None:
-        if tokenizer.end_of_document is None:
-            return []
-        message = f"tokenizer.end_of_document {tokenizer.end_of_document!r}: a tokenizer that is trained has its own"
-        keys = ("tokenizer.end_of_document", key)
-        return [Contradiction(message, keys, tokenizer.end_of_document, "null, or tokenizer.existing")]
-    trained = ("reserved_tokens", "pre_tokenizer", "split_digits", "min_frequency", "max_token_bytes", "max_pieces")
-    fields = type(tokenizer).model_fields
-    problems = []
-    for name in trained:
-        value = getattr(tokenizer, name)
-        if value != fields[name].default:
-            message = f"tokenizer.{name} {value}: only a tokenizer that is trained has it, and {key} gives one"
-            problems.append(Contradiction(message, (f"tokenizer.{name}", key), value, "no such key"))
-    return problems
-
-
-def _of_vocabulary(config: RunConfig) -> list[Contradiction]:
-    tokenizer = config.tokenizer
-    least = smallest_vocabulary(tokenizer.reserved_tokens)
-    if tokenizer.existing is not None or tokenizer.vocabulary_size >= least:
-        return []
-    message = (
-        f"tokenizer.vocabulary_size {tokenizer.vocabulary_size} is less than 4 special + "
-        f"{tokenizer.reserved_tokens} reserved + 256 byte tokens"
-    )
-    keys = ("tokenizer.vocabulary_size", "tokenizer.reserved_tokens")
-    return [Contradiction(message, keys, tokenizer.vocabulary_size, f"at least {least}")]
-
-
-def _of_report(config: RunConfig) -> list[Contradiction]:
-    report, existing = config.tokenizer.report, "tokenizer.existing"
-    found = report_contradictions(report, [source.name for source in config.sources])
-    if config.tokenizer.existing is not None and report.gate and report.gate.max_over_monolingual is not None:
-        key = "tokenizer.report.gate.max_over_monolingual"
-        message = f"{key} is set, but with {existing} nothing is counted that a language's own could be trained on"
-        found.append(Contradiction(message, (key, existing), report.gate.max_over_monolingual, "null"))
-    return found
-
-
-def _of_blend(config: RunConfig) -> list[Contradiction]:
-    from bloomery.checks.check_blend import blend_contradictions
-
-    return blend_contradictions(config) if config.index.blend and has_countable_steps(config) else []
-
-
-def _of_plan(config: RunConfig) -> list[Contradiction]:
-    from bloomery.spec.disk import disk_bytes
-    from bloomery.spec.hardware import gpus, grids
-
-    plan = config.plan
-    problems = []
-    for key, name, table in (("plan.gpu", plan.gpu, gpus), ("plan.grid", plan.grid, grids)):
-        if name is not None and name not in table():
-            near = difflib.get_close_matches(name, table(), n=1, cutoff=0.4)
-            message = f"{key}: unknown name {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}"
-            problems.append(Contradiction(message, (key,), name, f"one of {', '.join(table())}"))
-    known = set(all_keys(type(config)))
-    for path in plan.assumed:
-        if path not in known:
-            message = f"plan.assumed: {path!r} is no key of a run"
-            problems.append(Contradiction(message, ("plan.assumed",), path, "the dotted path of a key"))
-    if plan.disk is not None and has_countable_steps(config) and (needed := disk_bytes(config).total) > plan.disk:
-        message = (
-            f"plan.disk {format_bytes(plan.disk)} is too little: the run needs {format_bytes(needed)} at most, "
-            f"{format_bytes(disk_bytes(config).checkpoints)} of it for checkpoints"
-        )
-        right = f"{format_bytes(needed)}, or fewer checkpoints kept (training.checkpoint)"
-        keys = ("plan.disk", "training", "model", "tokenizer", "export")
-        problems.append(Contradiction(message, keys, plan.disk, right))
-    return problems
-
-
-def _of_thresholds(config: RunConfig) -> list[Contradiction]:
+def threshold_contradictions(config: RunConfig) -> list[Contradiction]:
+    """Limits and word lists of unknown languages, and least values above their greatest ones."""
     judge, section = config.corpus.judge, "corpus.judge.thresholds"
     known = {"default", *language_profiles()}
     declared = [f"sources[{number}]" for number in range(len(config.sources))]
@@ -162,7 +76,8 @@ def _crossed(limits: dict[str, Thresholds]) -> Iterator[tuple[str, str, str, flo
                 yield language, least, greatest, low, high
 
 
-def _of_recipes(config: RunConfig) -> list[Contradiction]:
+def recipe_contradictions(config: RunConfig) -> list[Contradiction]:
+    """Recipes that a source names and nobody defines, and recipes that keep nothing."""
     known = config.corpus.judge.recipes
     problems = []
     for number, source in enumerate(config.sources):

@@ -1,0 +1,41 @@
+"""Checks of the plan: known hardware, known keys, and enough disk."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from bloomery.base.units import format_bytes
+from bloomery.checks.check_batch import has_countable_steps
+from bloomery.config.keys import all_keys
+from bloomery.config.section import Contradiction
+from bloomery.spec.disk import disk_bytes
+from bloomery.spec.hardware import gpus, grids
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
+
+
+def plan_contradictions(config: RunConfig) -> list[Contradiction]:
+    """Unknown hardware, assumed keys that do not exist, and a disk that is too small for the run."""
+    plan = config.plan
+    problems = []
+    for key, name, table in (("plan.gpu", plan.gpu, gpus), ("plan.grid", plan.grid, grids)):
+        if name is not None and name not in table():
+            near = difflib.get_close_matches(name, table(), n=1, cutoff=0.4)
+            message = f"{key}: unknown name {name!r}{f' (did you mean {near[0]!r}?)' if near else ''}"
+            problems.append(Contradiction(message, (key,), name, f"one of {', '.join(table())}"))
+    known = set(all_keys(type(config)))
+    for path in plan.assumed:
+        if path not in known:
+            message = f"plan.assumed: {path!r} is no key of a run"
+            problems.append(Contradiction(message, ("plan.assumed",), path, "the dotted path of a key"))
+    if plan.disk is not None and has_countable_steps(config) and (needed := disk_bytes(config).total) > plan.disk:
+        message = (
+            f"plan.disk {format_bytes(plan.disk)} is too little: the run needs {format_bytes(needed)} at most, "
+            f"{format_bytes(disk_bytes(config).checkpoints)} of it for checkpoints"
+        )
+        right = f"{format_bytes(needed)}, or fewer checkpoints kept (training.checkpoint)"
+        keys = ("plan.disk", "training", "model", "tokenizer", "export")
+        problems.append(Contradiction(message, keys, plan.disk, right))
+    return problems

@@ -1,0 +1,86 @@
+"""Checks of the tokenizer: its vocabulary, its report, and what an existing tokenizer decides itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from bloomery.config.section import Contradiction
+from bloomery.config.tokenizer_report import TokenizerGate, TokenizerReportConfig
+from bloomery.config.tokens import smallest_vocabulary
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
+
+
+def existing_contradictions(config: RunConfig) -> list[Contradiction]:
+    """Keys of a tokenizer that is trained, beside an existing one that decides them itself."""
+    tokenizer, key = config.tokenizer, "tokenizer.existing"
+    if tokenizer.existing is None:
+        if tokenizer.end_of_document is None:
+            return []
+        message = f"tokenizer.end_of_document {tokenizer.end_of_document!r}: a tokenizer that is trained has its own"
+        keys = ("tokenizer.end_of_document", key)
+        return [Contradiction(message, keys, tokenizer.end_of_document, "null, or tokenizer.existing")]
+    trained = ("reserved_tokens", "pre_tokenizer", "split_digits", "min_frequency", "max_token_bytes", "max_pieces")
+    fields = type(tokenizer).model_fields
+    problems = []
+    for name in trained:
+        value = getattr(tokenizer, name)
+        if value != fields[name].default:
+            message = f"tokenizer.{name} {value}: only a tokenizer that is trained has it, and {key} gives one"
+            problems.append(Contradiction(message, (f"tokenizer.{name}", key), value, "no such key"))
+    return problems
+
+
+def vocabulary_contradictions(config: RunConfig) -> list[Contradiction]:
+    """A vocabulary that is too small for its special, reserved and byte tokens."""
+    tokenizer = config.tokenizer
+    least = smallest_vocabulary(tokenizer.reserved_tokens)
+    if tokenizer.existing is not None or tokenizer.vocabulary_size >= least:
+        return []
+    message = (
+        f"tokenizer.vocabulary_size {tokenizer.vocabulary_size} is less than 4 special + "
+        f"{tokenizer.reserved_tokens} reserved + 256 byte tokens"
+    )
+    keys = ("tokenizer.vocabulary_size", "tokenizer.reserved_tokens")
+    return [Contradiction(message, keys, tokenizer.vocabulary_size, f"at least {least}")]
+
+
+def report_contradictions(config: RunConfig) -> list[Contradiction]:
+    """Settings of the tokenizer's report that contradict each other, the sources or an existing tokenizer."""
+    report, existing = config.tokenizer.report, "tokenizer.existing"
+    found = _of_report(report, [source.name for source in config.sources])
+    if config.tokenizer.existing is not None and report.gate and report.gate.max_over_monolingual is not None:
+        key = "tokenizer.report.gate.max_over_monolingual"
+        message = f"{key} is set, but with {existing} nothing is counted that a language's own could be trained on"
+        found.append(Contradiction(message, (key, existing), report.gate.max_over_monolingual, "null"))
+    return found
+
+
+def _of_report(report: TokenizerReportConfig, sources: Collection[str]) -> list[Contradiction]:
+    """Settings of `report` that cannot be meant together, or with the sources of these names."""
+    here, found = "tokenizer.report", []
+    names = [reference.name for reference in report.references]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            key = f"{here}.references[{number}].name"
+            message = f"{key}: the name {name!r} is used twice; each reference needs its own"
+            found.append(Contradiction(message, (key,), name, "another name"))
+    if report.parallel is not None and report.parallel_source is not None:
+        message = f"{here}.parallel and {here}.parallel_source are both set: parity is by one aligned text"
+        found.append(Contradiction(message, (f"{here}.parallel", f"{here}.parallel_source"), report.parallel, "null"))
+    if report.parallel_source is not None and report.parallel_source not in sources:
+        key = f"{here}.parallel_source"
+        message = f"{key}: {report.parallel_source!r} is no source of this run"
+        found.append(Contradiction(message, (key, "sources"), report.parallel_source, f"one of {', '.join(sources)}"))
+    gate = report.gate or TokenizerGate()
+    needs = {
+        "max_over_monolingual": ("monolingual_vocabulary", report.monolingual_vocabulary is not None, "a size"),
+        "max_over_reference": ("references", bool(report.references), "a tokenizer to compare with"),
+    }
+    for limit, (key, there, right) in needs.items():
+        if limit in gate.limits and not there:
+            message = f"{here}.gate.{limit} is set, but {here}.{key} gives nothing to hold the tokenizer to"
+            found.append(Contradiction(message, (f"{here}.{key}", f"{here}.gate.{limit}"), None, right))
+    return found

@@ -1,0 +1,66 @@
+"""Load the YAML of a run: every section by itself, then every check between sections, all problems at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bloomery.checks.check_blend import blend_contradictions
+from bloomery.checks.check_corpus import recipe_contradictions, source_contradictions, threshold_contradictions
+from bloomery.checks.check_plan import plan_contradictions
+from bloomery.checks.check_tokenizer import (
+    existing_contradictions,
+    report_contradictions,
+    vocabulary_contradictions,
+)
+from bloomery.checks.check_training import section_contradictions, training_contradictions
+from bloomery.config.catalogue import Catalogue
+from bloomery.config.load import expanded, read_yaml, validate
+from bloomery.config.run import RunConfig
+from bloomery.config.section import Contradiction, Problem
+
+_CHECKS: tuple[Callable[[RunConfig], list[Contradiction]], ...] = (
+    lambda config: section_contradictions(config.training),
+    source_contradictions,
+    existing_contradictions,
+    vocabulary_contradictions,
+    report_contradictions,
+    threshold_contradictions,
+    recipe_contradictions,
+    training_contradictions,
+    blend_contradictions,
+    plan_contradictions,
+)
+
+
+def load_config(path: Path) -> RunConfig:
+    """Read and validate a run's YAML.
+
+    Raises:
+        ConfigError: no such file, not YAML, or any key wrong (all of them in one message).
+    """
+    return validate_config(read_yaml(path), where=str(path))
+
+
+def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
+    """Validate a parsed configuration (`where` names it in errors), with the sources that its catalogue lists.
+
+    Raises:
+        ConfigError: every problem; those of the catalogue's rows with its line and column.
+    """
+    placed: Callable[[Problem], Problem] | None = None
+    if isinstance(raw, dict) and isinstance(raw.get("catalogue"), str):
+        own = raw.get("sources", [])
+        if isinstance(own, list):
+            catalogue = Catalogue(Path(expanded(raw["catalogue"], "catalogue", where)))
+            raw = raw | {"sources": [*own, *catalogue.sources], "catalogue": None}
+            placed = partial(catalogue.placed, before=len(own))
+    example = "a run's YAML, e.g. config/sample.yaml"
+    return validate(raw, RunConfig, where=where, example=example, checks=contradictions, placed=placed)
+
+
+def contradictions(config: RunConfig) -> list[Contradiction]:
+    """Every contradiction between keys of `config` that more than one section, or the whole training, decides."""
+    return [found for check in _CHECKS for found in check(config)]
