@@ -20,7 +20,8 @@ from bloomery.contracts.skips import effective
 from bloomery.spec.batch import samples_of_time
 from bloomery.spec.memory import checkpoint_bytes_per_parameter
 from bloomery.spec.parameters import padded_vocabulary, parameter_count
-from bloomery.spec.trajectory import Point, Trajectory, trajectory
+from bloomery.spec.position import Position
+from bloomery.spec.trajectory import Trajectory, trajectory
 
 _RECENT = 50
 _SEGMENTS_SHOWN = 3
@@ -128,8 +129,7 @@ def progress(paths: RunPaths, stage: TrainStage, now: float) -> TrainingProgress
         return None
     last, training = recent[-1], stage.training
     means = [record.validation_mean for record in records if isinstance(record, ValidationRecord)]
-    here = Point(last.iteration, last.consumed_samples, last.consumed_tokens, 0, 0, last.skipped_samples)
-    run = trajectory(stage.model, training, here)
+    run = trajectory(stage.model, training, Position.of(last))
     return TrainingProgress(
         iteration=last.iteration,
         total_iterations=run.iterations,

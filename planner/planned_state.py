@@ -9,7 +9,7 @@ from bloomery.spec.flops import iteration_flops, tflops_per_device
 from bloomery.spec.hardware import gpus
 from bloomery.spec.learning_rate import learning_rate_at
 from bloomery.spec.parameters import planned_rows
-from bloomery.spec.trajectory import Point, trajectory
+from bloomery.spec.trajectory import PlannedPosition, trajectory
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -72,7 +72,7 @@ def state_at(
     return state_of(config, point)
 
 
-def state_of(config: RunConfig, point: Point) -> PlannedState:
+def state_of(config: RunConfig, point: PlannedPosition) -> PlannedState:
     """The state at a point of the run's trajectory."""
     training, run = config.training, trajectory(config.model, config.training)
     return PlannedState(

@@ -16,20 +16,17 @@ from typing import Any
 from bloomery.base.atomic import read_json, write_text
 from bloomery.base.errors import BloomeryError, CheckFailedError, InputError, TryAgainError
 from bloomery.base.progress import say
+from bloomery.checks.check_training import refuse_contradictions
 from bloomery.config.stages import TrainStage, read_stage
-from bloomery.contracts.checkpoint import CheckpointManifest, step_name
-from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
 from bloomery.spec.refuse_unsupported import refuse_untrainable
-from bloomery.spec.trajectory import START, Point, trajectory
 from training.guards.incident_texts import IncidentTexts
 from training.loop.die_with_parent import die_with_parent
 from training.loop.hold_lease import lease
-from training.resume.apply_on_change import apply_on_change, newest_checkpoint
 from training.resume.check_folders import check_folders
 from training.resume.count_starts import count_start, forget_starts
-from training.resume.policy import continues, identity
+from training.resume.resolve_resume import ResumePoint, resolve_resume
 from training.start_command import Allocation, end_of_job, process_environment, start_command
 
 _BY_SIGNAL = "signal\n"
@@ -58,26 +55,27 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
             what changed since the newest checkpoint is refused.
         ConfigError, InputError: the configuration or the index is wrong, or there is a folder where a file should be.
     """
-    stage = read_stage(config, TrainStage)
-    refuse_untrainable(stage.model, stage.training)
+    configured = read_stage(config, TrainStage)
+    refuse_contradictions(configured.training, where=str(config))
+    refuse_untrainable(configured.model, configured.training)
     paths = RunPaths(run)
     with lease(paths.train):
         check_folders(paths)
-        stage = apply_on_change(stage, paths)
+        resume = resolve_resume(configured, paths)
+        limits = resume.stage.training.segment
         before = _history(paths, number)
-        if before and _still_valid(before[-1], stage, paths):
+        if before and _still_valid(before[-1], resume):
             # The job of a workflow that was killed went on, and has written this segment since.
             say(f"segment {number} has ended already: {before[-1].status.value} at iteration {before[-1].iteration}")
             write_segment(output, before[-1])
             return before[-1]
         _heed_stop(paths)
-        newest = newest_checkpoint(paths)
-        most = stage.training.segment.max_restarts_without_progress
-        count_start(paths, newest.iteration if newest else None, most, _last_attempt(paths, number))
+        iteration = None if resume.checkpoint is None else resume.checkpoint.iteration
+        count_start(paths, iteration, limits.max_restarts_without_progress, _last_attempt(paths, number))
         result = paths.segments / f".result-{number}.json"
         result.unlink(missing_ok=True)
-        code = _run_processes(stage, config, paths, number, result, allocation)
-        segment, error = _outcome(stage, paths, number, result, code)
+        code = _run_processes(resume.stage, config, paths, number, result, allocation)
+        segment, error = _outcome(resume, paths, number, result, code)
         write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
         if error is not None:
             raise error
@@ -93,11 +91,11 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
                 where=str(paths.train),
                 expected="run the same command again to go on",
             )
-        if segment.crashes > stage.training.segment.max_crashes:
+        if segment.crashes > limits.max_crashes:
             raise CheckFailedError(
                 f"{segment.crashes} crashes in a row; the last: {segment.message}",
                 where=str(paths.train),
-                expected=f"at most training.segment.max_crashes = {stage.training.segment.max_crashes}",
+                expected=f"at most training.segment.max_crashes = {limits.max_crashes}",
             )
         write_segment(output, segment)
         return segment
@@ -128,27 +126,15 @@ def _heed_stop(paths: RunPaths) -> None:
         raise TryAgainError("asked to stop before the segment began", where=str(stop), expected="start again to go on")
 
 
-def _still_valid(segment: Segment, stage: TrainStage, paths: RunPaths) -> bool:
+def _still_valid(segment: Segment, resume: ResumePoint) -> bool:
     """Whether a segment of this training ended well and nothing was trained since."""
-    newest, index = newest_checkpoint(paths), read_index_manifest(paths.index_manifest)
-    own = identity(stage, index)
     return (
         segment.status in (SegmentStatus.FINISHED, SegmentStatus.TIME_LIMIT)
-        and newest is not None
-        and segment.checkpoint == step_name(newest.iteration)
-        and segment.identity == own
-        and continues(newest, own, index)
-        and segment.total_iterations == _total_iterations(stage, newest)
+        and segment.checkpoint == resume.checkpoint_name
+        and segment.identity == resume.identity
+        and resume.continues
+        and segment.total_iterations == resume.total_iterations
     )
-
-
-def _total_iterations(stage: TrainStage, newest: CheckpointManifest | None) -> int:
-    """Iterations of the whole training: those that are done, and those that follow from where the checkpoint stands."""
-    start = START
-    if newest is not None:
-        samples, tokens = newest.consumed_samples, newest.consumed_tokens
-        start = Point(newest.iteration, samples, tokens, 0, 0, newest.skipped_samples)
-    return trajectory(stage.model, stage.training, start).iterations
 
 
 def _run_processes(
@@ -189,7 +175,7 @@ def _run_processes(
 
 
 def _outcome(
-    stage: TrainStage, paths: RunPaths, number: int, result: Path, code: int
+    resume: ResumePoint, paths: RunPaths, number: int, result: Path, code: int
 ) -> tuple[Segment, BloomeryError | None]:
     """The segment that its processes left, or a failed or crashed one that says where the checkpoints stand."""
     answer: dict[str, Any] = read_json(result) if result.exists() else {}
@@ -206,17 +192,17 @@ def _outcome(
         if answer["exit_code"] != TryAgainError.exit_code:
             status, crashes, error = SegmentStatus.FAILED, 0, BloomeryError(message)
             error.exit_code = answer["exit_code"]
-    newest = newest_checkpoint(paths)
+    left = resume.after_segment(paths)
     segment = Segment(
         number=number,
         status=status,
         first_iteration=0,
-        iteration=newest.iteration if newest else 0,
-        total_iterations=_total_iterations(stage, newest),
-        consumed_samples=newest.consumed_samples if newest else 0,
-        consumed_tokens=newest.consumed_tokens if newest else 0,
-        checkpoint=step_name(newest.iteration) if newest else None,
-        identity=identity(stage, read_index_manifest(paths.index_manifest)),
+        iteration=left.position.iteration,
+        total_iterations=left.total_iterations,
+        consumed_samples=left.position.consumed_samples,
+        consumed_tokens=left.position.consumed_tokens,
+        checkpoint=left.checkpoint_name,
+        identity=left.identity,
         crashes=crashes,
         message=message,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bloomery.base.errors import ConfigError
 from bloomery.checks.check_batch import MOST_SIZES, batch_contradictions, has_countable_steps
 from bloomery.checks.check_schedule import schedule_contradictions
 from bloomery.config.section import Contradiction
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 def section_contradictions(training: TrainingConfig) -> list[Contradiction]:
     """Keys of `training` that are valid one by one but contradict each other."""
     return [*batch_contradictions(training), *schedule_contradictions(training), *_of_engine(training)]
+
+
+def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
+    """Refuse a training whose own keys contradict each other; `where` names its file. Raises ConfigError."""
+    problems = [found.problem for found in section_contradictions(training)]
+    if problems:
+        raise ConfigError("; ".join(map(str, problems)), where=where, problems=problems)
 
 
 def training_contradictions(config: RunConfig) -> list[Contradiction]:

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -78,8 +78,19 @@ class MetricsRecord(BaseModel):
         return self.loss is not None and (self.grad_norm is not None or bool(self.overflowed))
 
 
+class Stamp(TypedDict):
+    """Where and when a record is made: the fields that every kind of record shares."""
+
+    iteration: int
+    consumed_samples: int
+    consumed_tokens: int
+    segment: int
+    time: str
+    """UTC, ISO 8601."""
+
+
 class _Stamped(BaseModel):
-    """Where and when a record beside the steps was made."""
+    """Where and when a record beside the steps was made: the fields of `Stamp`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -6,18 +6,29 @@ A stretch is found by bisection: a plan costs its batch sizes and sample lengths
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from bloomery.spec.batch import global_batch_size, leading, samples_to_read
 from bloomery.spec.curriculum import sequence_length
+from bloomery.spec.position import START, Position
 from bloomery.spec.skip_arithmetic import next_batch, plain_until, skipped_before
 
 if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
     from bloomery.config.training import BatchConfig, CurriculumConfig, TrainingConfig
     from bloomery.config.training_loop import SkipRange
+
+
+@dataclass(frozen=True)
+class PlannedPosition(Position):
+    """A position of the plan, with the batch and the length of its last iteration, as a log line prints them."""
+
+    global_batch_size: int = 0
+    """Samples of the iteration; 0 before the first."""
+    sequence_length: int = 0
+    """Tokens of each of them."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +52,9 @@ class Stretch:
         """By how much a step moves consumed_samples: what it trains on and what it skips."""
         return self.global_batch_size + self.skips
 
-    def after(self, steps: int) -> Point:
+    def after(self, steps: int) -> PlannedPosition:
         """Where the run stands when `steps` of these steps are done."""
-        return Point(
+        return PlannedPosition(
             iteration=self.iteration + steps,
             consumed_samples=self.consumed_samples + steps * self.advance,
             consumed_tokens=self.consumed_tokens + steps * self.global_batch_size * self.sequence_length,
@@ -54,34 +65,15 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Point:
-    """The state after an iteration; batch and length are that iteration's own, as a log line prints them."""
-
-    iteration: int
-    consumed_samples: int
-    """Position in the order of the samples: skipped ones count."""
-    consumed_tokens: int
-    """Tokens that were trained on."""
-    global_batch_size: int
-    sequence_length: int
-    skipped_samples: int = 0
-    """Skipped so far."""
-
-
-START = Point(0, 0, 0, 0, 0)
-"""Before the first step."""
-
-
-@dataclass(frozen=True)
 class Trajectory:
     """All stretches of a run from `start` on, in order."""
 
     stretches: tuple[Stretch, ...]
-    start: Point = START
+    start: PlannedPosition = PlannedPosition()
     skip: tuple[SkipRange, ...] = ()
 
     @property
-    def end(self) -> Point:
+    def end(self) -> PlannedPosition:
         """The state at the end of training."""
         if not self.stretches:  # at its end already, or refused: not a single batch
             return self.start
@@ -93,19 +85,19 @@ class Trajectory:
         """Steps of the whole run."""
         return self.end.iteration
 
-    def after_iteration(self, iteration: int) -> Point:
+    def after_iteration(self, iteration: int) -> PlannedPosition:
         """The state after `iteration` steps (0: before the first). Raises ValueError beyond the run."""
         self._require("iteration", self.start.iteration, iteration, self.iterations)
         stretch = self._stretch([each.iteration for each in self.stretches], iteration)
         return stretch.after(iteration - stretch.iteration)
 
-    def after_samples(self, samples: int) -> Point:
+    def after_samples(self, samples: int) -> PlannedPosition:
         """The state after the last step that ends at or before `samples`. Raises ValueError beyond the run."""
         self._require("sample", self.start.consumed_samples, samples, self.end.consumed_samples)
         stretch = self._stretch([each.consumed_samples for each in self.stretches], samples)
         return stretch.after((samples - stretch.consumed_samples) // stretch.advance)
 
-    def after_tokens(self, tokens: int) -> Point:
+    def after_tokens(self, tokens: int) -> PlannedPosition:
         """The state after the last step that ends at or before `tokens`. Raises ValueError beyond the run."""
         self._require("token", self.start.consumed_tokens, tokens, self.end.consumed_tokens)
         stretch = self._stretch([each.consumed_tokens for each in self.stretches], tokens)
@@ -139,26 +131,30 @@ class Trajectory:
         return self.stretches[found - 1 if found > 0 and starts[found] == value else found]
 
 
-def trajectory(model: ModelConfig, training: TrainingConfig, start: Point = START) -> Trajectory:
+def trajectory(model: ModelConfig, training: TrainingConfig, start: Position = START) -> Trajectory:
     """The run of `training` as the loop runs it: a last batch that cannot be filled is not run.
 
     Skipped samples are positions too: they shorten the run, never the index that it reads (`samples_to_read`).
-    `start`: where a training stands that came there with other settings; of it only iteration, samples, tokens and
-    skipped samples are read.
+    `start` is the position of a training that got there with other settings; its counters of updates are not read.
     """
-    at = replace(start, global_batch_size=0, sequence_length=0)
+    at = PlannedPosition(
+        iteration=start.iteration,
+        consumed_samples=start.consumed_samples,
+        consumed_tokens=start.consumed_tokens,
+        skipped_samples=start.skipped_samples,
+    )
     ends = (training.train_samples, training.train_tokens)
     return _trajectory(model, training.batch, training.curriculum, *ends, tuple(training.skip), at)
 
 
-def trajectory_through(model: ModelConfig, training: TrainingConfig, point: Point) -> Trajectory:
-    """The run that a training which stands at `point` is on: whole where `training` leads there, else from there on."""
+def trajectory_through(model: ModelConfig, training: TrainingConfig, position: Position) -> Trajectory:
+    """Return the whole run of `training` if it leads through `position`, else the run from there on."""
     whole = trajectory(model, training)
-    if whole.start.iteration <= point.iteration <= whole.iterations:
-        there = whole.after_iteration(point.iteration)
-        if (there.consumed_samples, there.consumed_tokens) == (point.consumed_samples, point.consumed_tokens):
+    if whole.start.iteration <= position.iteration <= whole.iterations:
+        there = whole.after_iteration(position.iteration)
+        if (there.consumed_samples, there.consumed_tokens) == (position.consumed_samples, position.consumed_tokens):
             return whole
-    return trajectory(model, training, point)
+    return trajectory(model, training, position)
 
 
 @lru_cache(maxsize=64)
@@ -169,7 +165,7 @@ def _trajectory(
     train_samples: int,
     train_tokens: int | None,
     skip: tuple[SkipRange, ...],
-    start: Point,
+    start: PlannedPosition,
 ) -> Trajectory:
     other = model.decoder_sequence_length or 0
     last = samples_to_read(batch, train_samples)

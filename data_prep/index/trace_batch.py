@@ -20,9 +20,10 @@ from bloomery.contracts.prefix import prefix_differences, sample_prefix
 from bloomery.contracts.skips import effective
 from bloomery.spec.batch import micro_batch_size
 from bloomery.spec.layout import RankCoordinates, coordinates_of, micro_batch_starts, replica_of
+from bloomery.spec.position import Position
 from bloomery.spec.skip_arithmetic import Batch as PlannedBatch
 from bloomery.spec.skip_arithmetic import batch_before, next_batch
-from bloomery.spec.trajectory import Point, Trajectory, trajectory, trajectory_through
+from bloomery.spec.trajectory import Trajectory, trajectory, trajectory_through
 
 
 @dataclass(frozen=True)
@@ -95,9 +96,7 @@ class Training:
         checkpoint = newest_manifest(paths.checkpoints)
         run = trajectory(stage.model, stage.training)
         if checkpoint is not None:
-            counts = (checkpoint.iteration, checkpoint.consumed_samples, checkpoint.consumed_tokens)
-            point = Point(*counts, 0, 0, checkpoint.skipped_samples)
-            run = trajectory_through(stage.model, stage.training, point)
+            run = trajectory_through(stage.model, stage.training, Position.of(checkpoint))
         return cls(stage, run, paths.logs / "metrics.jsonl", checkpoint)
 
     def changes(self, index: IndexManifest) -> Iterator[str]:

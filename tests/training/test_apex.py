@@ -177,10 +177,10 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
     from bloomery.spec.choose_kernels import MachineFacts
+    from bloomery.spec.position import Position
     from training.checkpoint.checkpoint_manager import CheckpointManager
     from training.checkpoint.reference_logits import reference_tokens
     from training.loop.build_engine import build_trainer
-    from training.loop.position import Position
     from training.model import kernels
     from training.model.norm import LayerNorm
     from training.parallel.mesh import build_mesh

@@ -49,8 +49,8 @@ class Training:
 
     def steps(self, count: int) -> list[float]:
         """Train; the loss of each iteration."""
+        from bloomery.spec.position import Position
         from training.data.batches import micro_batches
-        from training.loop.position import Position
 
         engine, mesh = self.trainer.engine, self.trainer.mesh
         engine.set_train_batch_size(BATCH)

@@ -53,10 +53,10 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
     from bloomery.spec.layout import micro_batch_starts
+    from bloomery.spec.position import Position
     from training.checkpoint.checkpoint_manager import CheckpointManager
     from training.checkpoint.reference_logits import reference_tokens
     from training.loop.build_engine import build_trainer
-    from training.loop.position import Position
     from training.parallel.mesh import build_mesh
 
     mesh, reader = build_mesh(configuration.training.parallel), SampleReader(run / "index")
@@ -180,11 +180,11 @@ def _save_as(configuration: TrainStage, run: Path) -> int:
     """Load the checkpoint `old` on this layout and save it among the checkpoints."""
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
+    from bloomery.spec.position import Position
     from training.checkpoint.checkpoint_manager import CheckpointManager
     from training.checkpoint.reference_logits import reference_tokens
     from training.checkpoint.reshape import load_checkpoint
     from training.loop.build_engine import build_trainer
-    from training.loop.position import Position
     from training.parallel.mesh import build_mesh
 
     trainer = build_trainer(configuration, build_mesh(configuration.training.parallel), ROWS)

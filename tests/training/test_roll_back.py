@@ -21,7 +21,7 @@ from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, wri
 from bloomery.contracts.skips import effective, read_skips
 from training.guards.incident import incident_files, read_incident
 from training.resume.add_skip import add_skip
-from training.resume.apply_on_change import apply_on_change
+from training.resume.resolve_resume import resolve_resume
 from training.resume.roll_back import RollBack, roll_back, roll_backs
 
 TRAINED = stage(samples=64, on_change="refuse", batch={"micro_batch_size": 2, "global_batch_size": 8})
@@ -47,22 +47,22 @@ def test_it_goes_back_to_the_newest_checkpoint_before_the_range(paths: RunPaths)
     assert saved(paths) == ["step00000002", "step00000004"]
     assert (paths.checkpoints / "latest").read_text() == "step00000004\n"
     assert (paths.rolled_back / "1" / "step00000006" / "manifest.json").is_file()
-    now = apply_on_change(TRAINED, paths)
+    now = resolve_resume(TRAINED, paths).stage
     assert [(each.from_sample, each.to_sample) for each in now.training.skip] == [(35, 50)]
     assert roll_backs(paths) == 1
     # What is saved behind the range from now on has skipped it.
     save_manifest(paths, now, 6, 48 + 15)
-    apply_on_change(TRAINED, paths)
+    resolve_resume(TRAINED, paths)
     assert saved(paths) == ["step00000002", "step00000004", "step00000006"]
 
 
 def test_a_roll_back_that_was_cut_off_is_completed_at_the_next_start(paths: RunPaths) -> None:
     add_skip(paths, 20, 30, "a spike", roll_back=True)
-    apply_on_change(TRAINED, paths)
+    resolve_resume(TRAINED, paths)
     assert saved(paths) == ["step00000002"]
     assert (paths.checkpoints / "latest").read_text() == "step00000002\n"
     assert sorted(path.name for path in (paths.rolled_back / "1").iterdir()) == ["step00000004", "step00000006"]
-    apply_on_change(TRAINED, paths)
+    resolve_resume(TRAINED, paths)
     assert saved(paths) == ["step00000002"], "doing it again does nothing"
 
 
@@ -90,7 +90,7 @@ def test_a_training_whose_checkpoints_all_came_later_does_not_begin_again(paths:
 def test_before_the_first_checkpoint_training_begins_again_without_the_range(tmp_path: Path) -> None:
     make_run(tmp_path, TRAINED)
     assert roll_back(RunPaths(tmp_path), 4, 12, "a spike") == RollBack(None, 4, 12)
-    assert len(apply_on_change(TRAINED, RunPaths(tmp_path)).training.skip) == 1
+    assert len(resolve_resume(TRAINED, RunPaths(tmp_path)).stage.training.skip) == 1
 
 
 @pytest.mark.distributed

@@ -14,13 +14,13 @@ from training_launcher import Launcher
 
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.checkpoint import Change, read_checkpoint, step_name
+from bloomery.contracts.checkpoint import Change, newest_manifest, read_checkpoint, step_name
 from bloomery.contracts.index import IndexManifest, read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.skips import read_skips
 from training.resume.add_skip import add_skip
-from training.resume.apply_on_change import apply_on_change, newest_checkpoint
 from training.resume.policy import changes_since, continues, identity
+from training.resume.resolve_resume import resolve_resume
 
 CONSUMED = 40
 TRAINED = stage(samples=64, on_change="refuse")
@@ -67,7 +67,7 @@ def changed_at(sample: int, spread_to: int) -> Edit:
 
 def refusal(paths: RunPaths, trained: TrainStage = TRAINED) -> str:
     with pytest.raises(CheckFailedError) as caught:
-        apply_on_change(trained, paths)
+        resolve_resume(trained, paths)
     assert list(paths.checkpoints.iterdir()), "the checkpoints stay"
     return str(caught.value)
 
@@ -75,7 +75,7 @@ def refusal(paths: RunPaths, trained: TrainStage = TRAINED) -> str:
 @pytest.mark.parametrize("at", [CONSUMED, CONSUMED + 2, 126])
 def test_an_index_that_changed_behind_what_was_read_goes_on(paths: RunPaths, at: int) -> None:
     index = rebuilt(paths, changed_at(at, 128))
-    apply_on_change(TRAINED, paths)
+    resolve_resume(TRAINED, paths)
     checkpoint = read_checkpoint(paths.checkpoints / step_name(5))
     assert continues(checkpoint, identity(TRAINED, index), index)
     assert not continues(checkpoint, "another training", index)
@@ -113,7 +113,7 @@ def test_another_tokenizer_and_another_schedule_are_said(paths: RunPaths) -> Non
 
 def test_with_restart_the_old_training_is_kept_and_said(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
     rebuilt(paths, changed_at(CONSUMED - 2, 128))
-    apply_on_change(stage(samples=64), paths)
+    resolve_resume(stage(samples=64), paths)
     assert not paths.checkpoints.exists()
     assert list(paths.train.glob("archive/*-step5/checkpoints/step00000005/manifest.json"))
     said = capsys.readouterr().err
@@ -140,7 +140,7 @@ def test_with_continue_it_goes_on_and_every_change_is_said_with_its_policy(
         batch={"micro_batch_size": 1, "global_batch_size": 8},
         checkpoint={"every_iterations": 7},
     )
-    assert apply_on_change(other, paths) == other
+    assert resolve_resume(other, paths).stage == other
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "since step00000005 this changed, and training goes on from there:"
     assert said[1:] == [
@@ -175,13 +175,13 @@ def test_keys_beside_learning_may_change_whatever_on_change_says(
     paths: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for on_change in ("restart", "continue", "refuse"):
-        apply_on_change(stage(samples=64, on_change=on_change, segment={"minutes": 9.0}, threads_per_rank=2), paths)
+        resolve_resume(stage(samples=64, on_change=on_change, segment={"minutes": 9.0}, threads_per_rank=2), paths)
         assert (paths.checkpoints / step_name(5)).is_dir()
         assert "  training.segment.minutes: null -> 9.0 (free)" in capsys.readouterr().err.splitlines()
 
 
 def test_nothing_is_said_where_nothing_changed(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
-    apply_on_change(TRAINED, paths)
+    resolve_resume(TRAINED, paths)
     assert capsys.readouterr().err == ""
 
 
@@ -189,14 +189,14 @@ def test_samples_may_still_be_skipped_that_were_not_read(paths: RunPaths) -> Non
     def skipping(begin: int, end: int) -> TrainStage:
         return stage(samples=64, on_change="refuse", skip=[{"from_sample": begin, "to_sample": end}])
 
-    assert apply_on_change(skipping(CONSUMED, CONSUMED + 8), paths).training.skip
+    assert resolve_resume(skipping(CONSUMED, CONSUMED + 8), paths).stage.training.skip
     text = refusal(paths, skipping(CONSUMED - 1, CONSUMED + 8))
     assert "training.skip: [] -> " in text
     assert "(never)" in text
     assert "only samples from 40 on can still be skipped, or read" in text
     # Those that were skipped on the way stay in the list.
     save_manifest(paths, skipping(8, 16), 6, CONSUMED + 8)
-    apply_on_change(skipping(8, 16), paths)
+    resolve_resume(skipping(8, 16), paths)
     assert "training.skip" in refusal(paths, TRAINED)
 
 
@@ -205,7 +205,7 @@ def test_skips_of_the_run_are_merged_with_those_of_the_configuration(paths: RunP
     assert not add_skip(paths, 44, 50, "a spike"), "adding it again does nothing"
     assert add_skip(paths, 60, 62, "another")
     configured = stage(samples=64, skip=[{"from_sample": 48, "to_sample": 52}, {"from_sample": 42, "to_sample": 44}])
-    found = [(each.from_sample, each.to_sample) for each in apply_on_change(configured, paths).training.skip]
+    found = [(each.from_sample, each.to_sample) for each in resolve_resume(configured, paths).stage.training.skip]
     assert found == [(42, 52), (60, 62)]
     assert [skip.reason for skip in read_skips(paths).skips] == ["a spike", "another"]
     with pytest.raises(InputError, match="62:62 is no range"):
@@ -214,14 +214,14 @@ def test_skips_of_the_run_are_merged_with_those_of_the_configuration(paths: RunP
 
 def test_a_new_training_does_not_skip_what_the_old_one_did(paths: RunPaths) -> None:
     add_skip(paths, 44, 50, "a spike")
-    assert apply_on_change(stage(samples=64, optimizer={"learning_rate": 0.5}), paths).training.skip == []
+    assert resolve_resume(stage(samples=64, optimizer={"learning_rate": 0.5}), paths).stage.training.skip == []
     (archive,) = (paths.train / "archive").iterdir()
     assert (archive / "skips.json").is_file()
 
 
 def test_a_second_restart_keeps_both_old_trainings(paths: RunPaths) -> None:
     for number, rate in enumerate((0.5, 0.25), start=1):
-        apply_on_change(stage(samples=64, optimizer={"learning_rate": rate}), paths)
+        resolve_resume(stage(samples=64, optimizer={"learning_rate": rate}), paths)
         assert len(list(paths.train.glob("archive/*/checkpoints/step00000005"))) == number
         save_manifest(paths, stage(samples=64, optimizer={"learning_rate": rate}), 5, CONSUMED)
 
@@ -229,8 +229,8 @@ def test_a_second_restart_keeps_both_old_trainings(paths: RunPaths) -> None:
 def test_a_damaged_manifest_is_passed_over(paths: RunPaths) -> None:
     save_manifest(paths, TRAINED, 6, CONSUMED + 16)
     (paths.checkpoints / step_name(6) / "manifest.json").write_text("{")
-    assert newest_checkpoint(paths) == read_checkpoint(paths.checkpoints / step_name(5))
-    apply_on_change(stage(samples=64, optimizer={"learning_rate": 0.5}), paths)
+    assert newest_manifest(paths.checkpoints) == read_checkpoint(paths.checkpoints / step_name(5))
+    resolve_resume(stage(samples=64, optimizer={"learning_rate": 0.5}), paths)
     assert list(paths.train.glob("archive/*-step5/checkpoints/step00000006")), "it goes with the others"
 
 

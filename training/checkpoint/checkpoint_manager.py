@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from dataclasses import asdict
 from pathlib import Path
 
 import deepspeed
@@ -21,6 +22,7 @@ from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointMani
 from bloomery.contracts.index import IndexManifest
 from bloomery.contracts.prefix import sample_prefix
 from bloomery.spec.parameters import layer_count, parameter_count
+from bloomery.spec.position import START, Position
 from training.checkpoint.checkpoint_folders import CheckpointFolders
 from training.checkpoint.collective_calls import from_every_rank, from_rank_0
 from training.checkpoint.continuity import check_continuity
@@ -30,7 +32,6 @@ from training.checkpoint.reference_logits import reference_logits
 from training.checkpoint.reshape import load_checkpoint
 from training.checkpoint.shard_writer import ShardWriter
 from training.loop.build_engine import Trainer
-from training.loop.position import Position
 from training.resume.policy import changes_since, continues
 
 Written = tuple[dict[str, FileEntry], tuple[int, str] | None]
@@ -71,7 +72,7 @@ class CheckpointManager:
         store.damaged, manifest = found.damaged, found.manifest
         if manifest is None:
             seed_all(trainer.stage.seed)
-            return Position()
+            return START
         store.newest = step_name(manifest.iteration)
         folder = store.folder / store.newest
         self.changed = changes_since(manifest, trainer.stage)
@@ -81,14 +82,7 @@ class CheckpointManager:
         if trainer.mesh.rank == 0:
             say(f"loaded {store.newest}: {continuity}")
         self._restore_random_states(folder, manifest)
-        return Position(
-            iteration=manifest.iteration,
-            consumed_samples=manifest.consumed_samples,
-            consumed_tokens=manifest.consumed_tokens,
-            skipped_samples=manifest.skipped_samples,
-            skipped_updates=manifest.skipped_updates,
-            non_finite=manifest.non_finite,
-        )
+        return Position.of(manifest)
 
     def _restore_random_states(self, folder: Path, manifest: CheckpointManifest) -> None:
         """The states of this rank; those of rank 0 where the checkpoint had fewer ranks."""
@@ -185,12 +179,7 @@ class CheckpointManager:
             identity=self._identity,
             prefix=sample_prefix(index, position.consumed_samples),
             config=trainer.stage.model_dump(mode="json"),
-            iteration=position.iteration,
-            consumed_samples=position.consumed_samples,
-            consumed_tokens=position.consumed_tokens,
-            skipped_samples=position.skipped_samples,
-            skipped_updates=position.skipped_updates,
-            non_finite=position.non_finite,
+            **asdict(position),
             changes=self._changes,
             tensor_parallel=parallel.tensor,
             pipeline_parallel=parallel.pipeline,

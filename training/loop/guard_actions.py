@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch.distributed as dist
 
 from bloomery.base.errors import CheckFailedError
-from bloomery.base.times import utc_now
 from bloomery.contracts.metrics_record import EnergyRecord, EventRecord
 from training.checkpoint.collective_calls import from_rank_0
 from training.checkpoint.randomness import random_states
@@ -74,11 +73,7 @@ def record_changes(run: TrainingState) -> None:
     changes = "; ".join(f"{each.key}: {shown(each.before)} -> {shown(each.after)}" for each in changed)
     run.metrics.event(
         EventRecord(
-            iteration=position.iteration,
-            consumed_samples=position.consumed_samples,
-            consumed_tokens=position.consumed_tokens,
-            segment=run.number,
-            time=utc_now(),
+            **run.stamp(),
             event="resumed",
             action="log",
             message=f"from iteration {position.iteration + 1} on {changes}",
@@ -121,11 +116,7 @@ def _report(run: TrainingState, incident: Incident) -> None:
     write_incident(run.paths.incidents, incident)
     run.metrics.event(
         EventRecord(
-            iteration=run.position.iteration,
-            consumed_samples=run.position.consumed_samples,
-            consumed_tokens=run.position.consumed_tokens,
-            segment=run.number,
-            time=utc_now(),
+            **run.stamp(),
             event=incident.event,
             action=incident.action,
             message=incident.message,
@@ -140,11 +131,7 @@ def record_energy(run: TrainingState, total: Energy) -> None:
     if run.metrics is not None:
         run.metrics.energy(
             EnergyRecord(
-                iteration=run.position.iteration,
-                consumed_samples=run.position.consumed_samples,
-                consumed_tokens=run.position.consumed_tokens,
-                segment=run.number,
-                time=utc_now(),
+                **run.stamp(),
                 energy_kwh=total.kwh,
                 co2_kg=total.co2_kg,
                 nodes=total.nodes,

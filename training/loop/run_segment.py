@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bloomery.base.times import utc_now
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.checkpoint import step_name
+from bloomery.contracts.checkpoint import newest_manifest, step_name
 from bloomery.contracts.metrics_record import ValidationRecord
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, SegmentStatus
 from bloomery.spec.next_step import PlannedStep, next_step
+from bloomery.spec.position import Position
 from bloomery.spec.save_points import is_due
 from training.checkpoint.collective_calls import from_rank_0
 from training.loop.control import Order
@@ -17,7 +17,6 @@ from training.loop.train_step import train_step
 from training.loop.training_state import TrainingState, open_training
 from training.loop.validate import validate
 from training.parallel.mesh import Mesh
-from training.resume.apply_on_change import newest_checkpoint
 
 _STATUS = {
     Order.TIME_LIMIT: SegmentStatus.TIME_LIMIT,
@@ -135,11 +134,7 @@ def _validate(run: TrainingState) -> Order:
     if run.metrics is not None and losses:
         run.metrics.validation(
             ValidationRecord(
-                iteration=run.position.iteration,
-                consumed_samples=run.position.consumed_samples,
-                consumed_tokens=run.position.consumed_tokens,
-                segment=run.number,
-                time=utc_now(),
+                **run.stamp(),
                 validation=values,
                 validation_mean=sum(losses.values()) / len(losses),
             )
@@ -153,23 +148,19 @@ def _ended(run: TrainingState, status: SegmentStatus, checkpoint: str | None) ->
         run.energy.stop()
         record_energy(run, run.poll().energy)
     run.note(f"segment {run.number}: {status.value} after iteration {run.position.iteration}")
-    iteration, samples = run.position.iteration, run.position.consumed_samples
-    tokens = run.position.consumed_tokens
+    position = run.position
     if status is SegmentStatus.ROLLED_BACK:
-        # Where the training stands now.
-        newest = from_rank_0(lambda: newest_checkpoint(run.paths))
-        iteration, samples, tokens = (
-            (newest.iteration, newest.consumed_samples, newest.consumed_tokens) if newest else (0, 0, 0)
-        )
-        checkpoint = step_name(iteration) if newest else None
+        newest = from_rank_0(lambda: newest_manifest(run.paths.checkpoints))
+        position = Position.of(newest)
+        checkpoint = step_name(position.iteration) if newest else None
     return Segment(
         number=run.number,
         status=status,
         first_iteration=run.first_iteration if run.progressed else 0,
-        iteration=iteration,
+        iteration=position.iteration,
         total_iterations=run.total_iterations,
-        consumed_samples=samples,
-        consumed_tokens=tokens,
+        consumed_samples=position.consumed_samples,
+        consumed_tokens=position.consumed_tokens,
         checkpoint=checkpoint,
         identity=run.identity,
     )

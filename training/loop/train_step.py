@@ -8,14 +8,13 @@ from functools import partial
 
 from deepspeed.runtime.pipe.engine import TRAIN_BATCH_TIMER
 
-from bloomery.base.times import utc_now
 from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.detect.slow_rank import extremes
 from bloomery.spec.flops import iteration_flops, tflops_per_device
 from bloomery.spec.next_step import PlannedStep
+from bloomery.spec.position import Position
 from training.data.batches import micro_batches
 from training.guards.anomaly_guard import Outcome
-from training.loop.position import Position
 from training.loop.training_state import TrainingState
 
 
@@ -91,9 +90,7 @@ def record_of(run: TrainingState, done: TrainedStep, work_seconds: tuple[float, 
     model_tflops = tflops_per_device(flops(recomputed=False), seconds, world)
     fastest, fastest_seconds, slowest, slowest_seconds = extremes(work_seconds)
     return MetricsRecord(
-        iteration=run.position.iteration,
-        consumed_samples=run.position.consumed_samples,
-        consumed_tokens=run.position.consumed_tokens,
+        **run.stamp(),
         global_batch_size=size,
         learning_rate=planned.learning_rate,
         loss=outcome.loss,
@@ -104,8 +101,6 @@ def record_of(run: TrainingState, done: TrainedStep, work_seconds: tuple[float, 
         tflops_model=model_tflops,
         samples_per_second=size / seconds,
         total_iterations=run.total_iterations,
-        segment=run.number,
-        time=utc_now(),
         mfu=model_tflops / peak if peak else None,
         sequence_length=length if stage.training.curriculum is not None else None,
         skipped_samples=run.position.skipped_samples,

@@ -6,15 +6,17 @@ import os
 import time
 from dataclasses import dataclass, field
 
+from bloomery.base.times import utc_now
 from bloomery.checkpoint.embedding_rows import embedding_rows
 from bloomery.config.stages import TrainStage
-from bloomery.contracts.checkpoint import step_name
+from bloomery.contracts.checkpoint import newest_manifest, step_name
 from bloomery.contracts.index import IndexManifest, array_entries, read_index_manifest, verify_array
-from bloomery.contracts.metrics_record import MetricsRecord, ValidationRecord, read_tail
+from bloomery.contracts.metrics_record import MetricsRecord, Stamp, ValidationRecord, read_tail
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_reader import SampleReader
 from bloomery.detect.slow_rank import SlowRankDetector
-from bloomery.spec.trajectory import Point, trajectory
+from bloomery.spec.position import Position
+from bloomery.spec.trajectory import trajectory
 from training.checkpoint.checkpoint_manager import CheckpointManager
 from training.checkpoint.collective_calls import from_rank_0
 from training.checkpoint.reference_logits import reference_tokens
@@ -24,10 +26,8 @@ from training.loop.compute_timer import ComputeTimer
 from training.loop.control import NO_ENERGY, ControlPlane, Order, Poll, Report
 from training.loop.energy import EnergyMeter
 from training.loop.metrics_writer import MetricsWriter
-from training.loop.position import Position
 from training.loop.segment_deadline import SegmentDeadline
 from training.parallel.mesh import Mesh
-from training.resume.apply_on_change import newest_checkpoint
 from training.resume.policy import identity
 from training.resume.roll_back import roll_backs
 
@@ -83,6 +83,17 @@ class TrainingState:
         self.first_iteration = self.position.iteration + 1
         if self.position.iteration:
             self.saved = (self.position, step_name(self.position.iteration))
+
+    def stamp(self) -> Stamp:
+        """Where and when a record is made now."""
+        at = self.position
+        return Stamp(
+            iteration=at.iteration,
+            consumed_samples=at.consumed_samples,
+            consumed_tokens=at.consumed_tokens,
+            segment=self.number,
+            time=utc_now(),
+        )
 
     @property
     def progressed(self) -> bool:
@@ -154,7 +165,7 @@ def open_training(
     control = ControlPlane(paths.control, mesh.device, clock)
     reader = SampleReader(paths.index)
     # A checkpoint's embedding keeps its rows, whatever the layout that goes on from it.
-    newest = from_rank_0(lambda: newest_checkpoint(paths))
+    newest = from_rank_0(lambda: newest_manifest(paths.checkpoints))
     rows = embedding_rows(newest, index.vocabulary_size, stage.model, training.parallel.tensor)
     trainer = build_trainer(stage, mesh, rows)
     own = identity(stage, index)
@@ -162,9 +173,6 @@ def open_training(
     checkpoints = CheckpointManager(trainer, paths.checkpoints, own, index, tokens)
     position = checkpoints.load()
     past = _past(stage, paths, position)
-    here = Point(
-        position.iteration, position.consumed_samples, position.consumed_tokens, 0, 0, position.skipped_samples
-    )
     state = TrainingState(
         trainer=trainer,
         reader=reader,
@@ -173,7 +181,7 @@ def open_training(
         identity=own,
         number=number,
         position=position,
-        total_iterations=trajectory(stage.model, training, here).iterations,
+        total_iterations=trajectory(stage.model, training, position).iterations,
         checkpoints=checkpoints,
         anomalies=AnomalyGuard(training.guards, past.records, past.roll_backs, training.loss_scale.minimum),
         deadline=clock,

@@ -2,7 +2,7 @@
 
 Every key of the training's part of the configuration has a policy; a test holds the table complete. The identity of a
 checkpoint is the digest of what may never change; whether the rest may is settled before a process starts
-(`training.resume.apply_on_change`).
+(`training.resume.resolve_resume`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Before a segment starts: say what changed since the newest checkpoint, and go on from it, begin anew, or refuse."""
+"""Before a segment starts: compare it with the newest checkpoint, then resume from it, start over, or refuse."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.base.progress import say
@@ -10,37 +12,76 @@ from bloomery.contracts.index import IndexManifest, read_index_manifest
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.prefix import how_to_keep, prefix_differences, sample_prefix
 from bloomery.contracts.skips import effective
-from training.resume.policy import SKIP, Difference, Policy, differences, identity
+from bloomery.spec.position import Position
+from bloomery.spec.trajectory import trajectory
+from training.resume.policy import SKIP, Difference, Policy, continues, differences, identity
 from training.resume.roll_back import complete_roll_backs
 
 
-def newest_checkpoint(paths: RunPaths) -> CheckpointManifest | None:
-    """Manifest of the newest checkpoint, whatever its identity; a damaged one is passed over."""
-    return newest_manifest(paths.checkpoints)
+@dataclass(frozen=True)
+class ResumePoint:
+    """What a segment runs with, and what it resumes from."""
+
+    stage: TrainStage
+    """The configuration, with the samples that the run skips."""
+    index: IndexManifest
+    identity: str
+    """Digest of what a checkpoint must have in common with `stage` and `index` (`training.resume.policy`)."""
+    checkpoint: CheckpointManifest | None
+    """The newest readable checkpoint, whatever its identity; None: there is none."""
+
+    @property
+    def position(self) -> Position:
+        """Where the checkpoint was saved; the start of the training without one."""
+        return Position.of(self.checkpoint)
+
+    @property
+    def checkpoint_name(self) -> str | None:
+        """Folder of the checkpoint."""
+        return None if self.checkpoint is None else step_name(self.checkpoint.iteration)
+
+    @property
+    def continues(self) -> bool:
+        """Whether the checkpoint is one of this very training, so that nothing changed since it was saved."""
+        return self.checkpoint is not None and continues(self.checkpoint, self.identity, self.index)
+
+    @property
+    def total_iterations(self) -> int:
+        """Iterations of the whole training: those up to the checkpoint, and those that follow from its position."""
+        return trajectory(self.stage.model, self.stage.training, self.position).iterations
+
+    def after_segment(self, paths: RunPaths) -> ResumePoint:
+        """The same, with the newest checkpoint that is there now."""
+        return replace(self, checkpoint=newest_manifest(paths.checkpoints))
 
 
-def apply_on_change(configured: TrainStage, paths: RunPaths) -> TrainStage:
-    """Keep checkpoints of another training apart: go on, move them to the archive, or refuse, as `on_change` says.
+def resolve_resume(configured: TrainStage, paths: RunPaths) -> ResumePoint:
+    """Decide what the next segment resumes from; keep checkpoints of another training apart, as `on_change` says.
 
-    What changed is said, with the policy of each key.
-
-    Returns what the segment runs with: the configuration, with the samples that the run skips.
+    A roll-back that was cut off is completed first. Every changed key is reported with its policy.
 
     Raises:
         CheckFailedError: refused, with what is not the same and what would be right.
-        InputError: a checkpoint of another version.
+        InputError: a checkpoint of another version, or no index.
     """
     complete_roll_backs(paths)
-    newest, stage = newest_checkpoint(paths), effective(configured, paths)
-    if newest is None:
-        return stage
-    index, on_change = read_index_manifest(paths.index_manifest), stage.training.on_change
+    index, newest = read_index_manifest(paths.index_manifest), newest_manifest(paths.checkpoints)
+    stage = effective(configured, paths)
+    if newest is not None and not _keeps(newest, stage, index, paths):
+        # The skipped samples and the checkpoints have moved to the archive.
+        newest, stage = None, configured
+    return ResumePoint(stage, index, identity(stage, index), newest)
+
+
+def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, paths: RunPaths) -> bool:
+    """Whether the training resumes from `newest`; if not, it has been moved to the archive. Raises CheckFailedError."""
+    on_change = stage.training.on_change
     found = differences(newest, stage)
     never, keep = _never(newest, found, stage, index)
     boundary = [str(change) for change in found if change.policy is Policy.BOUNDARY]
     if on_change == "restart" and (never or boundary):
         _archive(paths, newest, [*never, *boundary], keep if never else None)
-        return configured
+        return False
     if never:
         raise CheckFailedError(
             f"{step_name(newest.iteration)} cannot be continued with what changed: {'; '.join([*never, *boundary])}",
@@ -58,7 +99,7 @@ def apply_on_change(configured: TrainStage, paths: RunPaths) -> TrainStage:
         say(f"since {step_name(newest.iteration)} this changed, and training goes on from there:")
         for change in found:
             say(f"  {change}")
-    return stage
+    return True
 
 
 def _never(
