@@ -65,7 +65,7 @@ def add(deal, first, documents, held_out_below, *, pairs=((0, 1), (2, 3), (4, 5)
 
 @given(DOCUMENTS, DOCUMENTS, st.integers(0, 2**33 - 100), st.integers(0, 2**64 - 1), st.booleans())
 def test_dealing_keeps_every_document_once_in_order(one, other, first, held_out_below, every):
-    deal = _index.TrainValidationSplit()
+    deal = _index.Deal()
     add(deal, first, one, held_out_below, every=every)
     add(deal, first + len(one), other, held_out_below, every=every)
     groups = [[] for _ in range(12)]
@@ -83,7 +83,7 @@ def test_dealing_keeps_every_document_once_in_order(one, other, first, held_out_
 
 
 def test_a_group_is_given_away_once():
-    deal = _index.TrainValidationSplit()
+    deal = _index.Deal()
     add(deal, 0, [(5, 0, 0, 1)], 0)
     assert deal.take([0, 1][:1]).tolist() == packed(np.array([0]), np.array([5])).tolist()
     with pytest.raises(ValueError, match="taken before"):
@@ -101,13 +101,13 @@ def test_a_group_is_given_away_once():
 )
 def test_what_a_damaged_sidecar_may_say_is_refused(document, first, what):
     with pytest.raises(ValueError, match=what):
-        add(_index.TrainValidationSplit(), first, [document], 0)
+        add(_index.Deal(), first, [document], 0)
 
 
 def test_columns_of_different_lengths_are_refused():
     one, two = np.zeros(1, np.int32), np.zeros(2, np.int32)
     with pytest.raises(ValueError, match="equally long"):
-        _index.TrainValidationSplit().add(
+        _index.Deal().add(
             0, two, two, one, np.zeros(2, np.uint64), np.zeros((1, 1), np.int32), 0, False
         )
 
