@@ -1,4 +1,4 @@
-"""Everything that the recorders know about this checkout: its programs, their verbs and options, the paths of its files.
+"""All that the recorders know about this checkout: its programs, their verbs and options, the paths of its files.
 
 The same recorders run before and after a refactoring. No recorder imports a module of the packages, and neither does
 this file: they use the command line, `snakemake`, and the files of a run. When a verb, an option or a path changes,

@@ -6,10 +6,9 @@ import json
 import struct
 from pathlib import Path
 
+import adapter
 import numpy as np
 import zstandard
-
-import adapter
 
 VARIABLES = {"BLOOMERY_CORPUS": "corpus", "BLOOMERY_TOKENS": "tokens"}
 """The environment variables of the shipped configurations, with folders that `with_inputs` makes."""

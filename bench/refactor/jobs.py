@@ -1,4 +1,4 @@
-"""The jobs of a dry-run of every shipped configuration, and the parts of the configuration that it writes for stages."""
+"""The jobs of a dry-run of every shipped configuration, and the parts of the configuration that it writes."""
 
 from __future__ import annotations
 

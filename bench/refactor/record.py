@@ -1,4 +1,4 @@
-"""Record what this checkout does, for `compare.py`: `python bench/refactor/record.py --output DIR [--pieces plans ...]`."""
+"""Record what this checkout does, for `compare.py`: `python bench/refactor/record.py --output DIR [--pieces ...]`."""
 
 from __future__ import annotations
 

@@ -14,9 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import adapter
+import yaml
 from command_line import normalised
 from folders import name_of, with_inputs
 
