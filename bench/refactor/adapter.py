@@ -67,3 +67,10 @@ def environment(**more: str) -> dict[str, str]:
         "XDG_CONFIG_HOME": "/nonexistent",
     }
     return kept | fixed | more
+
+
+MEASURED_FIELDS = {
+    *("time", "seconds", "tokens_per_second", "tflops_hardware", "tflops_model", "samples_per_second", "mfu"),
+    *("fastest_rank", "fastest_seconds", "slowest_rank", "slowest_seconds"),
+}
+"""Fields of metrics.jsonl that a clock decides; all others are recorded."""
