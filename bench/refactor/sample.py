@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ def record(folder: Path) -> dict[str, Any]:
         # Their names are digests of what they were built from, so the contents alone are compared.
         "arrays": sorted(arrays, key=json.dumps),
         "weights": _each(run, "export/**/*.safetensors", _weights),
+        "checkpoints": _each(run, "train/checkpoints/*/*.safetensors", _weights),
         "model_config": _each(run, "export/**/config.json", lambda path: json.loads(path.read_text())),
         "parts": _each(run, "config/**/*.json", lambda path: json.loads(path.read_text(encoding="utf-8"))),
         "reports": _each(run, "report/*.json", lambda path: json.loads(path.read_text(encoding="utf-8"))),
@@ -43,8 +45,9 @@ def _each(run: Path, pattern: str, describe: Any) -> dict[str, Any]:
 
 
 def _plain_name(path: Path, run: Path) -> str:
-    """A file's place, with the digests in names left out."""
-    return path.relative_to(run).as_posix()
+    """Return a file's place, without the digests in names, and the time and process in those of TensorBoard."""
+    name = re.sub(r"[0-9a-f]{32,}", "<digest>", path.relative_to(run).as_posix())
+    return re.sub(r"tfevents\..*\.", "tfevents.<process>.", name)
 
 
 def _sha256(data: bytes) -> str:
