@@ -1,0 +1,41 @@
+"""Record what this checkout does, for `compare.py`: `python bench/refactor/record.py --output DIR [--pieces ...]`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import adapter
+
+PIECES = ("plans", "jobs", "sbatch", "verdicts", "layouts", "resume", "sample")
+"""Modules beside this file; the cheap ones come first."""
+
+
+def main() -> None:
+    """Record the pieces that were asked for, each into a JSON file of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, required=True, help="Folder of the JSON files.")
+    parser.add_argument("--pieces", nargs="+", choices=PIECES, default=PIECES, help="Default: all.")
+    options = parser.parse_args()
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # The seed of hashes holds for a whole process, so start again with the environment of every recording.
+        os.execve(sys.executable, [sys.executable, *sys.argv], adapter.environment())
+    options.output.mkdir(parents=True, exist_ok=True)
+    output = options.output.resolve()
+    for piece in options.pieces:
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix=f"refactor-{piece}-") as folder:
+            value = importlib.import_module(piece).record(Path(folder).resolve())
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, indent=1)
+        (output / f"{piece}.json").write_text(text + "\n", encoding="utf-8")
+        print(f"{piece}: {len(text) / 1e6:.1f} MB, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Losses of a training that was killed with SIGKILL and resumed, beside those of an undisturbed one."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import Any
+
+import adapter
+import psutil
+from training_runs import losses, make_index, prepare, start, train
+
+_KILL_AFTER = 9
+"""Iteration; a checkpoint is saved every second one."""
+_KINDS: dict[str, dict[str, Any]] = {
+    "stages": {"parallel": {"pipeline": 2}, "checkpoint": {"every_iterations": 2, "asynchronous": True}},
+    "replicas": {"parallel": {"data": 2}, "checkpoint": {"every_iterations": 2}},
+}
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """Return the losses of an undisturbed training and of one that was killed; `folder` is empty."""
+    work = folder / "resume"
+    make_index(work)
+    found: dict[str, Any] = {}
+    for kind, training in _KINDS.items():
+        run = prepare(work, training)
+        train(work)
+        undisturbed = losses(run)
+        run = prepare(work, training)
+        _train_and_kill(work, run)
+        segment = train(work)
+        # Where the training resumed depends on when the kill met it, so only that it resumed is recorded.
+        found[kind] = {
+            "undisturbed": undisturbed,
+            "resumed": losses(run),
+            "resumed_from_a_checkpoint": 1 < segment["first_iteration"] <= _KILL_AFTER + 2,
+            "status": segment["status"],
+        }
+    return found
+
+
+def _train_and_kill(work: Path, run: Path) -> None:
+    """Start the training; once it has recorded enough iterations, kill the launcher and all ranks at once."""
+    process, path = start(work), adapter.metrics_file(run)
+    while not path.exists() or path.read_text().count('"loss"') < _KILL_AFTER:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.02)
+    launcher = psutil.Process(process.pid)
+    for each in [*launcher.children(recursive=True), launcher]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    process.communicate()
