@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from repository import ROOT
 
 ABSENT = (
     *("codecarbon", "datasets", "huggingface_hub", "matplotlib", "pyarrow", "pycld2", "regex", "rich", "snakemake"),

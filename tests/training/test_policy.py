@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from repository import ROOT
 from typer.testing import CliRunner
 
 from bloomery.cli import app
@@ -11,7 +10,7 @@ from bloomery.config.key_reference import json_schema, sections
 from bloomery.config.stages import TrainStage
 from training.resume.policy import POLICY_OF, RULES, TOKENIZER, policy_table, rule_of
 
-DOCS = Path(__file__).parents[2] / "docs" / "resume.md"
+DOCS = ROOT / "docs" / "resume.md"
 
 
 def all_keys() -> set[str]:

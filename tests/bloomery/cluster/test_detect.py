@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from bloomery.orchestration.detect_cluster import (
     cluster_from,
@@ -81,7 +82,7 @@ def test_a_scheduler_that_forgets_too_soon_is_a_problem() -> None:
 
 
 def test_the_waiting_time_is_that_of_the_profile(tmp_path: Path) -> None:
-    profile = Path(__file__).parents[3] / "workflow/profiles/slurm/config.yaml"
+    profile = ROOT / "workflow/profiles/slurm/config.yaml"
     assert f"slurm-init-seconds-before-status-checks: {poll_seconds()}" in profile.read_text()
     assert poll_seconds(tmp_path) == 40
     (tmp_path / "config.yaml").write_text("slurm-init-seconds-before-status-checks: 7\n")

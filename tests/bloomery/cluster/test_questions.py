@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from repository import ROOT
 
 from bloomery.base.errors import ConfigError, ResourceError
 from bloomery.config.load import all_keys
@@ -16,7 +17,6 @@ from bloomery.orchestration.site_file import render, write_site
 from bloomery.orchestration.site_questions import QUESTIONS, Question, collect, doubts, nested
 
 DATA = Path(__file__).parent / "data"
-ROOT = Path(__file__).parents[3]
 
 
 def cluster(name: str, accounts: str = "") -> Cluster:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from repository import ROOT
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import load_config, validate_config
@@ -19,7 +20,6 @@ from bloomery.orchestration.rehearsal_file import HEADER, render
 from bloomery.orchestration.training_job import training_job
 from bloomery.spec.overview import overview
 
-ROOT = Path(__file__).parents[3]
 SHIPPED = ("sample", "udhr", "folder", "wikipedia", "models/tr11-176b")
 EIGHT = Site.model_validate({"training": {"gpus_per_node": 8}})
 TWO = Site.model_validate({"training": {"gpus_per_node": 2}})

@@ -10,10 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from bloomery.cli import VERBS, load_verb
-
-ROOT = Path(__file__).parents[3]
 
 
 def bloomery(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:

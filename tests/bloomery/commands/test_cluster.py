@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from bloomery.config import load_config
 from bloomery.config.site import read_site
 
-ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests/bloomery/cluster/data"
 ALL = ("--partition", "cpu", "--training-partition", "gpu", "--gpus-per-node", "8", "--max-minutes", "1200")
 

@@ -20,6 +20,7 @@ from fabricated_run import (
     write_ended,
     write_metrics,
 )
+from repository import ROOT
 from stopwatch import is_faster_than
 
 from bloomery.base.atomic import write_json
@@ -32,7 +33,6 @@ from monitoring.status import State, find_runs, gather
 from monitoring.status_cli import lines
 from monitoring.sync_record import SyncState, write_sync
 
-ROOT = Path(__file__).parents[3]
 CONFIG = configuration()
 ENDED = 2**22 + 1
 """No process has this number: Linux gives them up to 2^22."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from repository import ROOT
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import RunConfig, validate_config
 from bloomery.config.stages import IndexStage
 from bloomery.orchestration.stage_sections import stage_sections
 
-SAMPLE: dict[str, Any] = yaml.safe_load((Path(__file__).parents[3] / "config/sample.yaml").read_text())
+SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 
 
 def configured(*stages: dict[str, Any]) -> RunConfig:

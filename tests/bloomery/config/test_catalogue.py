@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from repository import ROOT
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import RunConfig, load_config, validate_config
 from bloomery.orchestration.stage_sections import stage_sections
 
-ROOT = Path(__file__).parents[3]
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
+from repository import ROOT
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import load_config, validate_config
 
-ROOT = Path(__file__).parents[3]
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import ROOT, TR11_LOG
 
 from bloomery.contracts.logline import LogLine, parse_line, render, render_line
 from bloomery.contracts.metrics_record import MetricsRecord
 
-ROOT = Path(__file__).parents[3]
-PUBLISHED = ROOT / "tests/bloomery/plan/data/tr11_main_log.txt"
+PUBLISHED = TR11_LOG
 MEGATRON = (
     " [2026-01-02 03:04:05] iteration      100/    5000 | consumed samples:        25600 | elapsed time per iteration"
     " (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): 401.2 | learning rate: 1.500000E-05 | global batch size:   256"

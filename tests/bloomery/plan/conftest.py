@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from repository import ROOT
 
 from bloomery.config import RunConfig, load_config
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")

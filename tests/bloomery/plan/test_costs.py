@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from repository import ROOT
 
 from bloomery.config import RunConfig, load_config
 from bloomery.config.model import ModelConfig
@@ -25,7 +25,6 @@ from planner.simulation.scenario import campaign_of
 from planner.simulation.timeline import Work
 from planner.suggest import suggest
 
-ROOT = Path(__file__).parents[3]
 GIB = 2**30
 
 

@@ -7,9 +7,9 @@ the page of the repository tr11-176B-ml-logs.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from repository import ROOT, TR11_LOG
 
 from bloomery.config import RunConfig, load_config
 from bloomery.contracts.logline import LogLine, parse_line, read_log
@@ -21,8 +21,7 @@ from planner.answers import Answers, answers
 from planner.logcheck import departures
 from planner.planned_state import speed_at, state_at
 
-ROOT = Path(__file__).parents[3]
-LOG = Path(__file__).parent / "data/tr11_main_log.txt"
+LOG = TR11_LOG
 """Lines of BLOOM's published main_log.txt: the end of the ramp-up, and the loss spike of April 2022."""
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from bloomery.config import load_config
 from bloomery.config.model import ModelConfig
 from bloomery.spec.partition import partition_problem, stage_bounds, stages
 
-BLOOM = load_config(Path(__file__).parents[3] / "config/models/tr11-176b.yaml")
+BLOOM = load_config(ROOT / "config/models/tr11-176b.yaml")
 MODEL = ModelConfig(layers=10, hidden_size=64, heads=4, sequence_length=32)
 
 

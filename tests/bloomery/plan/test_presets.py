@@ -13,13 +13,13 @@ from xml.etree import ElementTree
 
 import pytest
 import yaml
+from repository import ROOT, TR11_LOG
 
 from bloomery.config import load_config
 from planner.answers import answers
 from planner.plan_figure import figure
 from planner.plan_page import index_page, page
 
-ROOT = Path(__file__).parents[3]
 PRESETS = sorted((ROOT / "config/models").glob("*.yaml"))
 NAMES = {
     *("tr1-13b", "tr8-104b", "tr8-104b-curriculum", "bert-4l", "bert-large", "bert-85l", "t5-small"),
@@ -113,7 +113,7 @@ def test_a_state_and_its_log_line() -> None:
     assert value["tflops_hardware"] == pytest.approx(149.02, abs=0.01)
     assert value["mfu"] == pytest.approx(0.358, abs=0.001)
     line = plan(*words, "--log-line", "--loss", "2.463556", "--grad-norm", "0.174").stdout.rstrip("\n")
-    published = (Path(__file__).parent / "data/tr11_main_log.txt").read_text().splitlines()[0]
+    published = TR11_LOG.read_text().splitlines()[0]
     # Ours prints no column that nobody measures, and no rank; samples per second follow from the rounded time.
     shortened = re.sub(r" num zeros: .*? nan iterations:   0 \|", "", published.removeprefix(" [default7]:"))
     assert line == shortened.replace("19.463", "19.464")

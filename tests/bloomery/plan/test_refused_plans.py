@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
+from repository import ROOT
 from stopwatch import is_faster_than
 from typer.testing import CliRunner
 
 from bloomery.config import load_config, validate_config
 from planner.cli import app
 
-ROOT = Path(__file__).parents[3]
 BERT12 = {
     # bert12 b8k: Megatron takes the warm-up's share (0.16) of lr-decay-iters: 63600, where 6336 were meant.
     "training.train_samples": 6400 * 8192,

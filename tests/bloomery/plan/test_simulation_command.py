@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 import typer
 import yaml
+from repository import ROOT
 from typer.testing import CliRunner
 
 from bloomery.base.errors import ConfigError
@@ -21,7 +22,6 @@ from planner.simulation.simulate import replicates
 from planner.simulation.simulation_figure import check_name, curves, write_figure
 from planner.simulation.timeline import Work
 
-ROOT = Path(__file__).parents[3]
 FAULTS = {"days_between_failures": 0.5, "restart_minutes": 10, "queue_hours": 1.0}
 
 

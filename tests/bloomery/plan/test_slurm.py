@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from repository import ROOT
 from snakemake_executor_plugin_slurm.submit_string import get_submit_command
 from snakemake_executor_plugin_slurm.utils import set_gres_string
 from snakemake_executor_plugin_slurm.validation import validate_slurm_extra
@@ -23,7 +23,7 @@ class Resources(dict):
 
 
 def config(tensor: int, pipeline: int, data: int) -> RunConfig:
-    sample = load_config(Path(__file__).parents[3] / "config/sample.yaml").model_dump()
+    sample = load_config(ROOT / "config/sample.yaml").model_dump()
     sample["training"]["parallel"] = {"tensor": tensor, "pipeline": pipeline, "data": data}
     sample["training"]["batch"] = {"micro_batch_size": 1, "global_batch_size": 64}
     sample["model"]["layers"] = 12

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import yaml
+from repository import ROOT
 
 from bloomery.config import RunConfig, validate_config
 from bloomery.spec.parameters import parameter_count
 from bloomery.spec.weight_files import INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files
 
-SAMPLE = yaml.safe_load((Path(__file__).parents[3] / "config/sample.yaml").read_text())
+SAMPLE = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 
 
 def config(layers: int, hidden: int, vocabulary: int) -> RunConfig:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from repository import ROOT
 
 from bloomery.base.errors import InputError
 from bloomery.base.follow_parent import PARENT_VARIABLE
@@ -19,8 +20,6 @@ from bloomery.config.part_input import Piece, Portion
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.prepare_run import Part, other_shards, plan_run, read_parts, token_groups, write_sections
-
-ROOT = Path(__file__).parents[3]
 
 
 def config(root: Path, **changes: Any) -> RunConfig:

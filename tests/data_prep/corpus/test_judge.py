@@ -2,11 +2,11 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from repository import SAMPLE
 
 from bloomery.base.errors import InputError
 from bloomery.config.corpus import JudgeConfig, LanguageIdConfig, NearDedupConfig, Thresholds
@@ -19,7 +19,6 @@ from data_prep.corpus.measure import measure_batch
 from data_prep.formats.shard import DOCUMENT_SCHEMA
 
 FRENCH = "Le facteur de notre vallée circule encore à vélo, même en hiver, et salue les vaches par leur nom. " * 2
-SAMPLE = Path(__file__).parents[3] / "config/sample"
 STAGE = MeasureStage(near=NearDedupConfig(), seed=1, unspaced=["zhs"])
 ROOTS = """
 ak ar as bm bn ca en es eu fon fr gu hi id ig ki kn lg ln ml mr ne nso ny or pa pt rn rw sn st sw ta te tn ts tum tw ur

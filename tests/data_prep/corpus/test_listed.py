@@ -2,13 +2,13 @@
 
 import json
 import unicodedata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pydantic import ValidationError
+from repository import SAMPLE
 
 from bloomery.config.corpus import LanguageIdConfig, MeasureConfig, NearDedupConfig, Thresholds
 from bloomery.config.languages import language_profiles, published_thresholds, resolved_words
@@ -19,8 +19,6 @@ from data_prep.corpus.judge import RULES, failures
 from data_prep.corpus.language_words import Listed
 from data_prep.corpus.measure import measure_batch
 from data_prep.formats.shard import DOCUMENT_SCHEMA
-
-SAMPLE = Path(__file__).parents[3] / "config/sample"
 
 
 def measures(documents: list[tuple[str, str]], scripts: dict[str, list[str]] | None = None, **words: Any) -> pa.Table:

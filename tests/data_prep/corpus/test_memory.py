@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from repository import ROOT
 
-ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / "config/sample"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import pytest
 from datatrove.data import Document
 from datatrove.pipeline.filters import fineweb_quality_filter, gopher_quality_filter, gopher_repetition_filter
 from kernel_words import normal, words_of
+from repository import SAMPLE
 
 from bloomery.config.corpus import JudgeConfig, LanguageIdConfig, Thresholds
 from bloomery.config.languages import resolved_thresholds
@@ -25,7 +25,6 @@ from bloomery.config.stages import JudgeStage
 from data_prep.corpus import _text
 from data_prep.corpus.judge import RULES, failures
 
-SAMPLE = Path(__file__).parents[3] / "config/sample"
 GOPHER_REPETITION = {
     "dup_para_frac": "max_duplicate_paragraph_fraction",
     "dup_para_char_frac": "max_duplicate_paragraph_ratio",

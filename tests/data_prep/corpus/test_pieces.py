@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
+from repository import ROOT
 
 from bloomery.config.corpus import IngestConfig
 from bloomery.config.part_input import Piece
@@ -21,7 +22,6 @@ from data_prep.corpus.ingest import ingest
 from data_prep.corpus.rows import BadRow, Item, Row
 from data_prep.corpus.sources import read_source
 
-ROOT = Path(__file__).parents[3]
 LIMITS = IngestConfig(shard_bytes=2048, max_document_bytes=1024)
 JSONL = JsonlSource(name="s", kind="jsonl", paths=["x"], language="en")
 LINES = TextSource(name="s", kind="text", paths=["x"], language="en", documents="line")

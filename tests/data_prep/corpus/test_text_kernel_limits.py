@@ -3,16 +3,15 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repository import ROOT
 
 from data_prep.corpus import _text
 
-ROOT = Path(__file__).parents[3]
 GIB = 1 << 30
 
 ANYTHING = st.text(

@@ -3,9 +3,8 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from repository import ROOT
 
 
 def test_the_page_is_what_the_arithmetic_says_of_what_was_measured() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import ROOT
 
 from bloomery.config.languages import language_profiles
 from data_prep.report.corpus_page import render
@@ -15,7 +16,6 @@ from data_prep.report.examples import EXCERPT_CHARACTERS, PER_RULE, excerpt
 from data_prep.report.rules import ALL_RULES, FAMILIES, STAGES, TITLES, stage_of
 from data_prep.report.wording import count, language_attributes, number, percent
 
-ROOT = Path(__file__).parents[3]
 VOID = {"meta", "link", "br", "input"}
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from browser import Browser
+from repository import SAMPLE
 
 from data_prep.report.wording import count
 
 pytestmark = pytest.mark.slow
 
-SAMPLE = Path(__file__).parents[3] / "config/sample"
 RIGHT_TO_LEFT = ("ar", "ur")
 INDIC = ("hi", "bn", "ta", "te")
 LANGUAGES = (*RIGHT_TO_LEFT, *INDIC, "zhs", "en", "sw", "code")

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 from real_corpus import corpus_files
+from repository import SAMPLE
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from bloomery.config.stages import CountStage
@@ -20,7 +21,6 @@ from data_prep.tokenizer.pre_tokenizer import PRESETS, build
 from data_prep.tokenizer.train import train
 from data_prep.tokenizer.vocabulary import SPECIAL_TOKENS, symbol_order
 
-SAMPLE = Path(__file__).parents[3] / "config/sample"
 LANGUAGES = ["ar", "en", "hi", "sw", "ta", "vi", "yo", "zhs"]
 
 

@@ -5,16 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import ROOT
 
 from data_prep.corpus.sources.udhr import DECLARATIONS
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from browser import Browser
+from repository import SAMPLE
 
 pytestmark = pytest.mark.slow
 
-SAMPLE = Path(__file__).parents[4] / "config/sample"
 LANGUAGES = ("ar", "ur", "hi", "bn", "ta", "zhs", "en", "fr", "sw", "yo", "code")
 HOSTILE = "<script>document.title='no'</script>"
 LONG = "Donaudampfschifffahrtsgesellschaftskapitaensmuetze" * 2
