@@ -6,4 +6,4 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "config/sample"  # The tables and thresholds of the sample run.
-TR11_LOG = ROOT / "tests/bloomery/plan/data/tr11_main_log.txt"  # Lines of BLOOM-176B's published training log.
+TR11_LOG = ROOT / "tests/data/tr11_main_log.txt"  # Lines of BLOOM-176B's published training log.

@@ -14,7 +14,7 @@ from repository import ROOT
 from bloomery.config import load_config
 from bloomery.config.site import read_site
 
-DATA = ROOT / "tests/bloomery/cluster/data"
+DATA = ROOT / "tests/bloomery/orchestration/data"
 ALL = ("--partition", "cpu", "--training-partition", "gpu", "--gpus-per-node", "8", "--max-minutes", "1200")
 
 

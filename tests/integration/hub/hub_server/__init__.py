@@ -1,6 +1,6 @@
 """A small Hub-compatible server over a folder, for tests. Standard library only.
 
-    PYTHONPATH=tests/hub python -m hub_server --data FOLDER --port 8765 --token hf_test:tester
+    PYTHONPATH=tests/integration/hub python -m hub_server --data FOLDER --port 8765 --token hf_test:tester
     HF_ENDPOINT=http://127.0.0.1:8765 HF_TOKEN=hf_test HF_HOME=<fresh folder> HF_HUB_DISABLE_TELEMETRY=1 python ...
 
 Works with huggingface_hub 2.4, hf_xet 1.8, transformers 5.23 and datasets 5.2: account, repositories, refs, trees, the

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from checkpoint_manifests import save_manifest
 from fabricated_training import make_run, stage
-from training_launcher import Launcher
 from typer.testing import CliRunner
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.cli import app
-from bloomery.contracts.checkpoint import read_checkpoint
-from bloomery.contracts.metrics_record import MetricsRecord, read_records
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
+from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.contracts.skips import effective, read_skips
-from training.guards.incident import incident_files, read_incident
 from training.resume.add_skip import add_skip
 from training.resume.apply_on_change import settle
 from training.resume.roll_back import RollBack, roll_back, roll_backs
@@ -91,49 +86,6 @@ def test_before_the_first_checkpoint_training_begins_again_without_the_range(tmp
     make_run(tmp_path, TRAINED)
     assert roll_back(RunPaths(tmp_path), 4, 12, "a spike") == RollBack(None, 4, 12)
     assert len(settle(TRAINED, RunPaths(tmp_path)).training.skip) == 1
-
-
-@pytest.mark.distributed
-@pytest.mark.slow
-def test_a_spike_ends_the_segment_and_the_next_one_goes_on_without_its_samples(
-    launcher: Callable[..., Launcher],
-) -> None:
-    # A rate at which nothing is learnt, and a guard that takes any rise over the median for a spike.
-    run = launcher(
-        "spiking",
-        samples=400,
-        optimizer={"learning_rate": 1.0},
-        checkpoint={"every_iterations": 1, "keep_last": 5},
-        validation={"every_iterations": 100},
-        guards={
-            "spike": {"window_iterations": 16, "deviations": 0.01, "action": "roll_back"},
-            "roll_back_iterations": 2,
-            "max_roll_backs": 1,
-        },
-    )
-    first = run.segment(1)
-    assert first["status"] == "rolled_back"
-    paths = RunPaths(run.run)
-    (skip,) = read_skips(paths).skips
-    (incident,) = map(read_incident, incident_files(paths.incidents))
-    assert (incident.event, incident.action) == ("spike", "roll_back")
-    assert skip.from_sample < incident.from_sample < incident.to_sample == skip.to_sample
-    assert first["iteration"] < incident.iteration
-    newest = read_checkpoint(paths.checkpoints / str(first["checkpoint"]))
-    assert newest.consumed_samples == first["consumed_samples"] <= skip.from_sample
-    # One roll-back is all that the configuration allows.
-    process = run.start(2)
-    talk, _ = process.communicate(timeout=300)
-    assert process.returncode == 1, talk
-    assert "  training.skip: [] -> " in talk
-    steps = [record for record in read_records(paths.logs / "metrics.jsonl") if isinstance(record, MetricsRecord)]
-    over = next(each for each in steps if each.segment == 2)
-    assert over.iteration == newest.iteration + 1
-    assert over.skipped_samples == skip.to_sample - skip.from_sample
-    assert over.consumed_samples == skip.to_sample + over.global_batch_size
-    last = read_segment(paths.segments / "history" / "2-1.json")
-    assert last.status is SegmentStatus.FAILED
-    assert not (paths.segments / "2.json").exists()
 
 
 def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths) -> None:
