@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
+from changed_preset import changed
 from repository import ROOT
 from stopwatch import is_faster_than
 from typer.testing import CliRunner
 
-from bloomery.config import load_config, validate_config
+from bloomery.config import validate_config
 from planner.cli import app
 
 BERT12 = {
@@ -24,17 +25,6 @@ BERT12 = {
     "training.optimizer.warmup_samples": 10_176 * 8192,
     "training.optimizer.decay_samples": None,
 }
-
-
-def changed(preset: str, changes: dict[str, Any]) -> dict[str, Any]:
-    raw: dict[str, Any] = yaml.safe_load((ROOT / f"config/models/{preset}.yaml").read_text())
-    for path, value in changes.items():
-        *parents, last = path.split(".")
-        section = raw
-        for parent in parents:
-            section = section.setdefault(parent, {})
-        section[last] = value
-    return raw
 
 
 @pytest.mark.parametrize(
@@ -226,19 +216,6 @@ def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     assert "no such file" in done.stderr
 
 
-def test_what_ran_in_2022_is_a_warning() -> None:
-    from bloomery.spec.deepspeed_json import deepspeed_json
-    from planner.notices import notices
-
-    tr8 = load_config(ROOT / "config/models/tr8-104b.yaml")
-    heads = next(notice for notice in notices(tr8) if notice.key == "model.heads")
-    assert "145 wide, no multiple of 8" in heads.reason
-    bloom = load_config(ROOT / "config/models/tr11-176b.yaml")
-    assert "runs as stage 1" in next(notice.reason for notice in notices(bloom) if notice.key == "training.zero_stage")
-    assert deepspeed_json(bloom.training)["zero_optimization"]["stage"] == 1
-    assert deepspeed_json(bloom.training)["data_types"] == {"grad_accum_dtype": "fp32"}
-
-
 def test_a_ramp_up_over_any_number_of_samples_is_planned_at_once(tmp_path: Path) -> None:
     ramp = {"start": 192, "increment": 16, "samples": 10**15}
     many = {"training.batch.rampup": ramp, "training.train_samples": 10**16, "training.optimizer.decay_samples": None}
@@ -259,19 +236,3 @@ def test_failures_that_let_no_interval_end_are_said_as_such(tmp_path: Path) -> N
         assert (failures["lost_fraction"], failures["days_with_failures"]) == (1, None)
         done = CliRunner().invoke(app, [path, "--days-between-failures", days])
         assert "it never ends" in done.stdout
-
-
-@pytest.mark.parametrize("gpu", ["v100-16gb", "v100-32gb", "t4-16gb"])
-def test_a_gpu_without_bf16_is_a_warning(gpu: str) -> None:
-    from planner.notices import notices
-
-    found = notices(validate_config(changed("tr11-176b", {"plan.gpu": gpu})))
-    assert f"{gpu} does not multiply bfloat16" in {notice.reason for notice in found}
-
-
-def test_failures_without_the_time_of_a_save_are_a_warning() -> None:
-    from planner.notices import notices
-
-    found = notices(validate_config(changed("tr8-104b", {"plan.faults.days_between_failures": 3})))
-    assert "no time of a save" in next(notice.reason for notice in found if notice.key == "plan.save_seconds")
-    assert "plan.save_seconds" not in {notice.key for notice in notices(validate_config(changed("tr11-176b", {})))}

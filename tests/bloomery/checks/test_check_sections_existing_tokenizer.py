@@ -5,29 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tiny_run import configuration
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import validate_config
-from bloomery.config.run import RunConfig
 from bloomery.config.section import Problem
-from bloomery.config.site import Site
-from bloomery.orchestration.rehearsal import rehearsal
-from bloomery.spec.parameters import parameter_count, planned_rows
-from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, WEIGHTS_NAME, weight_files
-from planner.notices import notices
-
-
-def configuration(changes: dict[str, Any] | None = None, **tokenizer: Any) -> RunConfig:
-    return validate_config(
-        {
-            "name": "test",
-            "sources": [{"name": "s", "kind": "jsonl", "paths": ["x"]}],
-            "tokenizer": tokenizer,
-            "model": {"layers": 2, "hidden_size": 64, "heads": 4, "sequence_length": 128},
-            "training": {"train_samples": 64, "batch": {"global_batch_size": 8}, "optimizer": {"learning_rate": 1e-3}},
-        }
-        | (changes or {})
-    )
 
 
 def problems(**tokenizer: Any) -> list[Problem]:
@@ -76,29 +58,3 @@ def test_a_trained_tokenizer_has_its_own_end_of_document() -> None:
     (problem,) = problems(end_of_document="[SEP]")
     assert problem.key == "tokenizer.end_of_document"
     assert configuration(existing="owner/name", end_of_document="[SEP]")
-
-
-def test_plans_count_with_the_stated_size_and_say_that_it_is_one() -> None:
-    config = configuration(existing="owner/name", vocabulary_size=50_257)
-    assert planned_rows(config) == 50_304
-    found = {notice.key: notice for notice in notices(config)}
-    assert found["tokenizer.vocabulary_size"].value == 50_257
-    assert "owner/name" in found["tokenizer.vocabulary_size"].reason
-    assert "tokenizer.vocabulary_size" not in {notice.key for notice in notices(configuration())}
-
-
-def test_weights_are_split_whatever_number_of_entries_the_tokenizer_has() -> None:
-    large = {"model": {"layers": 1, "hidden_size": 8192, "heads": 64, "sequence_length": 128}}
-    config = configuration(large, existing="owner/name")
-    found = weight_files(config)
-    assert found.file == INDEX_NAME
-    fewest = parameter_count(config.model, 1) * DTYPE_BYTES[config.export.dtype]
-    assert found.shard_bytes < fewest
-    assert weight_files(configuration(existing="owner/name")).file == WEIGHTS_NAME
-
-
-def test_a_small_existing_vocabulary_is_allowed_and_a_rehearsal_keeps_the_tokenizer() -> None:
-    config = configuration(existing="owner/name", vocabulary_size=300)
-    values = rehearsal(config, Site(), 1)
-    assert values["tokenizer"] == {"existing": "owner/name", "vocabulary_size": 300}
-    assert validate_config(values).tokenizer == config.tokenizer

@@ -24,7 +24,6 @@ from bloomery.contracts.metrics_record import (
     standing_records,
     total_energy,
 )
-from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
 
 
 def record(iteration: int, **changes: Any) -> dict[str, Any]:
@@ -206,22 +205,3 @@ def test_validation_is_printed_a_set_a_line(tmp_path: Path) -> None:
         " validation loss at iteration 7 on fr | lm loss value: 2.000000E+00 | lm loss PPL: 7.389056E+00 |",
         " validation loss at iteration 7, mean over 2 sets | lm loss value: 2.500000E+00 | lm loss PPL: 1.218249E+01 |",
     ]
-
-
-def test_a_segment_is_read_back(tmp_path: Path) -> None:
-    segment = Segment(
-        number=2,
-        status=SegmentStatus.TIME_LIMIT,
-        first_iteration=11,
-        iteration=20,
-        total_iterations=40,
-        consumed_samples=160,
-        consumed_tokens=1280,
-        checkpoint="step00000020",
-        identity="abc",
-    )
-    write_segment(tmp_path / "2.json", segment)
-    assert read_segment(tmp_path / "2.json") == segment
-    (tmp_path / "2.json").write_text('{"number": 2}')
-    with pytest.raises(InputError, match="not a segment"):
-        read_segment(tmp_path / "2.json")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +12,9 @@ import yaml
 from repository import ROOT
 
 from bloomery.base.errors import InputError
-from bloomery.base.follow_parent import PARENT_VARIABLE
 from bloomery.config import RunConfig, validate_config
 from bloomery.config.part_input import Piece, Portion
 from bloomery.contracts.paths import RunPaths
-from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.prepare_run import Part, other_shards, plan_run, read_parts, token_groups, write_sections
 
 
@@ -112,17 +108,6 @@ def test_a_run_of_token_files_alone_has_no_shards(tmp_path: Path) -> None:
 def test_a_run_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the sources hold nothing to read"):
         plan_run(config(tmp_path), lambda *_: [])
-
-
-def test_jobs_find_this_environments_programs_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin")
-    monkeypatch.setenv(PARENT_VARIABLE, "1")
-    prepare_environment(follow_workflow=True)
-    prepare_environment(follow_workflow=True)
-    assert os.environ["PATH"] == f"{Path(sys.executable).parent}:/usr/bin"
-    assert os.environ[PARENT_VARIABLE] == str(os.getpid())
-    prepare_environment(follow_workflow=False)
-    assert PARENT_VARIABLE not in os.environ
 
 
 def test_shards_of_a_source_share_a_pair_of_token_files_named_after_the_first(tmp_path: Path) -> None:

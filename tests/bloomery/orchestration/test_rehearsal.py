@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from big_run import big
 from repository import ROOT
+from tiny_run import configuration
 
 from bloomery.base.errors import ConfigError
 from bloomery.config import load_config, validate_config
-from bloomery.config.run import RunConfig
 from bloomery.config.site import Site
 from bloomery.config.training import ParallelConfig
 from bloomery.config.training_loop import SkipRange
@@ -23,42 +23,6 @@ from bloomery.spec.overview import overview
 SHIPPED = ("sample", "udhr", "folder", "wikipedia", "models/tr11-176b")
 EIGHT = Site.model_validate({"training": {"gpus_per_node": 8}})
 TWO = Site.model_validate({"training": {"gpus_per_node": 2}})
-
-
-def big(tensor: int = 4, pipeline: int = 12, data: int = 8) -> RunConfig:
-    """BLOOM-176B's shape and batches."""
-    return validate_config(
-        {
-            "name": "big",
-            "sources": [{"name": "s", "kind": "parquet", "paths": ["/data/*.parquet"], "language": "fr"}],
-            "corpus": {"dedup": {"partitions": 512}, "judge": {"thresholds": {"fr": {"min_words": 7}}}},
-            "tokenizer": {"vocabulary_size": 250_680},
-            "model": {"layers": 70, "hidden_size": 14336, "heads": 112, "sequence_length": 2048},
-            "training": {
-                "train_samples": 220_000_000,
-                "parallel": {"tensor": tensor, "pipeline": pipeline, "data": data},
-                "batch": {
-                    "micro_batch_size": 2,
-                    "global_batch_size": 2048,
-                    "rampup": {"start": 16, "increment": 16, "samples": 9_765_625},
-                },
-                "optimizer": {
-                    "learning_rate": 6e-5,
-                    "min_learning_rate": 6e-6,
-                    "warmup_samples": 183_105,
-                    "decay_samples": 200_000_000,
-                    "beta2": 0.9,
-                },
-                "activation_checkpointing": "none",
-                "partition": "uniform",
-                "checkpoint": {"every_iterations": 100, "keep_last": 20, "keep_every_iterations": 1000},
-                "segment": {"max_crashes": 7},
-                "on_change": "refuse",
-                "peak_tflops": 312,
-            },
-            "publish": {"hub": True, "owner": "somebody"},
-        }
-    )
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -129,17 +93,6 @@ def test_a_curriculum_and_its_schedule_are_rehearsed_in_small() -> None:
     assert small.optimizer.warmup_samples < small.train_samples // 4
 
 
-def test_comments_say_what_the_run_itself_has() -> None:
-    config = big()
-    text = render(rehearsal(config, EIGHT, 2), config.model_dump(mode="json"), "big.yaml", 2, "snakemake")
-    assert "  layers: 4  # 70: " in text
-    assert "    pipeline: 2  # 12: the nodes are filled exactly" in text
-    assert "  hub: false  # true: nothing leaves the cluster" in text
-    assert "    max_documents: 1000  # all: a little text" in text
-    assert "learning_rate: 6.0e-05\n" in text
-    assert yaml.safe_load(text) == rehearsal(config, EIGHT, 2)
-
-
 @pytest.mark.parametrize(
     ("wanted", "world", "ranks", "found"),
     [
@@ -183,3 +136,10 @@ def test_every_layout_fills_the_nodes_and_is_valid() -> None:
 def test_several_nodes_need_to_know_how_many_processes_a_node_takes() -> None:
     with pytest.raises(ConfigError, match=r"training\.ranks_per_node"):
         rehearsal(big(), Site(), 2)
+
+
+def test_a_small_existing_vocabulary_is_allowed_and_a_rehearsal_keeps_the_tokenizer() -> None:
+    config = configuration(existing="owner/name", vocabulary_size=300)
+    values = rehearsal(config, Site(), 1)
+    assert values["tokenizer"] == {"existing": "owner/name", "vocabulary_size": 300}
+    assert validate_config(values).tokenizer == config.tokenizer

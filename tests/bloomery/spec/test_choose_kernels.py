@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bloomery.base import installed
 from bloomery.base.errors import ConfigError
-from bloomery.base.installed import Apex, apex
+from bloomery.base.installed import Apex
 from bloomery.config.model import ModelConfig
 from bloomery.config.training import BatchConfig, OptimizerConfig, TrainingConfig
 from bloomery.config.training_loop import KernelsConfig
@@ -95,16 +94,3 @@ def test_what_is_asked_for_is_never_replaced(facts: Facts, asked: dict[str, Any]
 def test_what_is_asked_for_is_taken() -> None:
     found = taken(FLASH, attention="eager", layer_norm="torch", optimizer="torch")
     assert (found.attention, found.layer_norm, found.optimizer) == ("eager", "torch", "torch")
-
-
-def test_the_real_apex_is_told_from_its_namesake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert apex() is Apex.ABSENT
-    (tmp_path / "apex/normalization").mkdir(parents=True)
-    (tmp_path / "apex/__init__.py").write_text("raise SystemExit('imported')\n")
-    assert apex() is Apex.OTHER
-    (tmp_path / "apex/normalization/fused_layer_norm.py").write_text("class FusedLayerNorm: ...\n")
-    assert apex() is Apex.SOURCE
-    for extension in ("fused_layer_norm_cuda", "amp_C"):
-        (tmp_path / f"{extension}.py").write_text("")
-    assert apex() is Apex.REAL

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import yaml
 from repository import ROOT
+from tiny_run import configuration
 
 from bloomery.config import RunConfig, validate_config
 from bloomery.spec.parameters import parameter_count
-from bloomery.spec.weight_files import INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files
+from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files
 
 SAMPLE = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 
@@ -32,3 +33,13 @@ def test_a_model_that_the_vocabulary_makes_large_has_an_index_with_any_tokenizer
     files = weight_files(between)
     assert files.file == INDEX_NAME
     assert files.shard_bytes < parameter_count(between.model, 460) * 2 < MAX_SHARD_BYTES
+
+
+def test_weights_are_split_whatever_number_of_entries_the_tokenizer_has() -> None:
+    large = {"model": {"layers": 1, "hidden_size": 8192, "heads": 64, "sequence_length": 128}}
+    config = configuration(large, existing="owner/name")
+    found = weight_files(config)
+    assert found.file == INDEX_NAME
+    fewest = parameter_count(config.model, 1) * DTYPE_BYTES[config.export.dtype]
+    assert found.shard_bytes < fewest
+    assert weight_files(configuration(existing="owner/name")).file == WEIGHTS_NAME
