@@ -8,75 +8,14 @@ import pytest
 import yaml
 
 from bloomery.base.atomic import write_json
-from bloomery.base.errors import CheckFailedError, ConfigError, InputError
-from bloomery.config.model import ModelConfig
-from bloomery.spec.parameters import declare, parameter_count
-from export.mapping.bloom import INVERSE, TABLE, check_exportable, to_canonical, to_transformers
+from bloomery.base.errors import InputError
+from bloomery.spec.parameters import parameter_count
 from export.model_card import CardFacts, hub_licence, render_card
-from export.verify_logits import Comparison, check
-from export.write_weights import plan_shards
-
-
-def test_the_mapping_is_one_to_one_for_every_declared_parameter():
-    model = ModelConfig(layers=120, hidden_size=32, heads=4, sequence_length=32)
-    ours = [parameter.name for parameter in declare(model, 64)]
-    theirs = [to_transformers(name) for name in ours]
-    assert len(set(theirs)) == len(ours) == 5 + 12 * 120
-    assert [to_canonical(name) for name in theirs] == ours
-    assert "transformer.h.107.self_attention.dense.bias" in theirs
-    assert len(TABLE) == len(INVERSE)
-
-
-@pytest.mark.parametrize("name", ["h.3.self_attention.rotary.weight", "position_embeddings.weight"])
-def test_a_name_without_a_counterpart_is_refused(name):
-    with pytest.raises(CheckFailedError, match="no counterpart"):
-        to_transformers(name)
-
-
-def test_a_network_that_transformers_would_build_differently_is_refused():
-    from transformers import BloomConfig
-
-    model = ModelConfig(layers=2, hidden_size=32, heads=4, sequence_length=32)
-    check_exportable(model, 64, BloomConfig(vocab_size=64, hidden_size=32, n_layer=2, n_head=4))
-    with pytest.raises(CheckFailedError, match=r"transformer\.h\.2\..* trained absent"):
-        check_exportable(model, 64, BloomConfig(vocab_size=64, hidden_size=32, n_layer=3, n_head=4))
-    # The same names and shapes, and another network.
-    rotary = model.model_copy(update={"positions": "rotary"})
-    with pytest.raises(ConfigError, match=r"not exported yet: model\.positions rotary"):
-        check_exportable(rotary, 64, BloomConfig(vocab_size=64, hidden_size=32, n_layer=2, n_head=4))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "limit", "shards"),
-    [
-        ([3, 3, 3], 9, [range(0, 3)]),
-        ([3, 3, 3], 6, [range(0, 2), range(2, 3)]),
-        ([9, 1, 9], 5, [range(0, 1), range(1, 2), range(2, 3)]),
-        ([1], 1, [range(0, 1)]),
-    ],
-)
-def test_shards_are_filled_in_order_up_to_the_limit(sizes, limit, shards):
-    assert plan_shards(sizes, limit) == shards
-
-
-def test_a_limit_of_nothing_is_refused():
-    with pytest.raises(InputError):
-        plan_shards([1], 0)
+from export.verify_logits import Comparison
 
 
 def comparison(difference=1e-6, logit=4.0):
     return Comparison(3, 72, difference, logit, 1.0, "the river", " runs")
-
-
-@pytest.mark.parametrize(("difference", "logit", "passes"), [(1e-4, 1.0, True), (3e-4, 4.0, True), (5e-5, 0.1, True)])
-def test_the_difference_is_relative_to_the_greatest_logit_above_one(difference, logit, passes):
-    check(comparison(difference, logit), 1e-4, where="here")
-
-
-@pytest.mark.parametrize(("difference", "logit"), [(2e-4, 1.0), (2e-4, 0.01), (float("nan"), 1.0), (float("inf"), 1.0)])
-def test_beyond_the_tolerance_or_not_a_number_fails(difference, logit):
-    with pytest.raises(CheckFailedError, match=r"export\.tolerance"):
-        check(comparison(difference, logit), 1e-4, where="here")
 
 
 @pytest.mark.parametrize(

@@ -5,53 +5,13 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
-import numpy as np
 import pytest
+from falling_loss import records, validations
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord
-from monitoring.series import reduce
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord
 from monitoring.training_page import training_page
-
-
-def records(count: int, loss: float | None = None) -> list[MetricsRecord]:
-    return [
-        MetricsRecord(
-            iteration=i,
-            consumed_samples=8 * i,
-            consumed_tokens=64 * i,
-            global_batch_size=8,
-            learning_rate=1e-3,
-            loss=8 / math.sqrt(i) if loss is None else loss,
-            grad_norm=1.0,
-            seconds=0.1,
-            tokens_per_second=640.0,
-            tflops_hardware=0.1,
-            tflops_model=0.1,
-            samples_per_second=80.0,
-            total_iterations=count,
-            segment=1,
-            time="2026-01-01T00:00:00Z",
-        )
-        for i in range(1, count + 1)
-    ]
-
-
-def validations(count: int) -> list[ValidationRecord]:
-    return [
-        ValidationRecord(
-            iteration=i,
-            consumed_samples=8 * i,
-            consumed_tokens=64 * i,
-            segment=1,
-            time="2026-01-01T00:00:00Z",
-            validation={"fr": 5.0 / i, "zh<s>": 6.0 / i},
-            validation_mean=5.5 / i,
-        )
-        for i in range(1, count + 1)
-    ]
 
 
 def test_the_page_is_whole_and_loads_nothing() -> None:
@@ -112,32 +72,3 @@ def test_events_energy_ranks_and_what_was_left_out_are_shown_where_they_were_mea
 def test_a_run_without_records_is_refused() -> None:
     with pytest.raises(InputError, match="no training record"):
         training_page("a", [], [])
-
-
-def test_a_long_curve_keeps_its_mean_its_range_and_its_spike() -> None:
-    y = np.ones(115_311)
-    y[31_214] = 100.0
-    curve = reduce(range(1, len(y) + 1), y.tolist(), points=800)
-    assert len(curve.x) == 800
-    assert curve.x[-1] == len(y)
-    assert curve.high.max() == 100.0
-    assert curve.low.min() == 1.0
-    assert curve.merged
-    short = reduce([1, 2, 3], [3.0, 2.0, 1.0])
-    assert not short.merged
-    assert short.mean.tolist() == [3.0, 2.0, 1.0]
-
-
-def test_the_verb_writes_the_page(tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
-    from monitoring.cli import app
-
-    logs = tmp_path / "run/train/logs"
-    logs.mkdir(parents=True)
-    lines = [record.model_dump_json() for record in [*records(5), *validations(1)]]
-    (logs / "metrics.jsonl").write_text("\n".join(lines) + "\n")
-    output = tmp_path / "run/report/training.html"
-    result = CliRunner().invoke(app, ["plots", "--run", str(tmp_path / "run"), "--output-html", str(output)])
-    assert result.exit_code == 0, result.output
-    assert "Training of run" in output.read_text()

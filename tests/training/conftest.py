@@ -1,6 +1,8 @@
-"""A process group of one rank."""
+"""A process group of one rank, and an apex without a GPU."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 from ranks import free_port
@@ -23,3 +25,12 @@ def mesh():
             patch.setenv(name, value)
         yield build_mesh(ParallelConfig())
         dist.destroy_process_group()
+
+
+@pytest.fixture
+def apex(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An apex that computes with torch."""
+    from fake_apex import modules
+
+    for name, module in modules().items():
+        monkeypatch.setitem(sys.modules, name, module)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bloomery.base.errors import InputError
-from bloomery.contracts.segment import Segment, SegmentStatus, read_segment, write_segment
+from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
 
 
 def test_a_segment_is_read_back(tmp_path: Path) -> None:
@@ -27,3 +27,14 @@ def test_a_segment_is_read_back(tmp_path: Path) -> None:
     (tmp_path / "2.json").write_text('{"number": 2}')
     with pytest.raises(InputError, match="not a segment"):
         read_segment(tmp_path / "2.json")
+
+
+def test_a_request_that_was_heeded_is_cleared(tmp_path: Path) -> None:
+    request = tmp_path / STOP_FILE
+    clear_request(request)
+    request.touch()
+    clear_request(request)
+    assert not request.exists()
+    request.mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        clear_request(request)

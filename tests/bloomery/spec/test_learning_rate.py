@@ -16,6 +16,8 @@ from bloomery.config.training import (
 )
 from bloomery.spec.learning_rate import learning_rate, learning_rate_at
 
+MODEL = ModelConfig(layers=2, hidden_size=16, heads=2, sequence_length=64)
+
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
 def test_the_learning_rate_warms_up_decays_and_rests(schedule: str) -> None:
@@ -30,9 +32,6 @@ def test_the_learning_rate_warms_up_decays_and_rests(schedule: str) -> None:
     assert rates[-1] == (1.0 if schedule == "constant" else 0.1)
     if schedule == "linear":
         assert learning_rate(optimizer, 500, 1000) == pytest.approx(0.55)
-
-
-MODEL = ModelConfig(layers=2, hidden_size=16, heads=2, sequence_length=64)
 
 
 def _batch(size: int) -> BatchConfig:

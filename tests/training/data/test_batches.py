@@ -35,3 +35,21 @@ def test_a_curriculum_cuts_samples_from_their_beginning() -> None:
     inputs, labels = next(micro_batches(read, [7], 1, 0, 1, length=5))
     assert inputs.tolist() == [[700, 701, 702, 703, 704]]
     assert labels.tolist() == [[701, 702, 703, 704, 705]]
+
+
+def test_micro_batches_cover_the_global_batch_whatever_the_layout():
+    import numpy as np
+
+    from training.data.batches import micro_batches
+
+    def read(sample: int) -> np.ndarray:
+        return np.full(5, sample, dtype=np.int64)
+
+    for micro, data in ((1, 1), (2, 1), (2, 2), (1, 4)):
+        seen = [
+            int(row[0])
+            for rank in range(data)
+            for inputs, _ in micro_batches(read, range(100, 108), micro, rank, data)
+            for row in inputs
+        ]
+        assert sorted(seen) == list(range(100, 108))

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from step_records import LENGTH, SHARED, counts, step
 
 from bloomery.base.errors import ResourceError
 from bloomery.contracts.logline import read_log
@@ -24,39 +24,6 @@ from bloomery.contracts.metrics_record import (
     total_energy,
 )
 from training.loop.metrics_writer import MetricsWriter
-from training.loop.tensorboard_writer import scalars
-
-SHARED = {"segment": 1, "time": "2026-01-01T00:00:00Z"}
-LENGTH = 32
-
-
-def counts(iteration: int) -> dict[str, int]:
-    """Batches of 8 samples."""
-    return {
-        "iteration": iteration,
-        "consumed_samples": 8 * iteration,
-        "consumed_tokens": 8 * LENGTH * iteration,
-    }
-
-
-def step(iteration: int, **changes: Any) -> MetricsRecord:
-    values = {
-        "global_batch_size": 8,
-        "learning_rate": 1e-3,
-        "loss": 5.0 - iteration / 10,
-        "grad_norm": 1.0,
-        "seconds": 0.1,
-        "tokens_per_second": 2560.0,
-        "tflops_hardware": 0.4,
-        "tflops_model": 0.3,
-        "samples_per_second": 80.0,
-        "total_iterations": 9,
-        "fastest_rank": 0,
-        "fastest_seconds": 0.08,
-        "slowest_rank": 1,
-        "slowest_seconds": 0.09,
-    }
-    return MetricsRecord.model_validate(counts(iteration) | SHARED | values | changes)
 
 
 def validation(iteration: int, mean: float = 2.5) -> ValidationRecord:
@@ -166,18 +133,6 @@ def test_a_full_disk_is_an_error_in_words_and_whole_lines_stay(small_disk: Path)
     kept = [record.iteration for record in standing_records(small_disk / "metrics.jsonl")[0]]
     assert kept == list(range(1, len(kept) + 1))
     assert len(kept) > 10
-
-
-def test_only_what_was_measured_is_drawn() -> None:
-    plain = scalars(step(1, fastest_seconds=None, slowest_seconds=None))
-    assert {"loss-scale/loss-scale", "throughput/MFU", "iteration-time/slowest rank"}.isdisjoint(plain)
-    fp16 = scalars(step(1, loss_scale=1024.0, mfu=0.5, sequence_length=16, grad_norm=math.inf))
-    assert (fp16["loss-scale/loss-scale"], fp16["throughput/MFU"], fp16["sequence-length/sequence-length"]) == (
-        1024.0,
-        0.5,
-        16,
-    )
-    assert "grad-norm/grad-norm" not in fp16
 
 
 def test_a_training_room_without_tensorboard_writes_the_rest(

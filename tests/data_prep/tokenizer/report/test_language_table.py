@@ -2,38 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import random
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import regex
+from sentences import WORDS, texts
 from tokenizers import Tokenizer
-from typer.testing import CliRunner
 
-from bloomery.base.errors import InputError, ResourceError
-from data_prep.tokenizer import sample_documents as sampling
-from data_prep.tokenizer.cli import app
-from data_prep.tokenizer.count_tables import find_tables
 from data_prep.tokenizer.report import counts as counts_module
-from data_prep.tokenizer.report.monolingual import monolingual_size, train_monolingual
-from data_prep.tokenizer.report.report_inputs import find_shards
-from data_prep.tokenizer.report.reported_tokenizer import Subject
-from data_prep.tokenizer.sample_documents import sample_documents
-
-WORDS = {
-    "en": ["the", "of", "and", "to", "in", "is", "that", "for", "it", "as", "was", "with", "his", "but", "at"],
-    "hi": ["के", "में", "है", "की", "और", "से", "का", "को", "पर", "यह", "था", "कि", "लिए", "एक"],
-    "zhs": [*"的一是在不了有和人这中大为上个国", "时来用们"],
-}
-
-
-def texts(language: str, number: int = 12) -> list[str]:
-    """Sentences of a small vocabulary, always the same."""
-    chosen = random.Random(language)
-    joint = "" if language == "zhs" else " "
-    return [joint.join(chosen.choices(WORDS[language], k=30)) + "." for _ in range(number)]
 
 
 def test_figures_are_those_counted_by_hand(plant, make_shard, report):
@@ -102,23 +76,6 @@ def test_each_language_is_held_to_a_tokenizer_of_its_own(plant, make_shard, make
     assert found["languages"]["hi"]["over_monolingual"] > 0, "the shared one knows no Hindi"
 
 
-def test_an_own_tokenizer_encodes_as_the_library_does_with_it(plant, make_shard, make_counts, tmp_path):
-    shard = make_shard("s/00000", {"en": texts("en", 40)})
-    counts = counts_module.Counts.read(find_tables([make_counts(shard)]), tmp_path / "sums")
-    own = train_monolingual(Subject.load(plant([" the"])), counts.by_language()["en"], 400)
-    of_language = texts("en", 40)
-    own.tokenizer.encode_special_tokens = True
-    expected = [token for text in of_language for token in own.tokenizer.encode(text).ids]
-    assert own.encoder.encode(of_language)[0].tolist() == expected
-    assert len(expected) < sum(map(len, of_language)), "it has merges"
-
-
-def test_an_own_tokenizer_is_as_large_as_asked_as_the_shared_one_and_as_text_repeats():
-    assert monolingual_size(32_768, 250_680, 10**6) == 32_768
-    assert monolingual_size(32_768, 2_048, 10**6) == 2_048
-    assert monolingual_size(32_768, 250_680, 44) == 300
-
-
 def test_an_own_tokenizer_learns_from_the_most_frequent_pieces(plant, make_shard, make_counts, report, monkeypatch):
     counts = make_counts(make_shard("s/00000", {"en": texts("en", 40)}))
     monkeypatch.setattr(counts_module, "MOST_PIECES", 5)
@@ -143,71 +100,3 @@ def test_the_same_corpus_gives_the_same_bytes(plant, make_shard, make_counts, re
         written.append([(tmp_path / f"out/tokenizer.{kind}").read_bytes() for kind in ("json", "html")])
     assert written[0] == written[1]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["tokenizer.html", "tokenizer.json"]
-
-
-def test_a_missing_reference_is_said_before_anything_is_read(plant, tmp_path):
-    tokenizer = plant(["ab"])
-    with pytest.raises(InputError, match=r"reference tokenizer 'x': .*no such file or folder"):
-        CliRunner().invoke(
-            app,
-            ["report", "--tokenizer", str(tokenizer), "--corpus", str(tmp_path / "none"), "--reference", "x=/no/where",
-             "--output-json", str(tmp_path / "a.json"), "--output-html", str(tmp_path / "a.html")],
-            catch_exceptions=False,
-        )  # fmt: skip
-
-
-def test_the_verb_stands_alone_and_prints_the_languages(plant, make_shard, tmp_path):
-    shard, tokenizer = make_shard("s/00000", {"en": ["abab ab"], "fr": ["é, a"]}), plant(["ab"])
-    common = ["report", "--tokenizer", str(tokenizer.parent), "--corpus", str(shard),
-              "--output-json", str(tmp_path / "a.json"), "--output-html", str(tmp_path / "a.html")]  # fmt: skip
-    result = CliRunner().invoke(app, common, catch_exceptions=False)
-    assert result.stdout.splitlines() == [
-        "en\t2.00\t1.75\t1.75\t25.0 %\t1.00\t–",
-        "fr\t2.50\t1.00\t0.80\t100.0 %\t1.75\t–",
-    ]
-    assert str(tmp_path / "a.html") in result.stderr
-    result = CliRunner().invoke(app, [*common, "--json"], catch_exceptions=False)
-    assert json.loads(result.stdout) == json.loads((tmp_path / "a.json").read_text())
-
-
-def test_shards_are_found_in_a_run_in_a_folder_and_by_themselves(make_shard, tmp_path):
-    shard = make_shard("s/00000", {"en": ["a"]})
-    assert find_shards([tmp_path / "corpus"]) == {"s/00000": shard}
-    assert find_shards([tmp_path / "corpus/clean/s"]) == {"00000": shard}
-    assert list(find_shards([shard]).values()) == [shard]
-    assert find_shards([tmp_path / "corpus"], ["s/00001"]) == {"s/00001": tmp_path / "corpus/clean/s/00001.parquet"}
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="no shards"):
-        find_shards([tmp_path / "empty"])
-
-
-def test_the_sample_is_bounded_and_fixed(make_shard, tmp_path, monkeypatch):
-    shards = {}
-    for part in (f"s/{number:05d}" for number in range(4)):
-        shards[part] = make_shard(part, {"en": [f"{part} {number}" for number in range(10)], "fr": ["x" * 100]})
-    monkeypatch.setattr(sampling, "PER_PART", 3)
-    monkeypatch.setattr(sampling, "PER_LANGUAGE", 8)
-    monkeypatch.setattr(sampling, "LANGUAGE_BYTES", 150)
-    found = sample_documents(shards)
-    assert {language: len(of_language) for language, of_language in found.items()} == {"en": 8, "fr": 2}
-    assert found == sample_documents(dict(reversed(shards.items())))
-
-
-def test_a_file_from_elsewhere_is_sampled_as_a_shard_is(make_shard, tmp_path, monkeypatch):
-    shard = make_shard("s/00000", {"en": [f"text {number}" for number in range(10)], "fr": ["é"]})
-    foreign = tmp_path / "texts.parquet"
-    pq.write_table(pq.read_table(shard, columns=["text", "id", "language"]), foreign)
-    monkeypatch.setattr(sampling, "PER_PART", 3)
-    assert sample_documents({"a": foreign}) == sample_documents({"a": shard})
-    pq.write_table(pa.table({"id": ["a"], "language": ["en"], "text": pa.array([None], pa.string())}), foreign)
-    with pytest.raises(InputError, match="is null"):
-        sample_documents({"a": foreign})
-    with pytest.raises(InputError, match="no such file"):
-        sample_documents({"a": tmp_path / "nowhere.parquet"})
-
-
-def test_a_report_beneath_a_file_is_refused(plant, make_shard, tmp_path):
-    shard, tokenizer = make_shard("s/00000", {"en": ["a"]}), plant([])
-    words = ["report", "--tokenizer", str(tokenizer), "--corpus", str(shard), "--output-html", str(tmp_path / "a.html")]
-    result = CliRunner().invoke(app, [*words, "--output-json", str(tokenizer / "a.json")])
-    assert isinstance(result.exception, ResourceError)

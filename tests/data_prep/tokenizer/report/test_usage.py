@@ -12,7 +12,6 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from data_prep.tokenizer.count_tables import find_tables
 from data_prep.tokenizer.report.counts import Counts
 from data_prep.tokenizer.report.reported_tokenizer import Subject
-from data_prep.tokenizer.report.unicode_script import script_of
 from data_prep.tokenizer.report.usage import covering, usage_of_counts, used_in_one
 
 TEXTS = {"en": ["the other the  </s> then", "the café"], "fr": ["le thé , le", "abc" * 50], "hi": ["के लिए के"]}
@@ -105,30 +104,6 @@ def test_tokens_of_one_language_and_those_that_cover_its_text():
     assert covering(one) == 2
     assert covering(np.zeros(5, np.int64)) == 0
     assert used_in_one([]) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "script"),
-    [
-        (" the", "Latin"), ("के", "Devanagari"), ("人a人", "Han"), ("123", "digits"), ("   ", "white space"),
-        ("2e", "Latin"), ("...", "punctuation and signs"), (" , ", "punctuation and signs"),
-        ("\u200d", "punctuation and signs"),
-    ],
-)  # fmt: skip
-def test_a_token_is_of_the_script_of_most_of_its_letters(text, script):
-    assert script_of(text) == script
-
-
-def test_tokens_of_other_kinds_of_tokenizers_have_their_bytes():
-    pieces = [("<unk>", 0.0), ("▁a", -1.0), ("<0x41>", -2.0), ("é", -3.0)]
-    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=True))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
-    tokenizer.add_special_tokens(["<unk>"])
-    subject = Subject.of(tokenizer)
-    assert subject.tokens == [b"<unk>", b" a", b"A", "é".encode()]
-    assert subject.single.tolist() == [False, False, True, False]
-    assert subject.special.tolist() == [True, False, False, False]
 
 
 def test_sums_of_many_tables_are_those_of_one(plant, make_shard, make_counts, tmp_path: Path):
