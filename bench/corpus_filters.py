@@ -47,9 +47,9 @@ from data_prep.corpus import _text
 from data_prep.corpus import measure as measuring
 from data_prep.corpus.content import CONTENT_HASH_BYTES
 from data_prep.corpus.judge import failures, judge, verdicts
-from data_prep.corpus.langid import Identifier
+from data_prep.corpus.langid import LanguageIdentifier
 from data_prep.corpus.langid.detection import UNKNOWN
-from data_prep.corpus.language_words import Listed
+from data_prep.corpus.language_words import LanguageWords
 
 FLOOR_MEGABYTES_PER_SECOND = 10.0
 FLOOR_TIMES_FASTER = 20.0
@@ -64,7 +64,9 @@ FINEWEB = {
 @contextlib.contextmanager
 def language_apart() -> Iterator[None]:
     """No language is identified."""
-    with mock.patch.object(measuring, "identifier", return_value=Identifier(lambda _: UNKNOWN, frozenset(), None)):
+    with mock.patch.object(
+        measuring, "identifier", return_value=LanguageIdentifier(lambda _: UNKNOWN, frozenset(), None)
+    ):
         yield
 
 
@@ -85,7 +87,7 @@ def keys_apart() -> Iterator[None]:
 
 
 def filter_documents(
-    found: list[pa.RecordBatch], measure: MeasureStage, language_words: Listed, stage: JudgeStage
+    found: list[pa.RecordBatch], measure: MeasureStage, language_words: LanguageWords, stage: JudgeStage
 ) -> list[bool]:
     """Kernel and verdicts; whether each document stays."""
     kept: list[bool] = []
@@ -149,7 +151,7 @@ def main() -> int:
     config = configuration(judge={"preset": "gopher", "thresholds": {"default": FINEWEB}})
     sections: Any = stage_sections(config)
     measure, stage = sections["measure"], sections["judge"].model_copy(update={"accept": {}})  # no verdicts by language
-    language_words = Listed(measure)
+    language_words = LanguageWords(measure)
     everything = read_documents(arguments.languages, arguments.bytes_per_language)
     shared = read_documents([one for one in arguments.languages if one in _datatrove.LANGUAGES], arguments.peer_bytes)
     every_batch, shared_batches, peer = batches(everything), batches(shared), peer_filters(shared)

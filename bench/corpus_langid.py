@@ -30,7 +30,7 @@ from _support import (
 
 from bloomery.config.stages import JudgeStage
 from bloomery.orchestration.stage_sections import stage_sections
-from data_prep.corpus.langid import Identifier, identifier
+from data_prep.corpus.langid import LanguageIdentifier, identifier
 
 FLOOR_MEGABYTES_PER_SECOND = 15.0
 
@@ -46,7 +46,7 @@ def peer_detect(documents: list[Document]) -> int:
     return refused
 
 
-def agreeing(documents: list[Document], detectors: Identifier, stage: JudgeStage) -> tuple[int, int]:
+def agreeing(documents: list[Document], detectors: LanguageIdentifier, stage: JudgeStage) -> tuple[int, int]:
     """Documents whose label is judged, and those of them whose label holds."""
     judged = held = 0
     for document in documents:

@@ -3,9 +3,9 @@
 python bench/sync.py > bench/results/sync.json
 
 Peer: the same syncs without Xet, where a file that has grown goes whole. Each run has a Hub of its own, that of
-tests/hub on a loopback port, and goes there three times: metrics.jsonl and main_log.txt after 33,000 iterations, then
-unchanged, then with 100 more. What records measure is noise that does not repeat. Prints JSON, medians over the
-repeats: bytes of the requests' bodies, requests, and seconds of the whole program.
+tests/integration/hub on a loopback port, and goes there three times: metrics.jsonl and main_log.txt after 33,000
+iterations, then unchanged, then with 100 more. What records measure is noise that does not repeat. Prints JSON, medians
+over the repeats: bytes of the requests' bodies, requests, and seconds of the whole program.
 """
 
 from __future__ import annotations

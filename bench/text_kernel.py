@@ -1,4 +1,4 @@
-"""Claim: the text kernel measures 25 MB/s and MinHashes 10 MB/s on one core. Peer: the plain Python of its test.
+"""Claim: the text kernel measures 25 MB/s and MinHashes 10 MB/s on one core. Peer: the plain Python of its tests.
 
     python bench/text_kernel.py corpus/*.jsonl.zst > bench/results/text_kernel.json
 
@@ -8,13 +8,11 @@ file, where its values must equal the kernel's. Files are JSON lines with a "tex
 """
 
 import argparse
-import importlib.util
 import json
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,21 +20,11 @@ import zstandard
 
 from data_prep.corpus import _text
 
-ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
+from text_kernel_reference import FLAGGED, STOP, batch, reference
+
 FLOORS_MB_PER_SECOND = {"measure": 25.0, "minhash_14x8": 10.0}
 REPEATS = 3
-
-
-def load_reference() -> ModuleType:
-    """The test module that holds the plain Python reference."""
-    sys.path.insert(0, str(ROOT / "tests/support"))
-    path = ROOT / "tests/data_prep/corpus/test_text_kernel.py"
-    spec = importlib.util.spec_from_file_location("text_kernel_reference", path)
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def read_texts(path: Path) -> list[str]:
@@ -72,7 +60,6 @@ def main() -> int:
     parser.add_argument("--peer-bytes", type=int, default=20_000)
     options = parser.parse_args()
 
-    reference = load_reference()
     texts: list[str] = []
     unspaced: list[int] = []
     peer: list[tuple[int, bool]] = []
@@ -82,14 +69,14 @@ def main() -> int:
         peer += [(len(texts) + i, flag) for i in range(len(first_bytes(found, options.peer_bytes)))]
         texts += found
         unspaced += [flag] * len(found)
-    data, offsets = reference.batch(texts)
+    data, offsets = batch(texts)
     flags = np.array(unspaced, np.uint8)
     megabytes = len(data) / 1e6
 
     def minhash() -> Any:
         return _text.minhash(data, offsets, flags, 5, 5, 14, 8, 0)
 
-    lists = _text.WordLists([(reference.STOP, reference.FLAGGED, flag) for flag in (False, True)])
+    lists = _text.WordLists([(STOP, FLAGGED, flag) for flag in (False, True)])
     numbers = flags.astype(np.int32)
 
     def measure() -> Any:
@@ -97,7 +84,7 @@ def main() -> int:
 
     measured = measure()
     start = time.perf_counter()
-    expected = [reference.reference(texts[i], flag) for i, flag in peer]
+    expected = [reference(texts[i], flag) for i, flag in peer]
     peer_seconds = time.perf_counter() - start
     different = sum(
         bool(measured[name][i] != value)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from repository import ROOT
+
+if TYPE_CHECKING:
+    from bloomery.config.run import RunConfig
 
 # Time limits on single examples fail on a busy machine and say nothing about the code; derandomised, so that a green
 # run stays green and a failure is found again by running again.
@@ -27,3 +32,11 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
         report.outcome = "failed"
         report.longrepr = f"left out, which CI does not allow: {report.longrepr}"
     return report
+
+
+@pytest.fixture(scope="session")
+def bloom() -> RunConfig:
+    """BLOOM-176B."""
+    from bloomery.checks.validate import load_config
+
+    return load_config(ROOT / "config/models/tr11-176b.yaml")

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 
-ROOT = Path(__file__).parents[1]
 ROOMS = ("data_prep", "training", "export", "monitoring")
 PURE = ("bloomery/plan", "bloomery/contracts", "bloomery/config", "bloomery/base", "bloomery/detect")
 DEEP_LEARNING = {"torch", "deepspeed", "transformers", "apex"}

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from repository import ROOT
 
 from bloomery.config.key_reference import json_schema, reference_page
 
-ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 

@@ -1,7 +1,7 @@
 """The global batch as a function of consumed samples (Megatron's ramp-up rule), the micro-batch as one of the batch.
 
 The batch is `start + steps * increment` with `steps = int(consumed / (ramp_samples / increments))` while
-`consumed <= ramp_samples`, and the full batch after. Checked against BLOOM's published log (tests/plan).
+`consumed <= ramp_samples`, and the full batch after. Checked against BLOOM's published log (tests/integration/plan).
 """
 
 from __future__ import annotations

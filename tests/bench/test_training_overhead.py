@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 
 import pytest
+from repository import ROOT
 
-PROGRAM = Path(__file__).parents[2] / "bench/training_overhead.py"
+PROGRAM = ROOT / "bench/training_overhead.py"
 
 
 @pytest.fixture(scope="module")

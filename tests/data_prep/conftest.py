@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from browser import Browser, browser_program
+from repository import ROOT
 from typer.testing import CliRunner
 
 from bloomery.checks.validate import validate_config
@@ -20,8 +21,6 @@ from bloomery.orchestration.stage_sections import ingest_stage, stage_sections
 from data_prep.corpus.cli import app as corpus_app
 from data_prep.formats.shard import read_table
 from data_prep.report.cli import app as report_app
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
+from segment_file import segment
 
-from bloomery.base.atomic import write_json
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
-from monitoring.logs_card import logs_card
+from bloomery.contracts.segment import SegmentStatus, write_segment
 from monitoring.snapshot import take_snapshot, training_ended
 
 
@@ -18,20 +17,6 @@ def paths(tmp_path):
     found = RunPaths(tmp_path / "runs" / "tiny")
     found.logs.mkdir(parents=True)
     return found
-
-
-def segment(number, status):
-    return Segment(
-        number=number,
-        status=status,
-        first_iteration=1,
-        iteration=10 * number,
-        total_iterations=20,
-        consumed_samples=1,
-        consumed_tokens=1,
-        checkpoint=None,
-        identity="",
-    )
 
 
 @pytest.mark.parametrize(
@@ -92,14 +77,3 @@ def test_a_training_that_runs_again_has_not_ended_though_its_old_end_lies_there(
     later = paths.finished.stat().st_mtime_ns + 1_000_000_000
     os.utime(paths.segments / "1.json", ns=(later, later))
     assert not training_ended(paths)
-
-
-def test_the_page_bears_damaged_files_and_depends_on_nothing_but_the_files(paths, tmp_path):
-    (paths.logs / "metrics.jsonl").write_text("no record\n")
-    write_json(paths.segments / "1.json", {"number": 1})
-    write_segment(paths.segments / "2.json", segment(2, SegmentStatus.CRASHED))
-    files = take_snapshot(paths, tmp_path / "copy", finished=False)
-    page = logs_card("tiny", "tiny-bloom", files, None, None, finished=False)
-    assert "| state | before training |" in page
-    assert "| 2 | crashed after iteration 20 |" in page
-    assert page == logs_card("tiny", "tiny-bloom", files, None, None, finished=False)

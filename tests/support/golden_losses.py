@@ -1,6 +1,7 @@
-"""Losses of the sample run, step by step, as they were when they were last looked at: a change that moves them shows.
+r"""Losses of the sample run, step by step, as they were when they were last looked at: a change that moves them shows.
 
-    python tests/support/golden_losses.py runs/sample/train/logs/metrics.jsonl > tests/workflow/golden/sample.json
+    python tests/support/golden_losses.py runs/sample/train/logs/metrics.jsonl \
+        > tests/integration/workflow/golden/sample.json
 
 bf16 products are summed in another order by each kind of processor, and a training makes such roundings grow: measured
 between AVX-512 with bf16 and AVX2, 3e-5 after 10 steps, 4e-3 after 50. So every step is compared where the processor

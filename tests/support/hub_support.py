@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from repository import ROOT
+
 TOKEN = "hf_" + "secretfortests"
 USER = "tester"
 
@@ -75,13 +77,13 @@ def client_environment(**changes: str) -> dict[str, str]:
 
 
 def start_server(folder: Path, port: int = 0, **settings: str) -> tuple[subprocess.Popen[str], str]:
-    """Start the server (tests/hub/hub_server); returns its process and its address."""
+    """Start the server (tests/integration/hub/hub_server); returns its process and its address."""
     command = [sys.executable, "-m", "hub_server", "--data", str(folder), "--token", f"{TOKEN}:{USER}"]
     process = subprocess.Popen(
         [*command, "--port", str(port)],
         stdout=subprocess.PIPE,
         text=True,
-        env=client_environment(PYTHONPATH=str(Path(__file__).parents[1] / "hub"), **settings),
+        env=client_environment(PYTHONPATH=str(ROOT / "tests/integration/hub"), **settings),
     )
     assert process.stdout is not None
     return process, process.stdout.readline().strip()

@@ -14,11 +14,11 @@ from typing import Any
 
 import yaml
 from recorded_losses import recorded_losses
+from repository import ROOT
 from snakemake_server import dry_run
 
 from bloomery.base.digest import sha256_file
 
-ROOT = Path(__file__).parents[2]
 SNAKEFILE = ["--snakefile", str(ROOT / "Snakefile")]
 SNAKEMAKE = [sys.executable, "-m", "snakemake", *SNAKEFILE]
 LOCAL = ["--profile", str(ROOT / "workflow/profiles/local")]

@@ -1,25 +1,11 @@
-"""Runs to train in."""
+"""A process group of one rank, and an apex without a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+import sys
 
 import pytest
-from fabricated_training import make_run, stage
 from ranks import free_port
-from training_launcher import Launcher
-
-
-@pytest.fixture
-def launcher(tmp_path: Path) -> Callable[..., Launcher]:
-    """Make a run with an index and a stage configuration, and its launcher."""
-
-    def make(name: str = "run", seed: int = 1, **values: object) -> Launcher:
-        run = tmp_path / name
-        return Launcher(run, make_run(run, stage(**values), seed))
-
-    return make
 
 
 @pytest.fixture(scope="module")
@@ -39,3 +25,12 @@ def mesh():
             patch.setenv(name, value)
         yield build_mesh(ParallelConfig())
         dist.destroy_process_group()
+
+
+@pytest.fixture
+def apex(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An apex that computes with torch."""
+    from fake_apex import modules
+
+    for name, module in modules().items():
+        monkeypatch.setitem(sys.modules, name, module)

@@ -7,12 +7,11 @@ import json
 import subprocess
 import sys
 from itertools import chain, repeat
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from repository import ROOT
 
-ROOT = Path(__file__).parents[3]
 RUN = ROOT / "bench/gpu/run.py"
 
 

@@ -1,4 +1,4 @@
-"""The scheduler client where there is no scheduler; tests/cluster asks a real one."""
+"""The scheduler client where there is no scheduler; tests/integration/cluster asks a real one."""
 
 from __future__ import annotations
 

@@ -7,12 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from bloomery.base.errors import ConfigError
-from bloomery.checkpoint.embedding_rows import embedding_rows
 from bloomery.checkpoint.flat import FlatState
 from bloomery.config.model import ModelConfig
 from bloomery.spec.groups import held, optimizer_groups
-from bloomery.spec.parameters import declare, padded_vocabulary
+from bloomery.spec.parameters import declare
 from bloomery.spec.partition import stage_bounds
 
 MODEL = ModelConfig(layers=3, hidden_size=12, heads=4, sequence_length=8, vocabulary_multiple=8)
@@ -45,21 +43,3 @@ def test_every_element_is_found_where_the_flat_state_has_it(replicas: int, tenso
                 assert state.slices(replica)[number] == {
                     name: (start, sum(e[0] == name for e in part)) for name, start in starts.items()
                 }
-
-
-def test_a_tied_embedding_is_held_by_both_its_stages() -> None:
-    parameters = declare(MODEL, 32)
-    bounds = stage_bounds(MODEL, 32, 3, "parameters")
-    holders = [[p.name for p in held(parameters, first, end)] for first, end in pairwise(bounds)]
-    assert [names[0] == "word_embeddings.weight" for names in holders] == [True, False, True]
-    assert sorted({name for names in holders for name in names}) == sorted(p.name for p in parameters)
-
-
-def test_a_training_keeps_the_rows_that_it_began_with() -> None:
-    from types import SimpleNamespace
-
-    assert embedding_rows(None, 33, MODEL, 2) == padded_vocabulary(33, MODEL, 2) == 48
-    manifest = SimpleNamespace(vocabulary_rows=48, tensor_parallel=2)
-    assert embedding_rows(manifest, 33, MODEL, 4) == 48  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"5 does not divide the 48 embedding rows .* one of 1, 2, 3, 4, 6, 8;"):
-        embedding_rows(manifest, 33, MODEL, 5)  # type: ignore[arg-type]

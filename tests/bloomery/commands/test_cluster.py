@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from repository import ROOT
 
 from bloomery.checks.validate import load_config
 from bloomery.config.site import read_site
 
-ROOT = Path(__file__).parents[3]
-DATA = ROOT / "tests/bloomery/cluster/data"
+DATA = ROOT / "tests/bloomery/orchestration/data"
 ALL = ("--partition", "cpu", "--training-partition", "gpu", "--gpus-per-node", "8", "--max-minutes", "1200")
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
+from repository import ROOT
 
 from bloomery.base.errors import ConfigError
 from bloomery.checks.validate import load_config, validate_config
 from bloomery.config.run import RunConfig
 from bloomery.orchestration.stage_sections import stage_sections
 
-ROOT = Path(__file__).parents[3]
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 
 

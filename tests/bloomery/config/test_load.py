@@ -7,31 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from changed_sample import SAMPLE, changed, message
+from repository import ROOT
 
 from bloomery.base.errors import ConfigError
 from bloomery.checks.validate import load_config, validate_config
-
-ROOT = Path(__file__).parents[3]
-SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
-
-
-def changed(**changes: Any) -> dict[str, Any]:
-    """The sample with `a__b=value` put at `a.b`."""
-    value = copy.deepcopy(SAMPLE)
-    for path, new in changes.items():
-        place, keys = value, path.split("__")
-        for key in keys[:-1]:
-            place = place.setdefault(key, {})
-        place[keys[-1]] = new
-    return value
-
-
-def message(raw: Any) -> str:
-    with pytest.raises(ConfigError) as caught:
-        validate_config(raw, where="my.yaml")
-    assert caught.value.exit_code == 2
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.stem)
@@ -71,45 +51,6 @@ def test_all_problems_come_at_once() -> None:
     ):
         assert part in text
     assert "corpus.mixture.alpha: 2" in text
-
-
-def test_contradictions_say_what_would_be_right() -> None:
-    assert "hidden_size 130 must be divisible by heads 4; 132 would be" in message(changed(model__hidden_size=130))
-    assert "model.heads 3 must be divisible by training.parallel.tensor 2" in message(
-        changed(model__heads=3, model__hidden_size=96)
-    )
-    assert "cannot fill training.parallel.pipeline 8 stages; expected: at most 4 stages" in message(
-        changed(training__parallel__pipeline=8)
-    )
-    assert "8 not divisible by micro_batch_size x parallel.data = 16 x 1" in message(
-        changed(training__batch__micro_batch_size=16)
-    )
-    growing = {"micro_batch_size": 2, "global_batch_size": 16, "rampup": {"start": 8, "increment": 4, "samples": 64}}
-    for changes, said in {
-        ((16, 4), (12, 4)): "from_batch 12 does not come after 16 on the way from a batch of 8 to one of 16",
-        ((8, 4),): "from_batch 8 does not come after 8",
-        ((20, 4),): "from_batch 20 does not come after 8",
-        ((12, 8),): "12 not divisible by micro_batch_size x parallel.data = 8 x 1",
-    }.items():
-        listed = [{"from_batch": batch, "size": size} for batch, size in changes]
-        assert said in message(changed(training__batch=growing | {"micro_batch_changes": listed}))
-    steady = {"global_batch_size": 16, "micro_batch_changes": [{"from_batch": 16, "size": 4}]}
-    assert "expected: no micro_batch_changes without a ramp-up" in message(changed(training__batch=steady))
-    assert "warmup_samples 9999 exceeds" in message(changed(training__optimizer__warmup_samples=9999))
-    assert "train_samples 7 does not fill the first batch of 8" in message(changed(training__train_samples=7))
-    assert "used twice" in message(changed(sources=SAMPLE["sources"] * 2))
-
-
-def test_bert12s_published_warmup_is_refused() -> None:
-    # A published script warmed up over .16 x 63,600 = 10,176 of 6,400 iterations at batch 8,192.
-    text = message(
-        changed(
-            training__train_samples=6400 * 8192,
-            training__optimizer__warmup_samples=10176 * 8192,
-            training__batch={"micro_batch_size": 4, "global_batch_size": 8192},
-        )
-    )
-    assert "the peak is never reached" in text
 
 
 def test_an_environment_variable_is_put_in_and_a_missing_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,42 +140,6 @@ def test_a_language_that_a_source_declares_may_have_thresholds() -> None:
     assert validate_config(raw).corpus.judge.thresholds["frr"].min_words == 3
 
 
-def test_contradictions_come_with_the_wrong_values_and_never_from_them() -> None:
-    raw = changed(
-        name="a/b",
-        seed="x",
-        model={"layers": 3, "hidden_size": 33, "heads": 4, "sequence_length": 4},
-        training__train_samples=0,
-        training__parallel={"tensor": 3, "pipeline": 9},
-        training__batch={"micro_batch_size": 3, "global_batch_size": 16, "rampup": {"start": 5}},
-        training__optimizer={"learning_rate": "much", "min_learning_rate": 5, "warmup_samples": 9},
-        sources=[{"name": "s", "kind": "jsonl"}, {"name": "s", "kind": "jsnl"}, "foo"],
-        publish=5,
-    )
-    text = message(raw)
-    for part in (
-        "name: 'a/b'",
-        "seed: 'x'",
-        "model.sequence_length: 4",
-        "training.train_samples: 0",
-        "training.batch.rampup.increment: missing",
-        "sources[0].paths: missing",
-        "sources[1]: ",
-        "sources[2]: 'foo'",
-        "publish: 5",
-        "hidden_size 33 must be divisible by heads 4",
-        "model.heads 4 must be divisible by training.parallel.tensor 3",
-        "model.layers 3 cannot fill training.parallel.pipeline 9",
-        "16 not divisible by micro_batch_size x parallel.data = 3 x 1",
-        "the name 's' is used twice",
-    ):
-        assert text.count(part) == 1, part
-    # train_samples and learning_rate are wrong themselves.
-    for part in ("min_learning_rate", "warmup_samples", "first batch"):
-        assert part not in text
-    assert text.startswith(f"my.yaml: {len(text.splitlines()) - 1} problems")
-
-
 def test_empty_and_odd_documents_end_in_one_message() -> None:
     assert "name: missing" in message({})
     for raw in ({1: 2}, {"model": {1: 2}}, {"sources": {}}, {"sources": []}, {"sources": [{}]}, {"training": [1]}):
@@ -263,18 +168,3 @@ def test_yaml_that_is_no_tree_of_words_is_refused(tmp_path: Path, text: str, say
     path.write_text(text)
     with pytest.raises(ConfigError, match=says):
         load_config(path)
-
-
-def test_token_files_need_the_tokenizer_that_wrote_them() -> None:
-    tokens = {"name": "tokens", "kind": "megatron", "paths": ["data/fr_text_document"], "language": "fr"}
-    text = message(changed(sources=[tokens]))
-    assert "tokenizer.existing: null, but sources[0].kind megatron" in text
-    assert "expected: the tokenizer that the token files were encoded with" in text
-    del tokens["language"]
-    assert "sources[0].language: missing" in message(
-        changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"})
-    )
-    tokens["language"] = "fr"
-    config = validate_config(changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"}))
-    assert [source.name for source in config.adopted_sources] == ["tokens"]
-    assert config.text_sources == []

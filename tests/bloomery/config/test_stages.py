@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from repository import ROOT
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import ConfigError
@@ -17,7 +18,6 @@ from bloomery.config.stages import IngestStage, JudgeStage, TrainStage, read_sta
 from bloomery.orchestration.stage_sections import ingest_stage, stage_sections
 from bloomery.spec.batch import samples_to_read
 
-ROOT = Path(__file__).parents[3]
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 
 

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import TR11_LOG
 
 from bloomery.contracts.logline import LogLine, parse_line, render, render_line
 from bloomery.contracts.metrics_record import MetricsRecord
 
-ROOT = Path(__file__).parents[3]
-PUBLISHED = ROOT / "tests/bloomery/plan/data/tr11_main_log.txt"
+PUBLISHED = TR11_LOG
 MEGATRON = (
     " [2026-01-02 03:04:05] iteration      100/    5000 | consumed samples:        25600 | elapsed time per iteration"
     " (ms): 1234.5 | throughput per GPU (TFLOP/s/GPU): 401.2 | learning rate: 1.500000E-05 | global batch size:   256"
     " | lm loss: 8.123456E+00 | loss scale: 1.0 | grad norm: 2.345 | params norm: 17.5 | number of skipped iterations:"
     "   0 | number of nan iterations:   0 |"
 )
-
-
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "bloomery.cli", "logline", *words], capture_output=True, text=True)
 
 
 def test_a_published_line_comes_back_to_the_letter() -> None:
@@ -63,13 +55,6 @@ def test_a_line_that_a_dying_job_cut_short_says_what_is_whole() -> None:
     text = PUBLISHED.read_text().splitlines()[0]
     line = parse_line(text[: text.index("9841584") + 3])
     assert line == LogLine(iteration=12_695, total_iterations=115_311)
-
-
-def test_what_is_no_number_is_null_in_json(tmp_path: Path) -> None:
-    log = tmp_path / "log.txt"
-    log.write_text(" iteration 1/ 2 | lm loss: NAN | grad norm: inf | learning rate: 1.0E-05 |\n")
-    row = json.loads(run("parse", str(log)).stdout, parse_constant=pytest.fail)
-    assert (row["loss"], row["grad_norm"], row["learning_rate"]) == (None, None, 1e-5)
 
 
 def measured(**changes: Any) -> MetricsRecord:
@@ -116,50 +101,3 @@ def test_our_line_has_the_columns_that_are_measured_and_no_others() -> None:
         line = parse_line(render(measured(**fp16 | changes)))
         assert line is not None
         assert (line.skipped_iterations, line.nan_iterations) == (1, is_nan), changes
-
-
-def test_a_number_that_is_none_is_named(tmp_path: Path) -> None:
-    log = tmp_path / "log.txt"
-    log.write_text("hello\n iteration 1/ 2 | consumed samples: many |\n")
-    done = run("parse", str(log))
-    assert done.returncode == 1
-    assert f"{log}:2: not an iteration's line" in done.stderr
-    log.write_text("hello\n")
-    done = run("parse", str(log))
-    assert done.returncode == 1
-    assert "no iteration's line in it" in done.stderr
-
-
-@pytest.mark.slow
-def test_parse_and_check_by_the_command_line(tmp_path: Path) -> None:
-    config = str(ROOT / "config/models/tr11-176b.yaml")
-    rows = [json.loads(row) for row in run("parse", str(PUBLISHED)).stdout.splitlines()]
-    assert (len(rows), rows[0]["iteration"], rows[0]["grad_norm"]) == (12, 12_695, 0.174)
-    assert json.loads(run("parse", str(PUBLISHED), "--json").stdout) == rows
-    assert run("check", config, str(PUBLISHED)).returncode == 0
-    wrong = tmp_path / "log.txt"
-    wrong.write_text(PUBLISHED.read_text().replace("47772592", "47772593"))
-    done = run("check", config, str(wrong), "--json")
-    assert done.returncode == 1
-    value = json.loads(done.stdout)
-    assert value["lines"] == 12
-    (found,) = value["departures"]
-    assert (found["iteration"], found["column"], found["logged"]) == (31_216, "consumed_samples", "47772593")
-    done = run("check", str(ROOT / "config/models/tr8-104b.yaml"), str(PUBLISHED))
-    assert done.returncode == 1
-    assert "departures from the plan in 12 lines" in done.stderr
-
-
-@pytest.mark.slow
-def test_the_log_of_a_run_is_as_planned(tmp_path: Path) -> None:
-    # What the plan renders for an iteration is what its check accepts.
-    config = str(ROOT / "config/models/tr8-104b-curriculum.yaml")
-    words = ["--seconds-per-iteration", "60", "--loss", "3", "--grad-norm", "0.5", "--log-line"]
-    plan = [sys.executable, "-m", "bloomery.cli", "plan", config, *words]
-    lines = [
-        subprocess.run([*plan, "--at", f"iteration={iteration}"], capture_output=True, text=True).stdout
-        for iteration in (1, 20_000, 80_000)
-    ]
-    log = tmp_path / "log.txt"
-    log.write_text("".join(lines))
-    assert run("check", config, str(log)).stdout == "3 lines, as planned\n"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from pathlib import Path
 
 import pytest
+from repository import TR11_LOG
 
 from bloomery.contracts.logline import read_log
 from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.detect.spike import GRADIENT_NORM, LOSS, SpikeDetector
 
-PUBLISHED = Path(__file__).parents[1] / "plan/data/tr11_main_log.txt"
+PUBLISHED = TR11_LOG
 """Lines of tr11-176B-ml/chronicles.md, "2022-04-12: a spike": 31214 to 31222 and where it had recovered."""
 
 

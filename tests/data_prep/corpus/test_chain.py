@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from real_corpus import corpus_files
+from repository import SAMPLE
 
 from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
 from data_prep.formats.shard import DOCUMENT_SCHEMA, read_manifest, read_table
-
-SAMPLE = Path(__file__).parents[3] / "config" / "sample"
 
 RULES = {
     "wrong-language": {"wrong_language"},

@@ -7,18 +7,17 @@ import runpy
 import unicodedata
 from hashlib import blake2b
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from repository import ROOT
 
 from data_prep.corpus import _text
 from data_prep.corpus.content import content_hashes
 
-ROOT = Path(__file__).parents[3]
 CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 COMBINING = [char for char in CHARACTERS if unicodedata.combining(char) or unicodedata.decomposition(char)]
 JAMO = [chr(code) for code in range(0x1100, 0x1200)]

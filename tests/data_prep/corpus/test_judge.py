@@ -2,52 +2,23 @@
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from measured_rows import FRENCH, measured, stage
+from repository import SAMPLE
 
 from bloomery.base.errors import InputError
-from bloomery.config.corpus import JudgeConfig, LanguageIdConfig, NearDedupConfig, Thresholds
+from bloomery.config.corpus import JudgeConfig, LanguageIdConfig, Thresholds
 from bloomery.config.languages import language_profiles, published_thresholds, resolved_thresholds
-from bloomery.config.stages import JudgeStage, MeasureStage
+from bloomery.config.stages import JudgeStage
 from data_prep.corpus.judge import RULES, failures, verdicts
 from data_prep.corpus.langid import detect
-from data_prep.corpus.language_words import LanguageWords
-from data_prep.corpus.measure import measure_batch
-from data_prep.formats.shard import DOCUMENT_SCHEMA
 
-FRENCH = "Le facteur de notre vallée circule encore à vélo, même en hiver, et salue les vaches par leur nom. " * 2
-SAMPLE = Path(__file__).parents[3] / "config/sample"
-STAGE = MeasureStage(near=NearDedupConfig(), seed=1, unspaced=["zhs"])
 ROOTS = """
 ak ar as bm bn ca en es eu fon fr gu hi id ig ki kn lg ln ml mr ne nso ny or pa pt rn rw sn st sw ta te tn ts tum tw ur
 vi wo xh yo zhs zht zu
 """.split()  # noqa: SIM905
-
-
-def measured(*rows: tuple[str, str, str], batch: int = 100) -> pa.Table:
-    """Measures of (source, language, text)."""
-    columns = {
-        "id": [f"{n:032x}" for n in range(len(rows))],
-        "source": [row[0] for row in rows],
-        "language": [row[1] for row in rows],
-        "text": [row[2] for row in rows],
-        "meta": [""] * len(rows),
-    }
-    table = pa.table(columns, schema=DOCUMENT_SCHEMA)
-    listed = LanguageWords(STAGE)
-    return pa.Table.from_batches([measure_batch(part, STAGE, listed) for part in table.to_batches(max_chunksize=batch)])
-
-
-def stage(**limits: dict[str, float]) -> JudgeStage:
-    return JudgeStage(
-        thresholds={"default": Thresholds(), **{code: Thresholds(**values) for code, values in limits.items()}},
-        accept={"en": ["en"], "fr": ["fr"], "fon": [], "id": ["id", "ms"]},
-        trusted_sources=["trusted"],
-        language_id=LanguageIdConfig(),
-    )
 
 
 def test_vocalised_arabic_and_control_characters_are_identified() -> None:
@@ -106,18 +77,6 @@ def test_the_accept_set_decides_and_short_unknown_and_trusted_documents_pass() -
     assert disagreeing.tolist() == [0, 0, 0, 0, 1, 0, 0, 0]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_measures_do_not_depend_on_batches(size: int) -> None:
-    rows = [
-        ("s", "fr", FRENCH),
-        ("s", "zhs", "今天天气很好，我们走。"),
-        ("s", "en", ""),
-        ("s", "en", "x y z"),
-        ("s", "fr", "é"),
-    ]
-    assert measured(*rows, batch=size).combine_chunks().equals(measured(*rows).combine_chunks())
-
-
 def test_content_hashes_ignore_white_space_and_composition_only() -> None:
     texts = ["Un été  long", "Un\n\te\u0301te\u0301 long ", "Un été longue", "un été long"]
     hashes = measured(*(("s", "fr", text) for text in texts))["content_hash"].to_pylist()
@@ -145,20 +104,6 @@ def test_a_document_without_anything_but_white_space_goes_whatever_the_limits() 
     result = verdicts(table, failures(table, stage())[0])
     assert result["kept"].to_pylist() == [False, False, False, True]
     assert result["rule"].to_pylist() == ["empty", "empty", "empty", ""]
-
-
-def test_every_threshold_names_a_measure() -> None:
-    table = measured(("s", "fr", FRENCH))
-    names = {rule[4:] for rule in Thresholds.model_fields}
-    assert names <= set(table.column_names)
-    everything = stage(fr=dict.fromkeys(Thresholds.model_fields, 0.5))
-    broken, _ = failures(table, everything)
-    assert np.array_equal(broken.any(axis=1), [
-        rule in Thresholds.model_fields and (
-            table[rule[4:]][0].as_py() < 0.5 if rule.startswith("min") else table[rule[4:]][0].as_py() > 0.5
-        )
-        for rule in RULES
-    ])  # fmt: skip
 
 
 def test_published_presets() -> None:

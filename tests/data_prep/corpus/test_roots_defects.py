@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from repository import ROOT
 
 from bloomery.config.languages import language_profiles
 from bloomery.config.words import WordLists
 from data_prep.corpus import _text
 from data_prep.corpus.code import is_permitted
 from data_prep.corpus.pii import redact
-
-ROOT = Path(__file__).parents[3]
 
 
 def measure(text: str, stop_words: list[str] | None = None, unspaced: bool = False) -> dict[str, Any]:

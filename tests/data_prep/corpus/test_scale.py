@@ -6,15 +6,14 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from repository import ROOT
 
 from bloomery.config.corpus import CorpusConfig
 from data_prep.corpus.scale import STEPS, Corpus, arithmetic, shuffled_bytes, slurm_jobs
 
-ROOT = Path(__file__).parents[3]
 MEASURED: dict[str, Any] = {
     "megabytes": 100.0,
     "jobs": {step.verb: {"jobs": 1, "core_seconds": 9.0, "peak_mib": 200.0} for step in STEPS},

@@ -107,9 +107,7 @@ def test_what_a_damaged_sidecar_may_say_is_refused(document, first, what):
 def test_columns_of_different_lengths_are_refused():
     one, two = np.zeros(1, np.int32), np.zeros(2, np.int32)
     with pytest.raises(ValueError, match="equally long"):
-        _index.Deal().add(
-            0, two, two, one, np.zeros(2, np.uint64), np.zeros((1, 1), np.int32), 0, False
-        )
+        _index.Deal().add(0, two, two, one, np.zeros(2, np.uint64), np.zeros((1, 1), np.int32), 0, False)
 
 
 def test_a_run_is_dealt_by_language_and_source(run):

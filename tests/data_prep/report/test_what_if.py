@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bloomery.base.errors import InputError
 from bloomery.config.corpus import LanguageIdConfig, Thresholds
 from bloomery.config.stages import JudgeStage
 from data_prep.formats.shard import write_table
@@ -122,16 +121,3 @@ def test_steps_and_what_is_beyond_a_limit_add_up(measured: Any) -> None:
                 gone = beyond(rule, found, one["removed"][place])
                 inside = gone[: place + 1] if rule.startswith("min_") else gone[place + 1 :]
                 assert sum(inside) == sum(gone) == one["removed"][place]
-
-
-@pytest.mark.parametrize("measure", ["words", "digit_ratio", "mean_word_length", "longest_line"])
-def test_ladders_ascend(measure: str) -> None:
-    assert (np.diff(ladder(measure)) > 0).all()
-
-
-def test_a_damaged_table_is_refused(tmp_path: Path) -> None:
-    table = pa.table({"language": ["en"], "words": [3]})
-    write_table(tmp_path / "a.parquet", table, kind="measures", inputs={}, parameters="")
-    (tmp_path / "a.parquet").write_bytes(b"x" * (tmp_path / "a.parquet").stat().st_size)
-    with pytest.raises(InputError, match="Parquet"):
-        distributions([("web", tmp_path / "a.parquet")], STAGE)

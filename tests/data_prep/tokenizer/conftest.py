@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tokenizer_training import train_tokenizer
+from trained_texts import TEXTS, WEIGHTS
 
 from bloomery.base.atomic import write_json
 from bloomery.base.digest import document_id
+from bloomery.config.stages import CountStage, TokenizerStage
+from bloomery.config.tokens import TokenizerConfig
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
+from data_prep.tokenizer.count import count_shards
 
 MakeShard = Callable[[str, dict[str, list[str]]], Path]
 
@@ -42,3 +47,26 @@ def make_mixture(tmp_path: Path) -> Callable[[dict[str, float]], Path]:
         return path
 
     return make
+
+
+@pytest.fixture
+def train(make_shard, make_mixture, tmp_path):
+    """`train(folder, parts, weights, **settings)` -> path of the folder."""
+
+    def run(name="tokenizer", parts=None, weights=WEIGHTS, **settings):
+        parts = parts or {"s/00000": TEXTS}
+        for part, texts in parts.items():
+            counts = tmp_path / f"counts/{part}.parquet"
+            count_shards(CountStage(pre_tokenizer="bloom"), [make_shard(part, texts)], counts)
+        config = TokenizerConfig.model_validate({"vocabulary_size": 340, "reserved_tokens": 3} | settings)
+        folder = tmp_path / name
+        train_tokenizer(
+            TokenizerStage(tokenizer=config),
+            tmp_path / "counts",
+            list(parts),
+            make_mixture(weights),
+            folder / "tokenizer.json",
+        )
+        return folder
+
+    return run

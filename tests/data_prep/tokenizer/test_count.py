@@ -20,7 +20,7 @@ from data_prep.formats.shard import manifest_path, read_manifest, read_table
 from data_prep.tokenizer import _bpe
 from data_prep.tokenizer.count import count_shards, summary
 from data_prep.tokenizer.pre_tokenizer import build
-from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA, merge_counts
+from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA
 
 BLOOM = CountStage(pre_tokenizer="bloom")
 WAYS = [CountStage(pre_tokenizer=name, split_digits=digits) for name in ("bloom", "modern") for digits in (False, True)]
@@ -112,28 +112,6 @@ def test_counts_that_do_not_fit_in_memory_are_set_aside_and_merged(
         read_manifest(tmp_path / "held.parquet")["counts"] == read_manifest(tmp_path / "folder/set.parquet")["counts"]
     )
     assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["set.json", "set.parquet"]
-
-
-def batch(rows: dict[tuple[str, str], int]) -> pa.RecordBatch:
-    columns = [[code for code, _ in rows], [piece for _, piece in rows], list(rows.values())]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, COUNT_SCHEMA.types, strict=True)]
-    return pa.record_batch(arrays, schema=COUNT_SCHEMA)
-
-
-COUNTED = st.dictionaries(st.tuples(st.sampled_from(["en", "fr"]), st.text("aé人", max_size=3)), st.integers(1, 9))
-
-
-@given(tables=st.lists(COUNTED, max_size=4), size=st.integers(1, 4))
-def test_sorted_tables_are_summed_whatever_their_batches(tables: list[dict[tuple[str, str], int]], size: int) -> None:
-    def batches(table: dict[tuple[str, str], int]) -> Any:
-        rows = batch(dict(sorted(table.items())))
-        return iter([rows.slice(start, size) for start in range(0, len(table) + 1, size)])
-
-    found = [row for table in merge_counts(map(batches, tables)) for row in table.to_pylist()]
-    wanted: Counter[tuple[str, str]] = Counter()
-    for table in tables:
-        wanted.update(table)
-    assert [((row["language"], row["piece"]), row["count"]) for row in found] == sorted(wanted.items())
 
 
 def test_a_long_piece_counts_in_parts_between_characters(make_shard: MakeShard, tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from bloomery.checks.validate import validate_config
 from bloomery.config.languages import SHIPPED_FALLBACK
 from bloomery.config.stages import DetectorStage
 from bloomery.orchestration.stage_sections import stage_sections
-from data_prep.corpus.langid import Detection, detect, identifier, ngrams
-from data_prep.corpus.langid.detection import from_shares, joined
+from data_prep.corpus.langid import detect, identifier, ngrams
 from data_prep.corpus.langid.train_ngrams import train
 
 BAMBARA = "I ni sogoma. N bɛ taa sugu la ka jɛgɛ san. An ka so ka jan dugu la, nka n teri bɛ n makɔnɔ. "
@@ -42,16 +41,6 @@ def test_a_document_of_two_languages_has_both() -> None:
     found = identifier(DetectorStage()).detect(BAMBARA * 40 + FRENCH * 20, "bm")
     assert found.codes == ["bm", "fr"]
     assert found.shares == pytest.approx([0.66, 0.34], abs=0.06)
-
-
-def test_joined_shares_are_those_of_one_text() -> None:
-    first = Detection(True, ["fr", "en"], [0.6, 0.4])
-    assert joined(first, {}) == first
-    assert joined(first, {"bm": 0.5}) == (True, ["bm", "fr", "en"], [0.5, 0.3, 0.2])
-    assert joined(Detection(False, ["fr"], [0.2]), {"bm": 0.5}) == (True, ["bm", "fr"], [0.5, 0.2])
-    assert joined(Detection(False, [], []), {"bm": 0.3}) == (False, ["bm"], [0.3])
-    assert joined(first, {"bm": 1.0}) == (True, ["bm"], [1.0])
-    assert from_shares({"b": 0.3, "a": 0.3, "c": 0.2, "d": 0.1, "e": 0.001}, True).codes == ["a", "b", "c"]
 
 
 @pytest.fixture

@@ -1,13 +1,9 @@
 """The n-gram fallback: what is learnt, what is said, and the file between."""
 
 import re
-import shutil
-import subprocess
-import sys
 import unicodedata
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -18,7 +14,6 @@ from bloomery.base.errors import InputError
 from bloomery.config.languages import SHIPPED_FALLBACK
 from data_prep.corpus.cli import app
 from data_prep.corpus.langid import ngrams
-from data_prep.corpus.langid.train_ngrams import train
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
 
 BAMBARA = "I ni sogoma. N bɛ taa sugu la ka jɛgɛ san. An ka so ka jan dugu la, nka n teri bɛ n makɔnɔ."
@@ -64,37 +59,6 @@ def test_any_text_has_an_answer(text: str) -> None:
     shares = ngrams.load(SHIPPED_FALLBACK).shares(text, ALL)
     assert all(0 < share <= 1 for share in shares.values())
     assert sum(shares.values()) <= 1 + 1e-9
-
-
-def test_a_language_is_learnt_beside_those_of_the_base(shipped: ngrams.NgramModel, tmp_path: Path) -> None:
-    model = train([("tlh", KLINGON * 60), ("en", ENGLISH * 60)], ["tlh"], shipped)
-    assert model.languages == ("bm", "fon", "tlh")
-    assert set(model.classes) == {*shipped.classes, "tlh"}
-    every = model.languages
-    assert model.shares("Qapla' batlh je, tlhIngan maH reH", every) == {"tlh": 1.0}
-    assert model.shares(BAMBARA, every) == {"bm": 1.0}
-    for language in ("bm", "dyu"):
-        column, before = model.classes.index(language), shipped.classes.index(language)
-        assert np.array_equal(model.weights[:, column], shipped.weights[:, before])
-    # English was in the texts, and is learnt anew.
-    assert model.bytes[model.classes.index("en")] == len(ENGLISH) * 60
-
-
-def test_too_little_text_teaches_nothing() -> None:
-    with pytest.raises(InputError, match=r"92 bytes of text in tlh; expected: 4096 or more"):
-        train([("tlh", KLINGON), ("en", ENGLISH * 60)], ["tlh"])
-    with pytest.raises(InputError, match="0 bytes of text in xx"):
-        train([("en", ENGLISH * 60)], ["xx"])
-    with pytest.raises(InputError, match="one language only"):
-        train([("tlh", KLINGON * 60), ("en", ENGLISH)], ["tlh"])
-
-
-def test_no_more_is_read_of_a_language_than_asked() -> None:
-    texts = [("tlh", KLINGON * 60), ("en", ENGLISH * 60)]
-    more = [*texts, ("en", BAMBARA * 60), ("tlh", FON * 60)]
-    first, second = train(texts, ["tlh"], max_bytes=5000), train(more, ["tlh"], max_bytes=5000)
-    assert np.array_equal(first.weights, second.weights)
-    assert not np.array_equal(first.weights, train(more, ["tlh"]).weights)
 
 
 def test_a_model_is_read_as_it_was_written(shipped: ngrams.NgramModel, tmp_path: Path) -> None:
@@ -143,16 +107,3 @@ def test_the_verb_trains_from_shards(tmp_path: Path) -> None:
     written = output.read_bytes()
     CliRunner().invoke(app, command, catch_exceptions=False)
     assert output.read_bytes() == written
-
-
-@pytest.mark.slow
-def test_the_shipped_model_is_what_its_program_makes(tmp_path: Path) -> None:
-    if shutil.which("npm") is None:
-        pytest.skip("no npm client on this machine (apt-get install npm)")
-    output = tmp_path / "model.safetensors"
-    command = [sys.executable, "-m", "data_prep.corpus.langid.train_shipped", str(output)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if done.returncode and "npm failed" in done.stderr:
-        pytest.skip("the npm client reaches no registry")
-    assert done.returncode == 0, done.stderr
-    assert output.read_bytes() == SHIPPED_FALLBACK.read_bytes()

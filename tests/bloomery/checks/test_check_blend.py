@@ -1,0 +1,74 @@
+"""Stages of the blend that cannot be meant are refused, with the key and what would be right."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import yaml
+from repository import ROOT
+
+from bloomery.base.errors import ConfigError
+from bloomery.checks.validate import validate_config
+from bloomery.config.run import RunConfig
+from bloomery.config.stages import IndexStage
+from bloomery.orchestration.stage_sections import stage_sections
+
+SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
+
+
+def configured(*stages: dict[str, Any]) -> RunConfig:
+    raw = copy.deepcopy(SAMPLE)
+    # 10 steps of 8, and 5 samples that no step reads.
+    raw["training"] |= {"train_samples": 85, "batch": {"micro_batch_size": 1, "global_batch_size": 8}}
+    raw["training"]["optimizer"] = {"learning_rate": 0.01}
+    raw["index"] = {"blend": list(stages)}
+    return validate_config(raw, where="my.yaml")
+
+
+def test_stages_reach_the_index_stage_alone() -> None:
+    plain = stage_sections(configured())
+    staged = stage_sections(configured({"spread_to": 80}, {"from_sample": 40, "weights": {"en": 1, "fr/web": 0.5}}))
+    assert {name for name in plain if plain[name] != staged[name]} == {"index"}
+    index = staged["index"]
+    assert isinstance(index, IndexStage)
+    assert [stage.from_sample for stage in index.blend] == [0, 40]
+    assert index.blend[0].weights is None
+    assert index.blend[1].weights == {"en": 1.0, "fr/web": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("stages", "says"),
+    [
+        ([{"from_sample": 8}], "index.blend[0].from_sample 8: the first stage begins with the training; expected: 0"),
+        (
+            [{}, {"from_sample": 40}, {"from_sample": 40}],
+            "index.blend[2].from_sample 40 does not come after the 40 of the stage before; expected: at least 41",
+        ),
+        ([{}, {"from_sample": 0}], "index.blend[1].from_sample 0 does not come after the 0 of the stage before"),
+        (
+            [{}, {"from_sample": 80}],
+            "index.blend[1].from_sample 80: the training reads 80 samples; expected: at most 79",
+        ),
+        (
+            [{"spread_to": 39}, {"from_sample": 40}],
+            "index.blend[0].spread_to 39 lies before the end of its stage, 40; expected: at least 40, or null",
+        ),
+        ([{"spread_to": 79}], "index.blend[0].spread_to 79 lies before the end of its stage, 80"),
+        ([{"weights": {}}], "index.blend[0].weights: {} is not right; expected: a weight above 0 for a language"),
+        ([{"weights": {"en": 0, "fr": 0.0}}], "index.blend[0].weights: "),
+        ([{"weights": {"en": -1, "fr": 1}}], "index.blend[0].weights.en: -1"),
+        ([{"from_sample": -1}], "index.blend[0].from_sample: -1"),
+        ([{"from": 0}], "index.blend[0].from: unknown key"),
+    ],
+)
+def test_stages_that_cannot_be_meant_are_refused(stages: list[dict[str, Any]], says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        configured(*stages)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("my.yaml: 1 problem\n")
+
+
+def test_a_stage_may_be_laid_out_beyond_the_end_of_the_training() -> None:
+    assert configured({"spread_to": 1000}).index.blend[0].spread_to == 1000

@@ -1,0 +1,17 @@
+"""Contradictions in the schedule of a training."""
+
+from __future__ import annotations
+
+from changed_sample import changed, message
+
+
+def test_bert12s_published_warmup_is_refused() -> None:
+    # A published script warmed up over .16 x 63,600 = 10,176 of 6,400 iterations at batch 8,192.
+    text = message(
+        changed(
+            training__train_samples=6400 * 8192,
+            training__optimizer__warmup_samples=10176 * 8192,
+            training__batch={"micro_batch_size": 4, "global_batch_size": 8192},
+        )
+    )
+    assert "the peak is never reached" in text

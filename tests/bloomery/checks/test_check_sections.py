@@ -1,0 +1,58 @@
+"""Contradictions between the sections of a configuration."""
+
+from __future__ import annotations
+
+from changed_sample import changed, message
+
+from bloomery.checks.validate import validate_config
+
+
+def test_contradictions_come_with_the_wrong_values_and_never_from_them() -> None:
+    raw = changed(
+        name="a/b",
+        seed="x",
+        model={"layers": 3, "hidden_size": 33, "heads": 4, "sequence_length": 4},
+        training__train_samples=0,
+        training__parallel={"tensor": 3, "pipeline": 9},
+        training__batch={"micro_batch_size": 3, "global_batch_size": 16, "rampup": {"start": 5}},
+        training__optimizer={"learning_rate": "much", "min_learning_rate": 5, "warmup_samples": 9},
+        sources=[{"name": "s", "kind": "jsonl"}, {"name": "s", "kind": "jsnl"}, "foo"],
+        publish=5,
+    )
+    text = message(raw)
+    for part in (
+        "name: 'a/b'",
+        "seed: 'x'",
+        "model.sequence_length: 4",
+        "training.train_samples: 0",
+        "training.batch.rampup.increment: missing",
+        "sources[0].paths: missing",
+        "sources[1]: ",
+        "sources[2]: 'foo'",
+        "publish: 5",
+        "hidden_size 33 must be divisible by heads 4",
+        "model.heads 4 must be divisible by training.parallel.tensor 3",
+        "model.layers 3 cannot fill training.parallel.pipeline 9",
+        "16 not divisible by micro_batch_size x parallel.data = 3 x 1",
+        "the name 's' is used twice",
+    ):
+        assert text.count(part) == 1, part
+    # train_samples and learning_rate are wrong themselves.
+    for part in ("min_learning_rate", "warmup_samples", "first batch"):
+        assert part not in text
+    assert text.startswith(f"my.yaml: {len(text.splitlines()) - 1} problems")
+
+
+def test_token_files_need_the_tokenizer_that_wrote_them() -> None:
+    tokens = {"name": "tokens", "kind": "megatron", "paths": ["data/fr_text_document"], "language": "fr"}
+    text = message(changed(sources=[tokens]))
+    assert "tokenizer.existing: null, but sources[0].kind megatron" in text
+    assert "expected: the tokenizer that the token files were encoded with" in text
+    del tokens["language"]
+    assert "sources[0].language: missing" in message(
+        changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"})
+    )
+    tokens["language"] = "fr"
+    config = validate_config(changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"}))
+    assert [source.name for source in config.adopted_sources] == ["tokens"]
+    assert config.text_sources == []

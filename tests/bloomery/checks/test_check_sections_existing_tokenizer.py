@@ -1,0 +1,60 @@
+"""A run with an existing tokenizer: what may be said of it, and what plans make of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tiny_run import configuration
+
+from bloomery.base.errors import ConfigError
+from bloomery.checks.validate import validate_config
+from bloomery.config.section import Problem
+
+
+def problems(**tokenizer: Any) -> list[Problem]:
+    with pytest.raises(ConfigError) as caught:
+        configuration(**tokenizer)
+    return list(caught.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("reserved_tokens", 5),
+        ("pre_tokenizer", "modern"),
+        ("split_digits", True),
+        ("min_frequency", 3),
+        ("max_token_bytes", 16),
+        ("max_pieces", 1000),
+    ],
+)
+def test_what_only_training_decides_is_refused_beside_an_existing_tokenizer(key: str, value: Any) -> None:
+    (problem,) = problems(existing="owner/name", **{key: value})
+    assert problem.key == f"tokenizer.{key}"
+    assert "tokenizer.existing gives one" in problem.reason
+    assert configuration(**{key: value})
+
+
+def test_a_limit_that_needs_counts_is_refused_beside_an_existing_tokenizer() -> None:
+    (problem,) = problems(existing="owner/name", report={"gate": {"max_over_monolingual": 0.1}})
+    assert problem.key == "tokenizer.report.gate.max_over_monolingual"
+    assert configuration(report={"gate": {"max_over_monolingual": 0.1}})
+    assert configuration(existing="owner/name", report={"gate": {"max_over_reference": 0.1, "max_parity": 2},
+                                                        "references": [{"name": "a", "tokenizer": "b/c"}]})  # fmt: skip
+
+
+def test_an_empty_name_is_no_tokenizer() -> None:
+    (problem,) = problems(existing="")
+    assert problem.key == "tokenizer.existing"
+
+
+def test_defaults_that_were_written_out_are_no_wish() -> None:
+    config = configuration(existing="owner/name", vocabulary_size=50_257)
+    assert validate_config(config.model_dump(mode="json")) == config
+
+
+def test_a_trained_tokenizer_has_its_own_end_of_document() -> None:
+    (problem,) = problems(end_of_document="[SEP]")
+    assert problem.key == "tokenizer.end_of_document"
+    assert configuration(existing="owner/name", end_of_document="[SEP]")

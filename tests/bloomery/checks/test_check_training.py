@@ -1,0 +1,32 @@
+"""Contradictions in the training section: its layout, batch and schedule."""
+
+from __future__ import annotations
+
+from changed_sample import SAMPLE, changed, message
+
+
+def test_contradictions_say_what_would_be_right() -> None:
+    assert "hidden_size 130 must be divisible by heads 4; 132 would be" in message(changed(model__hidden_size=130))
+    assert "model.heads 3 must be divisible by training.parallel.tensor 2" in message(
+        changed(model__heads=3, model__hidden_size=96)
+    )
+    assert "cannot fill training.parallel.pipeline 8 stages; expected: at most 4 stages" in message(
+        changed(training__parallel__pipeline=8)
+    )
+    assert "8 not divisible by micro_batch_size x parallel.data = 16 x 1" in message(
+        changed(training__batch__micro_batch_size=16)
+    )
+    growing = {"micro_batch_size": 2, "global_batch_size": 16, "rampup": {"start": 8, "increment": 4, "samples": 64}}
+    for changes, said in {
+        ((16, 4), (12, 4)): "from_batch 12 does not come after 16 on the way from a batch of 8 to one of 16",
+        ((8, 4),): "from_batch 8 does not come after 8",
+        ((20, 4),): "from_batch 20 does not come after 8",
+        ((12, 8),): "12 not divisible by micro_batch_size x parallel.data = 8 x 1",
+    }.items():
+        listed = [{"from_batch": batch, "size": size} for batch, size in changes]
+        assert said in message(changed(training__batch=growing | {"micro_batch_changes": listed}))
+    steady = {"global_batch_size": 16, "micro_batch_changes": [{"from_batch": 16, "size": 4}]}
+    assert "expected: no micro_batch_changes without a ramp-up" in message(changed(training__batch=steady))
+    assert "warmup_samples 9999 exceeds" in message(changed(training__optimizer__warmup_samples=9999))
+    assert "train_samples 7 does not fill the first batch of 8" in message(changed(training__train_samples=7))
+    assert "used twice" in message(changed(sources=SAMPLE["sources"] * 2))

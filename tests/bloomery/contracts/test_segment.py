@@ -1,0 +1,40 @@
+"""The file that says how a segment ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bloomery.base.errors import InputError
+from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
+
+
+def test_a_segment_is_read_back(tmp_path: Path) -> None:
+    segment = Segment(
+        number=2,
+        status=SegmentStatus.TIME_LIMIT,
+        first_iteration=11,
+        iteration=20,
+        total_iterations=40,
+        consumed_samples=160,
+        consumed_tokens=1280,
+        checkpoint="step00000020",
+        identity="abc",
+    )
+    write_segment(tmp_path / "2.json", segment)
+    assert read_segment(tmp_path / "2.json") == segment
+    (tmp_path / "2.json").write_text('{"number": 2}')
+    with pytest.raises(InputError, match="not a segment"):
+        read_segment(tmp_path / "2.json")
+
+
+def test_a_request_that_was_heeded_is_cleared(tmp_path: Path) -> None:
+    request = tmp_path / STOP_FILE
+    clear_request(request)
+    request.touch()
+    clear_request(request)
+    assert not request.exists()
+    request.mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        clear_request(request)

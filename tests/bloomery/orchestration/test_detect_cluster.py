@@ -1,0 +1,99 @@
+"""What SLURM prints becomes a cluster. The texts in data/ were printed by SLURM 22.05."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from repository import ROOT
+
+from bloomery.orchestration.detect_cluster import (
+    cluster_from,
+    gpus_of,
+    job_age_problem,
+    loaded_modules,
+    parse_accounts,
+    parse_partitions,
+    poll_seconds,
+    scratch_folder,
+)
+
+DATA = Path(__file__).parent / "data"
+
+
+def text(name: str) -> str:
+    return (DATA / name).read_text()
+
+
+def test_partitions_limits_and_nodes() -> None:
+    found = {each.name: each for each in parse_partitions(text("sinfo_eight_gpus.txt"))}
+    assert list(found) == ["gpu_20h", "gpu_100h", "visu", "cpu", "old", "archive"]
+    gpu = found["gpu_100h"]
+    assert (gpu.max_minutes, gpu.nodes, gpu.gpus_per_node, gpu.gpus) == (6000, 52, 8, 416)
+    assert (gpu.kinds[0].cpus, gpu.kinds[0].memory_mb) == (64, 512_000)
+    assert found["visu"].max_minutes == 30
+    assert [kind.gpus for kind in found["visu"].kinds] == [8, 4]
+    assert found["archive"].max_minutes is None
+    assert (found["cpu"].is_default, found["cpu"].gpus) == (True, 0)
+    assert [name for name, each in found.items() if not each.is_up] == ["old"]
+
+
+def test_nothing_and_noise_are_no_partitions() -> None:
+    assert parse_partitions("") == []
+    assert parse_partitions("slurm_load_partitions: Unable to contact slurm controller (connect failure)\n") == []
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("(null)", 0),
+        ("", 0),
+        ("gpu:8", 8),
+        ("gpu:a100:8(S:0-1)", 8),
+        ("gpu:a100_3g.20gb:2(S:0,1),gpu:a100:6,nvme:1", 8),
+        ("craynetwork:4", 0),
+        ("gpu", 1),
+    ],
+)
+def test_gpus_of_a_node(gres: str, gpus: int) -> None:
+    assert gpus_of(gres) == gpus
+
+
+def test_settings_of_the_scheduler() -> None:
+    cluster = cluster_from(text("sinfo_lab.txt"), text("scontrol_config.txt"))
+    assert (cluster.name, cluster.min_job_age_seconds, cluster.accounting) == ("lab", 30.0, False)
+    assert cluster.partition("gpu,other") == cluster.partitions[1]
+    with_accounts = text("scontrol_config.txt").replace("accounting_storage/none", "accounting_storage/slurmdbd")
+    assert cluster_from("", with_accounts, "abc@v100\nabc@a100\n\nabc@v100\n").accounts == ("abc@v100", "abc@a100")
+    assert cluster_from("", with_accounts).accounting
+
+
+def test_accounts_are_listed_once() -> None:
+    assert parse_accounts(" a \nb\na\n") == ["a", "b"]
+
+
+def test_a_scheduler_that_forgets_too_soon_is_a_problem() -> None:
+    assert job_age_problem(300, 40) is None
+    assert job_age_problem(120, 40) is None
+    assert job_age_problem(None, 40) is None
+    assert "--slurm-init-seconds-before-status-checks 10" in (job_age_problem(30, 20) or "")
+    # The executor takes SLURM's "never forget" for too little, and no waiting time mends that.
+    assert "init-seconds" not in (job_age_problem(0, 20) or "init-seconds")
+
+
+def test_the_waiting_time_is_that_of_the_profile(tmp_path: Path) -> None:
+    profile = ROOT / "workflow/profiles/slurm/config.yaml"
+    assert f"slurm-init-seconds-before-status-checks: {poll_seconds()}" in profile.read_text()
+    assert poll_seconds(tmp_path) == 40
+    (tmp_path / "config.yaml").write_text("slurm-init-seconds-before-status-checks: 7\n")
+    assert poll_seconds(tmp_path) == 7
+    (tmp_path / "profile.v9+.yaml").write_text("slurm-init-seconds-before-status-checks: 9\n")
+    assert poll_seconds(tmp_path) == 9
+
+
+def test_modules_and_scratch_come_from_the_environment() -> None:
+    assert loaded_modules({"LOADEDMODULES": "gcc/12:cuda/12.4"}) == ["gcc/12", "cuda/12.4"]
+    assert loaded_modules({}) == []
+    assert scratch_folder({"WORK": "/work/me", "SCRATCH": "/scratch/me"}) == "${SCRATCH}"
+    assert scratch_folder({"WORK": "/work/me"}) == "${WORK}"
+    assert scratch_folder({"SCRATCH": "relative"}) is None

@@ -1,0 +1,23 @@
+"""The configuration file of a rehearsal, with its comments."""
+
+from __future__ import annotations
+
+import yaml
+from big_run import big
+
+from bloomery.config.site import Site
+from bloomery.orchestration.rehearsal import rehearsal
+from bloomery.orchestration.rehearsal_file import render
+
+EIGHT = Site.model_validate({"training": {"gpus_per_node": 8}})
+
+
+def test_comments_say_what_the_run_itself_has() -> None:
+    config = big()
+    text = render(rehearsal(config, EIGHT, 2), config.model_dump(mode="json"), "big.yaml", 2, "snakemake")
+    assert "  layers: 4  # 70: " in text
+    assert "    pipeline: 2  # 12: the nodes are filled exactly" in text
+    assert "  hub: false  # true: nothing leaves the cluster" in text
+    assert "    max_documents: 1000  # all: a little text" in text
+    assert "learning_rate: 6.0e-05\n" in text
+    assert yaml.safe_load(text) == rehearsal(config, EIGHT, 2)

@@ -1,0 +1,37 @@
+"""The batch size is a function of consumed samples, for any run and not only for the published one."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bloomery.config.training import BatchConfig, RampupConfig
+from bloomery.spec.batch import global_batch_size, ladder_rungs, samples_to_read, steps
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> BatchConfig:
+    start, increment = draw(st.integers(1, 64)), draw(st.integers(1, 16))
+    rungs = draw(st.integers(1, 12))
+    ramp = RampupConfig(start=start, increment=increment, samples=draw(st.integers(1, 4000)))
+    return BatchConfig(global_batch_size=start + rungs * increment, rampup=draw(st.sampled_from([ramp, None])))
+
+
+@given(batches(), st.integers(1, 20_000))
+def test_counting_iterations_is_walking_them(batch: BatchConfig, samples: int) -> None:
+    walked = list(steps(batch, samples))
+    read = walked[-1].consumed_samples + walked[-1].global_batch_size if walked else 0
+    assert samples_to_read(batch, samples) == read <= samples < read + global_batch_size(batch, read)
+    sizes = [step.global_batch_size for step in walked]
+    assert sizes == sorted(sizes)
+    assert set(sizes) <= set(ladder_rungs(batch))
+
+
+@given(batches(), st.integers(1, 5_000), st.integers(0, 5_000))
+def test_the_batch_is_a_function_of_consumed_samples_alone(batch: BatchConfig, samples: int, consumed: int) -> None:
+    # What a resumed run does after any number of samples is what the undisturbed run would have done.
+    for before, after in itertools.pairwise(steps(batch, samples)):
+        assert after.consumed_samples == before.consumed_samples + before.global_batch_size
+    assert global_batch_size(batch, consumed) in ladder_rungs(batch)

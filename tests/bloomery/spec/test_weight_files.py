@@ -1,0 +1,46 @@
+"""The exported model's files are known before the training, whatever vocabulary the tokenizer ends up with."""
+
+from __future__ import annotations
+
+import yaml
+from repository import ROOT
+from tiny_run import configuration
+
+from bloomery.checks.validate import validate_config
+from bloomery.config.run import RunConfig
+from bloomery.spec.parameters import parameter_count
+from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files
+
+SAMPLE = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
+
+
+def config(layers: int, hidden: int, vocabulary: int) -> RunConfig:
+    model = SAMPLE["model"] | {"layers": layers, "hidden_size": hidden}
+    return validate_config(SAMPLE | {"model": model, "tokenizer": {"vocabulary_size": vocabulary}})
+
+
+def test_a_small_model_is_one_file() -> None:
+    assert weight_files(config(4, 128, 2000)) == (files := weight_files(validate_config(SAMPLE)))
+    assert (files.file, files.shard_bytes) == (WEIGHTS_NAME, MAX_SHARD_BYTES)
+
+
+def test_a_large_model_has_an_index() -> None:
+    files = weight_files(config(70, 14336, 250_680))
+    assert (files.file, files.shard_bytes) == (INDEX_NAME, MAX_SHARD_BYTES)
+
+
+def test_a_model_that_the_vocabulary_makes_large_has_an_index_with_any_tokenizer() -> None:
+    between = config(30, 2560, 250_680)
+    files = weight_files(between)
+    assert files.file == INDEX_NAME
+    assert files.shard_bytes < parameter_count(between.model, 460) * 2 < MAX_SHARD_BYTES
+
+
+def test_weights_are_split_whatever_number_of_entries_the_tokenizer_has() -> None:
+    large = {"model": {"layers": 1, "hidden_size": 8192, "heads": 64, "sequence_length": 128}}
+    config = configuration(large, existing="owner/name")
+    found = weight_files(config)
+    assert found.file == INDEX_NAME
+    fewest = parameter_count(config.model, 1) * DTYPE_BYTES[config.export.dtype]
+    assert found.shard_bytes < fewest
+    assert weight_files(configuration(existing="owner/name")).file == WEIGHTS_NAME

@@ -1,0 +1,75 @@
+"""The command line: quick, lazy, and an error is one readable message with its exit code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from command_line import bloomery
+from repository import ROOT
+
+from bloomery.cli import VERBS, load_verb
+
+
+def test_help_answers_in_under_04_seconds() -> None:
+    def seconds(*arguments: str) -> float:
+        before = os.times()
+        subprocess.run([sys.executable, *arguments], capture_output=True, check=True, cwd=ROOT)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    # Processor time: it waits for nothing, and other work on the machine is not what is measured. Where an interpreter
+    # alone takes longer than its 0.03 s, the machine is slow (the wall clock's figure is bench/startup.py's).
+    assert any(seconds("-m", "bloomery.cli", "--help") < 0.4 * max(1, seconds("-c", "pass") / 0.03) for _ in range(4))
+
+
+def test_help_names_every_verb_and_imports_none() -> None:
+    code = (
+        "import sys, bloomery.cli\n"
+        "sys.argv = ['bloomery', '--help']\n"
+        "try: bloomery.cli.main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'pyarrow', 'pydantic', 'data_prep', 'training', 'export', 'monitoring', 'numpy'}\n"
+        "print('HEAVY', sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "HEAVY []" in done.stdout
+    for verb in VERBS:
+        assert verb in done.stdout
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help(verb: str) -> None:
+    assert load_verb(verb).name == verb
+    done = bloomery(verb, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Usage: bloomery" in done.stdout
+
+
+def test_an_unknown_verb_names_the_nearest() -> None:
+    done = bloomery("tokeniser")
+    assert done.returncode == 2
+    assert "Did you mean 'tokenizer'?" in done.stderr
+
+
+def test_an_error_is_one_message_without_a_traceback() -> None:
+    done = bloomery("config", "check", "absent.yaml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: absent.yaml: no such file; expected: a run's YAML, e.g. config/sample.yaml\n"
+
+
+def test_an_error_of_the_disk_is_one_message_too() -> None:
+    program = """
+import errno, sys
+import bloomery.cli
+def fail(**_):
+    raise OSError(errno.ESTALE, "Stale file handle", "/runs/x/train")
+bloomery.cli.app = fail
+sys.exit(bloomery.cli.main())
+"""
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert process.returncode == 75
+    assert process.stderr.startswith("error: /runs/x/train: Stale file handle; expected: ")
+    assert "Traceback" not in process.stderr

@@ -1,0 +1,12 @@
+"""The corpus report of the sample run."""
+
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def report(sample_run: Any) -> tuple[dict[str, Any], str]:
+    """The report as JSON, and its page."""
+    found: tuple[dict[str, Any], str] = sample_run.report()
+    return found

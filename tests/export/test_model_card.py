@@ -1,0 +1,111 @@
+"""The table, the plan of shards, the card: the pure parts of the export."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from bloomery.base.atomic import write_json
+from bloomery.base.errors import InputError
+from bloomery.spec.parameters import parameter_count
+from export.model_card import CardFacts, hub_licence, render_card
+from export.verify_logits import Comparison
+
+
+def comparison(difference=1e-6, logit=4.0):
+    return Comparison(3, 72, difference, logit, 1.0, "the river", " runs")
+
+
+@pytest.mark.parametrize(
+    ("licences", "expected"),
+    [
+        ({"a": "CC0-1.0", "b": "cc0-1.0"}, "cc0-1.0"),
+        ({"a": "CC0-1.0", "b": "MIT"}, "other"),
+        ({"a": "my own"}, "other"),
+        ({"a": "unknown"}, "unknown"),
+        ({}, "other"),
+    ],
+)
+def test_the_licence_is_the_sources_when_they_agree(licences, expected):
+    assert hub_licence(licences) == expected
+
+
+def card_of(run):
+    facts = CardFacts(
+        run.stage,
+        run.manifest,
+        run.checkpoint.name,
+        parameter_count(run.stage.model, run.manifest.vocabulary_rows),
+        run.manifest.vocabulary_rows,
+        comparison(),
+    )
+    text = render_card(facts, run.paths)
+    _, header, body = text.split("---\n", 2)
+    return yaml.safe_load(header), body
+
+
+def test_the_card_states_what_the_run_recorded(fabricate):
+    run = fabricate()
+    stamp = {
+        "iteration": 100,
+        "consumed_samples": 1,
+        "consumed_tokens": 1,
+        "segment": 1,
+        "time": "2026-01-01T00:00:00Z",
+    }
+    with (run.paths.logs / "metrics.jsonl").open("a") as handle:
+        handle.write(json.dumps(stamp | {"energy_kwh": 12.5, "co2_kg": 0.7, "nodes": 2, "estimated_kwh": 1.5}) + "\n")
+    header, body = card_of(run)
+    assert header["language"] == ["en", "zh"]
+    assert header["license"] == "cc0-1.0"
+    assert header["library_name"] == "transformers"
+    assert header["pipeline_tag"] == "text-generation"
+    assert "code" in header["tags"]
+    for fact in (
+        "12,800 tokens",
+        "5.4321",
+        "5.2500",
+        "6.1250",
+        "tensor 2 x pipeline 1 x data 1",
+        "| zhs | 2 |",
+        "2.5e-07",
+        "(2 nodes, by codecarbon): 12.5 kWh (12 % estimated), 0.7 kg CO2",
+    ):
+        assert fact in body, fact
+    assert "ot recorded" not in body
+
+
+def test_the_card_of_a_norwegian_corpus_keeps_no_as_a_language(fabricate):
+    run = fabricate()
+    entry = {"documents": 1, "bytes": 1, "share": 0.5, "weight": 0.5}
+    write_json(run.paths.corpus / "mixture.json", {"languages": {"no": entry, "yo": {**entry, "weight": 0.0}}})
+    header, _ = card_of(run)
+    assert header["language"] == ["no"]
+
+
+def test_a_mixture_without_its_numbers_is_named(fabricate):
+    run = fabricate()
+    write_json(run.paths.corpus / "mixture.json", {"languages": {"fr": {"weight": 1.0}}})
+    with pytest.raises(InputError, match="'fr' has no documents, bytes, share"):
+        card_of(run)
+
+
+def test_what_was_not_recorded_is_said_and_not_invented(fabricate):
+    run = fabricate()
+    (run.paths.logs / "metrics.jsonl").unlink()
+    (run.paths.corpus / "mixture.json").unlink()
+    header, body = card_of(run)
+    assert "language" not in header
+    assert body.count("Not recorded.") == 2
+
+
+def test_the_hub_library_reads_the_cards_metadata(fabricate, tmp_path):
+    from huggingface_hub import ModelCard
+
+    run = fabricate()
+    facts = CardFacts(run.stage, run.manifest, "step00000100", 1, 1, comparison())
+    card = ModelCard(render_card(facts, run.paths))
+    assert card.data.pipeline_tag == "text-generation"
+    assert card.data.language == ["en", "zh"]

@@ -1,0 +1,30 @@
+"""The card of the published logs."""
+
+from __future__ import annotations
+
+import pytest
+from segment_file import segment
+
+from bloomery.base.atomic import write_json
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import SegmentStatus, write_segment
+from monitoring.logs_card import logs_card
+from monitoring.snapshot import take_snapshot
+
+
+@pytest.fixture
+def paths(tmp_path):
+    found = RunPaths(tmp_path / "runs" / "tiny")
+    found.logs.mkdir(parents=True)
+    return found
+
+
+def test_the_page_bears_damaged_files_and_depends_on_nothing_but_the_files(paths, tmp_path):
+    (paths.logs / "metrics.jsonl").write_text("no record\n")
+    write_json(paths.segments / "1.json", {"number": 1})
+    write_segment(paths.segments / "2.json", segment(2, SegmentStatus.CRASHED))
+    files = take_snapshot(paths, tmp_path / "copy", finished=False)
+    page = logs_card("tiny", "tiny-bloom", files, None, None, finished=False)
+    assert "| state | before training |" in page
+    assert "| 2 | crashed after iteration 20 |" in page
+    assert page == logs_card("tiny", "tiny-bloom", files, None, None, finished=False)

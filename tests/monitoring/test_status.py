@@ -1,0 +1,351 @@
+"""`bloomery status`: every moment of a run says what it is, from files and the queue, and cheaply."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fabricated_run import (
+    NOW,
+    configuration,
+    make_run,
+    touch_shards,
+    write_checkpoint,
+    write_ended,
+    write_metrics,
+)
+from repository import ROOT
+from stopwatch import is_faster_than
+
+from bloomery.base.atomic import write_json
+from bloomery.base.errors import InputError
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import SegmentStatus
+from bloomery.orchestration.run_lock import RunLock
+from bloomery.spec.batch import steps
+from monitoring.status import RunState, find_runs, gather_status
+from monitoring.status_cli import lines
+from monitoring.sync_record import SyncState, write_sync
+
+CONFIG = configuration()
+ENDED = 2**22 + 1
+"""No process has this number: Linux gives them up to 2^22."""
+
+
+def said(paths: RunPaths) -> dict[str, str]:
+    return dict(lines(gather_status(paths.run, NOW)))
+
+
+def status(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bloomery.cli", "status", *arguments]
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env={**os.environ, "PYTHONPATH": path, **environment}
+    )
+
+
+def test_no_run_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:
+    done = status(cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no run; expected: `make run`" in done.stderr
+    (tmp_path / "x").mkdir()
+    assert "x: not a run" in status("--run", "x", cwd=tmp_path).stderr
+
+
+def test_data_alone_counts_shards(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG, shards=4)
+    touch_shards(paths.corpus / "raw", 4)
+    touch_shards(paths.corpus / "measures", 3)
+    touch_shards(paths.corpus / "raw", 6)  # an earlier plan had more shards
+    found = gather_status(paths.run, NOW)
+    counts = {each.stage: (each.done, each.total) for each in found.data}
+    assert counts == {
+        "ingest": (4, 4),
+        "measure": (3, 4),
+        "judge": (0, 4),
+        "clean": (0, 4),
+        "count": (0, 4),
+        "tokenizer": (0, 1),
+        "encode": (0, 4),
+        "index": (0, 1),
+    }
+    assert found.state is RunState.STOPPED
+    assert "ingest 4/4, measure 3/4" in said(paths)["data"]
+    # A checkpoint of 16 (bf16: 14) bytes a parameter, by arithmetic, while there is none.
+    assert found.disk.checkpoint_bytes > 14 * 64 * 250_000
+    lock = RunLock.acquire(paths.run)
+    try:
+        assert gather_status(paths.run, NOW).state is RunState.PREPARING
+        assert f"process {os.getpid()} on {socket.gethostname()} works on this run" in said(paths)["workflow"]
+    finally:
+        lock.release()
+
+
+def test_token_files_that_exist_are_counted_without_a_corpus(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG, shards=0)
+    write_json(paths.config / "token_files.json", ["theirs/00000", "theirs/00001"])
+    (paths.index / "tokens/theirs").mkdir(parents=True)
+    (paths.index / "tokens/theirs/00001.idx").touch()
+    counts = {each.stage: (each.done, each.total) for each in gather_status(paths.run, NOW).data}
+    assert counts == {"tokenizer": (0, 1), "encode": (1, 2), "index": (0, 1)}
+
+
+def test_training_says_where_it_is_and_how_long_it_takes(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, 640)
+    write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 200)
+    write_checkpoint(paths, 600, 5_000_000)
+    write_json(paths.train / "lease", {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
+    found = gather_status(paths.run, NOW)
+    progress = found.progress
+    assert found.state is RunState.TRAINING
+    assert progress is not None
+    assert (progress.iteration, progress.samples) == (
+        640,
+        47_976,
+    )  # a last batch that the samples cannot fill is not run
+    assert progress.age_seconds == 60
+    assert progress.validation_loss == 3.5
+    assert found.disk.checkpoint_bytes == 5_000_000
+    row = said(paths)
+    assert f"training (process {os.getpid()}" in row["state"]
+    assert row["iteration"].startswith("640 of 1,108, ")
+    assert row["segments"] == "1 (time limit, iteration 200)"
+    assert row["last checkpoint"].startswith("step00000600, ")
+
+
+@pytest.mark.parametrize("done", [20, 300, 640, 1107])
+def test_the_time_left_is_right_in_the_ramp_up_and_after(tmp_path: Path, done: int) -> None:
+    """Iterations that take (micro-batches + stages - 1) slots each, as 1F1B does: the rest is known exactly."""
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, done, slot_seconds=0.25)
+    training = CONFIG.training
+    rest = [step for step in steps(training.batch, training.train_samples) if step.iteration > done]
+    expected = sum(0.25 * (step.global_batch_size / 4 + 2) for step in rest)
+    progress = gather_status(paths.run, NOW).progress
+    assert progress is not None
+    assert progress.seconds_left == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"),
+    [
+        (SegmentStatus.STOPPED, "stopped; the last attempt ended because it was asked to after iteration 640"),
+        (SegmentStatus.CRASHED, "stopped; the last attempt ended by a crash after iteration 640: torchrun (9)"),
+        (SegmentStatus.FAILED, "stopped; the last attempt ended by a failed check after iteration 640"),
+        (SegmentStatus.TIME_LIMIT, "stopped; the last attempt ended at its time limit after iteration 640"),
+        (
+            SegmentStatus.ROLLED_BACK,
+            "stopped; the last attempt ended by going back to an earlier checkpoint after iteration 640",
+        ),
+    ],
+)
+def test_a_stopped_training_says_why(tmp_path: Path, ended: SegmentStatus, words: str) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, 640)
+    message = "torchrun\n[9]" if ended is SegmentStatus.CRASHED else ""
+    write_ended(paths, 1, ended, 640, in_chain=False, message=message)
+    # Of a shorter training that had finished before it was prolonged.
+    write_json(paths.finished, {})
+    # What a killed launcher and a killed workflow leave behind.
+    write_json(paths.train / "lease", {"pid": ENDED, "host": socket.gethostname(), "job": None})
+    write_json(paths.run / ".lock", {"pid": ENDED, "host": socket.gethostname(), "command": "snakemake"})
+    row = said(paths)
+    assert row["state"] == words
+    assert row["workflow"] == f"none; the last was process {ENDED} on {socket.gethostname()}"
+    assert row["next"].startswith("the command that started it")
+
+
+def test_a_process_that_got_an_old_number_is_not_the_old_process(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, 640)
+    lease = paths.train / "lease"
+    write_json(lease, {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
+    os.utime(lease, (1, 1))
+    assert gather_status(paths.run, NOW).state is RunState.STOPPED
+
+
+def test_a_workflow_on_another_machine_is_not_seen(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, 640)
+    write_json(paths.run / ".lock", {"pid": 5, "host": "login-of-elsewhere", "command": "snakemake"})
+    assert said(paths)["state"] == "stopped; as far as this machine sees"
+    assert "login-of-elsewhere; whether that still runs is not seen" in said(paths)["workflow"]
+
+
+def test_a_finished_run(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, 1108)
+    for number in range(1, 8):
+        status_of = SegmentStatus.FINISHED if number == 7 else SegmentStatus.TIME_LIMIT
+        write_ended(paths, number, status_of, number * 150)
+    write_json(paths.finished, {})
+    write_json(paths.export / "big" / "parity.json", {})
+    row = said(paths)
+    assert (row["state"], row["exported"]) == ("finished", "big, not published")
+    assert "left to train" not in row
+    assert row["segments"] == (
+        "7 ended; the last: 5 (time limit, iteration 750), 6 (time limit, iteration 900), 7 (finished, iteration 1,050)"
+    )
+    assert row["next"] == f"bloomery summary --run {paths.run.as_posix()}"
+
+
+def test_the_sync_says_how_old_it_is_and_what_went_wrong_since(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    assert said(paths)["sync"] == "never"
+    state = SyncState(synced="2026-11-21T11:20:00Z", repository="me/logs", failures=2, error="[Errno 2] no\nroute")
+    write_sync(paths.sync_state, state)
+    assert said(paths)["sync"] == "40 min 0 s ago to me/logs; 2 failures since: (Errno 2) no route"
+    write_sync(paths.sync_state, SyncState(failures=1))
+    assert said(paths)["sync"] == "never succeeded; 1 failure since: no reason given"
+
+
+@pytest.mark.slow
+def test_a_damaged_state_of_the_sync_is_one_clear_message(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    for damage in ("{", '{"synced": "soon"}', "[1]"):
+        paths.monitoring.mkdir(exist_ok=True)
+        paths.sync_state.write_text(damage)
+        done = status("--run", str(paths.run), cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"error: {paths.sync_state}: not ")
+        assert "Traceback" not in done.stderr
+
+
+def test_without_slurm_the_queue_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    assert said(paths)["queue"] == "no job of this run was sent to SLURM"
+    paths.monitoring.mkdir()
+    paths.slurm_runs.write_text("d2b1-uuid\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert said(paths)["queue"] == "no SLURM on this machine"
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2\nexit 1\n")
+    squeue.chmod(0o755)
+    assert "the scheduler does not answer (slurm_load_jobs error: Unable to contact" in said(paths)["queue"]
+
+
+def test_the_queue_as_squeue_printed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines were printed by SLURM 22.05's squeue for jobs like those of the executor."""
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, 640)
+    paths.monitoring.mkdir()
+    paths.slurm_runs.write_text("old\ndeadbeef\n")
+    printed = "\n".join(
+        [
+            "3\tdeadbeef\t(null)\tCOMPLETED\t1:00\t1\tnode1\t2026-11-21T10:30:16",
+            "2\tdeadbeef\trule_train_segment_wildcards_3\tPENDING\t50:00\t4\t(Resources)\t2026-11-21T10:35:14",
+            "4\tdeadbeef\trule_measure_wildcards_s_00001\tPENDING\t50:00\t1\t(Priority)\tN/A",
+            "5\tdeadbeef\trule_measure_wildcards_s_00002\tRUNNING\t50:00\t1\tnode3\t2026-11-21T10:30:14",
+            "1\tdeadbeef\trule_train_segment_wildcards_2\tRUNNING\t4:55\t2\tnode[1-2]\t2026-11-21T10:30:14",
+        ]
+    )
+    (tmp_path / "printed").write_text(printed + "\n")
+    (tmp_path / "squeue").write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/asked\nwhile read -r line; do echo "$line"; done < {tmp_path}/printed\n'
+    )
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("TZ", "UTC+2")
+    time.tzset()
+    try:
+        row = said(paths)
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+    assert "--name=old,deadbeef" in (tmp_path / "asked").read_text()
+    assert row["state"] == "training"
+    assert row["job 1"] == "train_segment: running on node[1-2], 4 min 55 s left"
+    assert row["job 2"] == ("train_segment: pending for 4 nodes (Resources), expected to start 2026-11-21T12:35:14Z")
+    assert row["2 jobs"] == "measure: 1 running, 1 pending"
+
+
+def test_waiting_for_nodes_is_not_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 100)
+    # The lease of a job that was killed and could not give it back.
+    write_json(paths.train / "lease", {"pid": 5, "host": "gpu07", "job": "77"})
+    paths.monitoring.mkdir()
+    paths.slurm_runs.write_text("u\n")
+    line = "8\\tu\\trule_train_segment_wildcards_2\\tPENDING\\t50:00\\t4\\t(Priority)\\tN/A"
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{line}\\n'\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert said(paths)["state"] == "waiting in the queue to train"
+    assert said(paths)["job 8"] == "train_segment: pending for 4 nodes (Priority)"
+
+
+def test_after_the_last_segment_it_is_not_between_two(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, 1108)
+    lock = RunLock.acquire(paths.run)
+    try:
+        write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 600)
+        assert gather_status(paths.run, NOW).state is RunState.BETWEEN
+        time.sleep(0.02)  # the newer of the two by the file system's clock
+        write_ended(paths, 2, SegmentStatus.FINISHED, 1108)
+        assert gather_status(paths.run, NOW).state is RunState.DELIVERING, "finished.json is still to come"
+        write_json(paths.finished, {})
+        assert gather_status(paths.run, NOW).state is RunState.DELIVERING
+        write_json(paths.published / "publish.json", {})
+        assert gather_status(paths.run, NOW).state is RunState.FINISHED
+    finally:
+        lock.release()
+
+
+def test_a_finished_run_that_trains_again_is_training(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_json(paths.finished, {})  # of the training before, until the new one ends
+    write_metrics(paths, CONFIG, 10)
+    write_json(paths.train / "lease", {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
+    lock = RunLock.acquire(paths.run)
+    try:
+        assert gather_status(paths.run, NOW).state is RunState.TRAINING
+        (paths.train / "lease").unlink()
+        write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 10)
+        assert gather_status(paths.run, NOW).state is RunState.BETWEEN
+    finally:
+        lock.release()
+
+
+def test_the_newest_run_is_shown_and_the_others_are_named(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        make_run(tmp_path / "runs", CONFIG.model_copy(update={"name": name}))
+    (tmp_path / "runs" / "no-run").mkdir()
+    for name, mark in (("one", 1000), ("three", 2000), ("two", 3000)):
+        os.utime(tmp_path / "runs" / name / "config/parts.json", (mark, mark))
+    assert [run.name for run in find_runs(tmp_path / "runs")] == ["two", "three", "one"]
+    done = status(cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "other runs\tthree, one (--run runs/three)" in done.stdout
+    facts = json.loads(status("--json", cwd=tmp_path).stdout)
+    assert (facts["run"], facts["others"]) == ("runs/two", ["runs/three", "runs/one"])
+    assert facts["state"] == "stopped"
+    assert json.loads(status("--json", "--run", "runs/one", cwd=tmp_path).stdout)["run"] == "runs/one"
+
+
+def test_a_long_run_is_read_from_its_end(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    write_metrics(paths, CONFIG, 640)
+    metrics = paths.logs / "metrics.jsonl"
+    end = metrics.read_bytes()
+    with metrics.open("wb") as handle:
+        handle.seek(64 << 30)  # a hole of 64 GiB, which nobody reads in time
+        handle.write(b"\n" + end + b'{"iteration": 641, "unfin')
+    assert is_faster_than(2, lambda: gather_status(paths.run, NOW))
+    progress = gather_status(paths.run, NOW).progress
+    assert progress is not None
+    assert progress.iteration == 640
+
+
+def test_a_run_without_its_configuration_is_an_error(tmp_path: Path) -> None:
+    paths = make_run(tmp_path, CONFIG)
+    (paths.config / "train.json").unlink()
+    with pytest.raises(InputError, match=r"train\.json"):
+        gather_status(paths.run, NOW)

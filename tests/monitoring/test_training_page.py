@@ -1,0 +1,74 @@
+"""The page of a training: whole in one file, the same bytes for the same records, and short for long runs."""
+
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from falling_loss import records, validations
+
+from bloomery.base.errors import InputError
+from bloomery.contracts.metrics_record import EnergyRecord, EventRecord
+from monitoring.training_page import training_page
+
+
+def test_the_page_is_whole_and_loads_nothing() -> None:
+    page = training_page("my <run>", records(40), validations(4))
+    assert page.count("<svg") == 7
+    assert "my &lt;run&gt;" in page
+    assert "zh&lt;s&gt;" in page
+    assert "<script" not in page
+    assert not re.findall(r'(?:src|href)="(?!#)[^"]*"', page)
+    for svg in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
+        ElementTree.fromstring(svg)
+
+
+def test_equal_records_give_equal_bytes() -> None:
+    assert training_page("a", records(40), validations(4)) == training_page("a", records(40), validations(4))
+
+
+def test_a_run_without_validation_or_with_one_iteration_is_drawn() -> None:
+    assert training_page("a", records(1), []).count("<svg") == 6
+
+
+def test_a_diverged_loss_is_drawn() -> None:
+    assert "<svg" in training_page("a", records(3, loss=math.nan), [])
+
+
+def test_losses_that_are_not_finite_are_gaps_and_said() -> None:
+    hurt = [record.model_copy(update={"loss": None, "grad_norm": None}) for record in records(3)]
+    page = training_page("a", [*records(40), *hurt], [validations(1)[0].model_copy(update={"validation_mean": None})])
+    assert "→ not finite" in page
+    assert "not finite (perplexity not finite)" in page
+
+
+def test_events_energy_ranks_and_what_was_left_out_are_shown_where_they_were_measured() -> None:
+    plain = training_page("a", records(40), validations(2))
+    for absent in ("Events", "energy", "left out", "Slowest", "Loss scale", "Sequence length"):
+        assert absent not in plain
+    changes = {"skipped_updates": 3, "non_finite": 1, "skipped_samples": 1024, "loss_scale": 4.0, "sequence_length": 8}
+    ranks = {"fastest_rank": 0, "fastest_seconds": 0.08, "slowest_rank": 1, "slowest_seconds": 0.09}
+    shared = {
+        "iteration": 12,
+        "consumed_samples": 1,
+        "consumed_tokens": 1,
+        "segment": 1,
+        "time": "2026-01-01T00:00:00Z",
+    }
+    event = EventRecord(**shared, event="non_finite", action="roll_back", message="grew <b>")
+    energy = EnergyRecord(**shared, energy_kwh=12.5, co2_kg=0.7, nodes=2, estimated_kwh=1.5)
+    steps = [record.model_copy(update=changes | ranks) for record in records(40)]
+    page = training_page("a", steps, validations(2), [event] * 60, energy)
+    assert page.count("<svg") == plain.count("<svg") + 3
+    short = "".join(f'<td class="short">{each}</td>' for each in ("2026-01-01T00:00:00Z", "non finite", "roll back"))
+    assert f'<td class="number">12</td>{short}<td class="long">grew &lt;b&gt;</td>' in page
+    assert "The last 50 of 60." in page
+    assert "12.5 kWh (12 % estimated), 0.7 kg CO2 (2 nodes, codecarbon)" in page
+    assert "1,024 samples, 3 updates (1 not finite)" in page
+
+
+def test_a_run_without_records_is_refused() -> None:
+    with pytest.raises(InputError, match="no training record"):
+        training_page("a", [], [])

@@ -1,0 +1,57 @@
+"""NVIDIA's apex, computed by torch."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.nn import functional
+from torch.optim.adamw import adamw
+
+
+class FusedAdam(torch.optim.Optimizer):
+    """`apex.optimizers.FusedAdam`: each group counts its updates, and a parameter's state is made when it is empty."""
+
+    def __init__(
+        self, params: Any, lr: float = 1e-3, bias_correction: bool = True,
+        betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, adam_w_mode: bool = True,
+        weight_decay: float = 0.0, amsgrad: bool = False, set_grad_none: bool = True, capturable: bool = False,
+        master_weights: bool = False,
+    ) -> None:  # fmt: skip
+        # What the arithmetic below is of.
+        assert (bias_correction, adam_w_mode, amsgrad, capturable, master_weights) == (True, True, False, False, False)
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            group["step"] = group.get("step", 0) + 1
+            for weight in group["params"]:
+                state = self.state[weight]
+                if len(state) == 0:
+                    state.update(exp_avg=torch.zeros_like(weight), exp_avg_sq=torch.zeros_like(weight))
+                lists: list[list[torch.Tensor]] = [[weight], [weight.grad], [state["exp_avg"]], [state["exp_avg_sq"]]]
+                before, (beta1, beta2) = torch.tensor(group["step"] - 1.0), group["betas"]
+                numbers = {key: group[key] for key in ("lr", "eps", "weight_decay")}
+                adamw(*lists, [], [before], amsgrad=False, beta1=beta1, beta2=beta2, maximize=False, **numbers)
+
+
+FusedAdam.__module__ = "apex.optimizers.fused_adam"
+
+
+def fused_layer_norm_affine(
+    input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, normalized_shape: tuple[int, ...],
+    eps: float = 1e-6, memory_efficient: bool = False,
+) -> torch.Tensor:  # fmt: skip
+    """That of `apex.normalization.fused_layer_norm`, which takes tensors of one type and computes in fp32 inside."""
+    assert input.dtype == weight.dtype == bias.dtype
+    assert not memory_efficient
+    return functional.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def modules() -> dict[str, ModuleType]:
+    optimizers, norm = ModuleType("apex.optimizers"), ModuleType("apex.normalization.fused_layer_norm")
+    optimizers.FusedAdam = FusedAdam  # type: ignore[attr-defined]
+    norm.fused_layer_norm_affine = fused_layer_norm_affine  # type: ignore[attr-defined]
+    return {module.__name__: module for module in (optimizers, norm)}

@@ -1,0 +1,49 @@
+"""The texts of an incident are fetched by a process of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from spike_incident import spike
+
+from bloomery.contracts.paths import RunPaths
+from training.guards.incident import texts_path, write_incident
+from training.guards.incident_texts import IncidentTexts
+
+
+def test_texts_that_cannot_be_fetched_are_said_and_not_tried_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = RunPaths(tmp_path)  # no run: the trace fails
+    path = write_incident(paths.incidents, spike(7))
+    write_incident(paths.incidents, spike(8, None))
+    texts = IncidentTexts(paths)
+    texts.finish(60.0)
+    texts.finish(60.0)
+    assert capsys.readouterr().err.count("no texts of an incident: bloomery trace ended with code 1") == 1
+    assert sorted(found.name for found in paths.incidents.iterdir()) == [path.name, "step00000008.json"]
+
+
+def test_a_disk_that_takes_no_texts_does_not_end_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = RunPaths(tmp_path)
+    path = write_incident(paths.incidents, spike(7))
+    # A folder stands where the trace's output would go: as any error of the disk, an OSError.
+    texts_path(path).with_name(f".{texts_path(path).name}.tmp").mkdir()
+    texts = IncidentTexts(paths)
+    assert not texts.look()
+    assert not texts.look()
+    texts.finish(60.0)
+    assert capsys.readouterr().err.count("no more texts of incidents") == 1
+
+
+def test_who_asks_the_launcher_to_stop_does_not_wait_for_texts(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    path = write_incident(paths.incidents, spike(7))
+    texts = IncidentTexts(paths)
+    assert texts.look(), "a trace has begun"
+    texts.finish(0.0)
+    assert not texts_path(path).exists()
+    assert list(paths.incidents.iterdir()) == [path]

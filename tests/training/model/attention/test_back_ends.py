@@ -1,0 +1,108 @@
+"""The back ends of attention compute the same, forward and backward."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+LENGTH, HEAD_DIM = 40, 16
+
+
+def _heads(alibi: bool, scale: float = 0.25) -> Any:
+    from training.model.attention.heads import Heads
+
+    # The second tensor-parallel rank of two, of a head count that is no power of two.
+    return Heads(total=6, first=3, local=3, scale=scale, alibi=alibi)
+
+
+def _run(name: str, alibi: bool, dtype: torch.dtype) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    from training.model.attention.back_ends import BACK_ENDS
+
+    random = torch.Generator().manual_seed(2)
+    parts = [torch.randn(2, LENGTH, 3, HEAD_DIM, generator=random).to(dtype).requires_grad_() for _ in range(3)]
+    mixed = BACK_ENDS[name](_heads(alibi))(*parts)
+    mixed.float().square().sum().backward()
+    grads = [part.grad for part in parts]
+    assert all(grad is not None for grad in grads)
+    return mixed.detach(), [grad for grad in grads if grad is not None]
+
+
+def _exact(alibi: bool, dtype: torch.dtype) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Float64, a loop over queries, ALiBi as transformers has it: slope * key position."""
+    from training.model.alibi import slopes
+
+    random = torch.Generator().manual_seed(2)
+    parts = [
+        torch.randn(2, LENGTH, 3, HEAD_DIM, generator=random).to(dtype).double().requires_grad_() for _ in range(3)
+    ]
+    query, key, value = parts
+    slope = torch.tensor(slopes(6)[3:], dtype=torch.float64).view(1, 3, 1) if alibi else 0.0
+    rows = []
+    for at in range(LENGTH):
+        scores = torch.einsum("bhd,bjhd->bhj", query[:, at], key[:, : at + 1]) * 0.25
+        weights = (scores + slope * torch.arange(at + 1)).softmax(-1)
+        rows.append(torch.einsum("bhj,bjhd->bhd", weights, value[:, : at + 1]))
+    mixed = torch.stack(rows, dim=1)
+    mixed.square().sum().backward()
+    return mixed.detach(), [part.grad for part in parts if part.grad is not None]
+
+
+@pytest.mark.parametrize("alibi", [True, False])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("name", ["eager", "sdpa", "flex"])
+def test_back_ends_agree(
+    monkeypatch: pytest.MonkeyPatch, name: str, dtype: torch.dtype, tolerance: float, alibi: bool
+) -> None:
+    from torch.nn.attention import flex_attention
+
+    # On a CPU torch refuses flex' backward pass, which only its compiled kernel lacks: the plain form has it.
+    monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
+    mixed, grads = _run(name, alibi, dtype)
+    expected, expected_grads = _exact(alibi, dtype)
+    for found, right in zip([mixed, *grads], [expected, *expected_grads], strict=True):
+        assert found.dtype is dtype
+        assert (found.double() - right).norm() <= tolerance * right.norm()
+
+
+def test_flash_is_called_with_the_slopes_of_this_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package runs on GPUs alone: its documented signature stands for it here, computed by the plain back end."""
+    from training.model.alibi import slopes
+    from training.model.attention.back_ends import BACK_ENDS
+
+    def flash_attn_func(
+        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, dropout_p: float = 0.0, softmax_scale: float | None = None,
+        causal: bool = False, window_size: tuple[int, int] = (-1, -1), softcap: float = 0.0,
+        alibi_slopes: torch.Tensor | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        assert causal
+        assert dropout_p == softcap == 0.0
+        assert softmax_scale == 0.25
+        if alibi_slopes is not None:
+            assert alibi_slopes.dtype is torch.float32
+            torch.testing.assert_close(alibi_slopes, torch.tensor(slopes(6)[3:]))
+        return BACK_ENDS["eager"](_heads(alibi_slopes is not None))(q, k, v)
+
+    monkeypatch.setitem(sys.modules, "flash_attn", SimpleNamespace(flash_attn_func=flash_attn_func))
+    for alibi in (True, False):
+        mixed, _ = _run("flash", alibi, torch.bfloat16)
+        expected, _ = _exact(alibi, torch.bfloat16)
+        assert (mixed.double() - expected).norm() <= 2e-2 * expected.norm()
+    # Reference logits are computed in fp32, which the package does not have.
+    monkeypatch.setattr(sys.modules["flash_attn"], "flash_attn_func", lambda *parts, **options: 1 / 0)
+    _run("flash", True, torch.float32)
+
+
+def test_stable_attention_does_not_overflow_fp16(mesh: Any) -> None:
+    """Queries and keys of 40 with a head of 64: their product is 102,400, over fp16's 65,504."""
+    from training.model.attention.back_ends import BACK_ENDS
+
+    value = torch.randn(1, 8, 3, 64, generator=torch.Generator().manual_seed(0)).half()
+    big = torch.full_like(value, 40.0)
+    stable = 64**-0.25
+    attend = BACK_ENDS["eager"](_heads(False, scale=1.0))
+    assert torch.isfinite(attend(big * stable, big * stable, value)).all()
+    assert not torch.isfinite(BACK_ENDS["eager"](_heads(False, scale=1 / 8))(big, big, value)).all()
