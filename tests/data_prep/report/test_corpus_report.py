@@ -59,8 +59,8 @@ def test_examples_say_why(report: tuple[dict[str, Any], str]) -> None:
                 assert example["value"] > example["limit"]
     for example in rules["near_duplicate"]["examples"]:
         assert example["similarity"] >= 0.7
-        assert example["twin"] != example["id"]
-        assert example["twin_excerpt"]
+        assert example["duplicate_of"] != example["id"]
+        assert example["duplicate_of_excerpt"]
 
 
 def test_a_wrong_label_is_shown_with_the_detected_language(corpus_run: Any, tmp_path: Path) -> None:
