@@ -1,4 +1,4 @@
-"""How layers are dealt to pipeline stages."""
+"""How layers are distributed over pipeline stages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_blooms_own_expression_gives_its_stages() -> None:
         ("type:transformer|embedding", 1, [14]),
     ],
 )
-def test_layers_of_a_kind_are_dealt_evenly(method: str, count: int, layers: list[int]) -> None:
+def test_layers_of_a_kind_are_distributed_evenly(method: str, count: int, layers: list[int]) -> None:
     assert cut(method, count) == layers
 
 

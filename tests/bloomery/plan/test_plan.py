@@ -67,7 +67,7 @@ def test_every_stage_gets_a_block_and_no_block_is_lost(layers: int, stages: int,
     assert all(second > first for first, second in itertools.pairwise(cuts))
 
 
-def test_dealing_by_parameters_is_the_best_deal() -> None:
+def test_the_partition_by_parameters_is_the_best_one() -> None:
     model = ModelConfig(layers=9, hidden_size=32, heads=4, sequence_length=8)
     rows, stages = 1024, 4
     block = parameter_count(model, 0) // model.layers

@@ -37,8 +37,9 @@ def measured(*rows: tuple[str, str, str], batch: int = 100) -> pa.Table:
         "meta": [""] * len(rows),
     }
     table = pa.table(columns, schema=DOCUMENT_SCHEMA)
-    listed = LanguageWords(STAGE)
-    return pa.Table.from_batches([measure_batch(part, STAGE, listed) for part in table.to_batches(max_chunksize=batch)])
+    language_words = LanguageWords(STAGE)
+    batches = table.to_batches(max_chunksize=batch)
+    return pa.Table.from_batches([measure_batch(part, STAGE, language_words) for part in batches])
 
 
 def stage(**limits: dict[str, float]) -> JudgeStage:
