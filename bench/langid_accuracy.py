@@ -51,7 +51,7 @@ def kept_under(label: str, texts: list[str], stages: dict[str, Any], folder: Pat
 
 def half(texts: Texts, number: int) -> Texts:
     """Every other paragraph."""
-    return {code: listed[number::2] for code, listed in texts.items()}
+    return {code: paragraphs[number::2] for code, paragraphs in texts.items()}
 
 
 def counts(texts: Texts) -> tuple[Counter[str], dict[str, Counter[str]]]:
@@ -84,7 +84,7 @@ def unseen(texts: Texts) -> dict[str, int]:
     """What the whole fallback says of languages that it was not trained on, Chinese and other scripts included."""
     model = train_on(texts)
     trained = {code.partition("_")[0] for code in sources()}
-    asked = [(code, text) for code, listed in texts.items() for text in listed if len(text) >= 40]
+    asked = [(code, text) for code, paragraphs in texts.items() for text in paragraphs if len(text) >= 40]
     claims = [bool(model.shares(text, LANGUAGES)) for code, text in asked if code.partition("_")[0] not in trained]
     return {"paragraphs": len(claims), "claimed": sum(claims)}
 

@@ -126,8 +126,8 @@ def first_node_address(job: str) -> str:
 
     A node's name need not resolve, and a rendezvous with such a name waits for ever.
     """
-    listed = call("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
-    first = call("scontrol", "show", "hostnames", listed).split()[0]
+    node_list = call("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
+    first = call("scontrol", "show", "hostnames", node_list).split()[0]
     shown = call("scontrol", "show", "node", "--oneliner", first)
     found = re.search(r"\bNodeAddr=(\S+)", shown)
     return found.group(1) if found else first

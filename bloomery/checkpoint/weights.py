@@ -85,13 +85,13 @@ class Checkpoint:
             )
 
     def _check_file_names(self) -> None:
-        listed = {name for name in self.manifest.files if _LAYER_FILE.fullmatch(name)}
+        in_manifest = {name for name in self.manifest.files if _LAYER_FILE.fullmatch(name)}
         needed = {layer_file(parameter.layer, rank) for parameter in self.parameters for rank in range(self.ranks)}
         # A layer without parameters has a file too.
         possible = {layer_file(layer, rank) for layer in range(self.manifest.layers) for rank in range(self.ranks)}
         for problem, names in (
-            ("the manifest lists no", needed - listed),
-            ("no declared parameter explains", listed - possible),
+            ("the manifest lists no", needed - in_manifest),
+            ("no declared parameter explains", in_manifest - possible),
         ):
             if names:
                 raise CheckFailedError(

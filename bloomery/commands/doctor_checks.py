@@ -122,8 +122,8 @@ def torch() -> list[Finding]:
     findings = [Finding("PyTorch", FindingState.OK, f"{facts['version']}, {build}, {backends}")]
     if facts["gpus"]:
         kinds = sorted(set(facts["gpus"]))
-        listed = ", ".join(f"{facts['gpus'].count(kind)} x {kind}" for kind in kinds)
-        findings.append(Finding("GPU", FindingState.OK, listed))
+        counts = ", ".join(f"{facts['gpus'].count(kind)} x {kind}" for kind in kinds)
+        findings.append(Finding("GPU", FindingState.OK, counts))
     elif shutil.which("nvidia-smi"):
         advice = "this PyTorch cannot use the GPU: install the build for your CUDA driver"
         findings.append(Finding("GPU", FindingState.WARN, "nvidia-smi is there, PyTorch sees none", advice))
@@ -197,13 +197,13 @@ def slurm() -> Finding:
     if shutil.which("sinfo") is None:
         return Finding("SLURM", FindingState.OK, "not here (needed only for `snakemake --profile slurm`)")
     try:
-        listed = call("sinfo", "--noheader", "--format=%P")
+        output = call("sinfo", "--noheader", "--format=%P")
     except BloomeryError as error:
         said = error.what.splitlines()[-1]
         return Finding(
             "SLURM", FindingState.WARN, f"sinfo: {said}", "check SLURM_CONF; is slurmctld running? ask your site"
         )
-    partitions = sorted({line.split()[0].rstrip("*") for line in listed.splitlines() if line.strip()})
+    partitions = sorted({line.split()[0].rstrip("*") for line in output.splitlines() if line.strip()})
     plugin = _version("snakemake-executor-plugin-slurm")
     text = f"partitions {', '.join(partitions)}; plugin {plugin or 'not installed'}"
     if plugin is None:

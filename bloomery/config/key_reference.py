@@ -88,7 +88,7 @@ def reference_page() -> str:
 
 
 def _keys(section: Schema, definitions: Schema, prefix: str) -> Iterator[Key]:
-    listed = []
+    seen = []
     for name, value in section["properties"].items():
         path = f"{prefix}{name}"
         inner = _section_of(value, definitions)
@@ -100,8 +100,8 @@ def _keys(section: Schema, definitions: Schema, prefix: str) -> Iterator[Key]:
             yield from _keys(inner, definitions, f"{path}.")
         elif (item := _section_of(value.get("items") or {}, definitions)) is not None:
             yield from _keys(item, definitions, f"{path}[].")
-        elif per_language is not None and per_language not in listed:
-            listed.append(per_language)
+        elif per_language is not None and per_language not in seen:
+            seen.append(per_language)
             yield from _keys(per_language, definitions, f"{path}.<language>.")
 
 

@@ -151,9 +151,9 @@ class TrainingConfig(Section):
     """What the backward pass computes again: each block whole; `selective`: all but matrix products and attention;
     nothing."""
     partition: Annotated[str, Field(pattern="^(parameters|uniform|type:.+)$")] = "parameters"
-    """How layers are dealt to pipeline stages: `parameters`: by cost, embedding and head included; `uniform`: in equal
-    numbers; `type:REGEX`: in equal numbers of the layers whose kind (embedding, norm, transformer, head) matches, such
-    as `type:transformer|embedding`, where a tied head is an embedding too."""
+    """How layers are distributed over pipeline stages: `parameters`: by cost, embedding and head included; `uniform`:
+    in equal numbers; `type:REGEX`: in equal numbers of the layers whose kind (embedding, norm, transformer, head)
+    matches, such as `type:transformer|embedding`, where a tied head is an embedding too."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """Checkpoints."""
     validation: ValidationConfig = ValidationConfig()

@@ -18,7 +18,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.stage_sections import adopt_stage, ingest_stage, stage_sections
 
 PlanParts = Callable[[AnySource, IngestConfig], list[PartInput]]
-"""Deals a source's files into parts, one job each."""
+"""Cut a source's files into parts, one job each."""
 
 PARTS_NAME = "parts.json"
 """Names of the shards of text."""

@@ -1,4 +1,4 @@
-"""How the layers are dealt to pipeline stages (GPT; the other families have one stage)."""
+"""Distribute the layers over pipeline stages (GPT; the other families have one stage)."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def _stages(model: ModelConfig, vocabulary_rows: int, tensor: int, pipeline: int
 def stage_bounds(model: ModelConfig, vocabulary_rows: int, stages: int, method: str) -> list[int]:
     """First pipeline layer of each stage and the layer count at the end: stage s holds [bounds[s], bounds[s + 1]).
 
-    `parameters` balances real cost: the head costs a matrix product of the embedding's size. `uniform` deals the blocks
-    evenly. Every stage gets at least one block; the least greatest stage wins, earlier cuts later on ties.
-    `type:REGEX` deals the layers whose kind matches evenly (`kinds`); the others stay with the one before them.
+    `parameters` balances real cost: the head costs a matrix product of the embedding's size. `uniform` distributes
+    the blocks evenly. Every stage gets at least one block; the least greatest stage wins, earlier cuts later on ties.
+    `type:REGEX` distributes the layers whose kind matches evenly (`kinds`); the others stay with the one before them.
     Raises ValueError for what `partition_problem` says.
     """
     if model.family == "gpt" and method.startswith("type:"):
@@ -92,7 +92,7 @@ def kinds(model: ModelConfig) -> list[tuple[str, ...]]:
 
 
 def partition_problem(model: ModelConfig, stages: int, method: str) -> str | None:
-    """Why `type:REGEX` cannot deal the layers of a GPT to so many stages; None: it can, or it is another method."""
+    """Why `type:REGEX` cannot cut the layers of a GPT into so many stages; None if it can, or for another method."""
     if model.family != "gpt" or not method.startswith("type:"):
         return None
     try:

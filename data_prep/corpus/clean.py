@@ -1,6 +1,7 @@
 """Clean: the documents that judge and dedup kept, with personal data replaced. The corpus that everything reads.
 
-Beside it, every removed document with its reasons and the twin that stayed for it: in = out + removed, always.
+Beside it, every removed document with its reasons and, for a duplicate, the document that was kept instead. The number
+of documents in always equals that of documents out plus removed ones.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.config.stages import CleanStage
-from data_prep.corpus.numbered_documents import read_part, renamed_rows
+from data_prep.corpus.dedup.read_resolved import read_resolved
+from data_prep.corpus.numbered_documents import renamed_rows
 from data_prep.corpus.pii import redact
 from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest, read_table
 
@@ -30,12 +32,12 @@ REMOVED_SCHEMA = pa.schema(
         ("language", pa.string()),
         ("rule", pa.string()),
         ("rules", pa.list_(pa.string())),
-        ("twin", pa.string()),
+        ("duplicate_of", pa.string()),
         ("text", pa.large_string()),
     ]
 )
-"""Columns of a shard of removed documents. `rule` is the first that failed, `rules` are all; `twin` is the id of the
-document that stayed for a duplicate, else null; `text` is null unless the run keeps it."""
+"""Columns of a shard of removed documents. `rule` is the first that failed, `rules` are all. `duplicate_of` is
+the id of the document that was kept instead of a duplicate, else null. `text` is null unless the run keeps it."""
 
 DUPLICATE_KINDS = {"exact": "exact_duplicate", "near": "near_duplicate"}
 """Kind of a duplicate -> its name among the rules that removed a document."""
@@ -48,7 +50,7 @@ class Duplicates(NamedTuple):
     """What the search for duplicates decided, one file a partition each."""
 
     resolved: list[Path]
-    """Documents that go for a twin."""
+    """Documents that are removed as duplicates of a kept one."""
     repeated: list[Path]
     """Documents whose id another one has."""
 
@@ -73,7 +75,7 @@ def clean(
     Returns the clean shard's manifest, which counts per language what came, went and was redacted.
 
     Raises:
-        InputError: an input is missing, damaged, or not of these documents.
+        InputError: an input is missing, damaged, of an earlier version, or not of these documents.
     """
     manifests = {name: read_manifest(path) for name, path in (("raw", raw), ("verdicts", verdicts))}
     count = manifests["raw"]["rows"]
@@ -130,23 +132,24 @@ class _Reasons:
     """The rule that removed it, or an empty string."""
     rules: pa.ChunkedArray
     """list<string>: every rule of judge that failed."""
-    twin: npt.NDArray[np.object_]
-    """Id of the document that stayed for it, or None."""
+    duplicate_of: npt.NDArray[np.object_]
+    """Id of the document that it is a duplicate of, or None."""
 
     @classmethod
     def of(cls, judged: pa.Table, duplicates: Duplicates, part: str, contaminated: Path | None) -> _Reasons:
         """From the verdicts of a part, its rows of the duplicates, and its rows that evaluation texts hit."""
         rule = np.asarray(judged["rule"].to_pylist(), dtype=object)
-        twin = np.full(len(rule), None, dtype=object)
+        duplicate_of = np.full(len(rule), None, dtype=object)
         # What evaluation texts hit goes for that, a duplicate or not.
         if contaminated is not None:
             hit = read_table(contaminated, ["row"])["row"].to_numpy()
             rule[hit[rule[hit] == ""]] = CONTAMINATED
         for path in duplicates.resolved:
-            for row in read_part(path, part).select(["row", "kind", "twin"]).to_pylist():
+            for row in read_resolved(path, part).select(["row", "kind", "duplicate_of"]).to_pylist():
                 if rule[row["row"]] == "":
-                    rule[row["row"]], twin[row["row"]] = DUPLICATE_KINDS[row["kind"]], row["twin"]
-        return cls(rule, judged["rules"], twin)
+                    rule[row["row"]] = DUPLICATE_KINDS[row["kind"]]
+                    duplicate_of[row["row"]] = row["duplicate_of"]
+        return cls(rule, judged["rules"], duplicate_of)
 
 
 def _removed(batch: pa.RecordBatch, why: _Reasons, start: int, stage: CleanStage) -> pa.RecordBatch:
@@ -163,7 +166,7 @@ def _removed(batch: pa.RecordBatch, why: _Reasons, start: int, stage: CleanStage
         texts = [redact(text, stage.pii.kinds)[0] for text in went["text"].to_pylist()]
     columns = [went[name] for name in ("id", "source", "language")]
     columns += [pa.array(why.rule[places], pa.string()), pa.array(rules, pa.list_(pa.string()))]
-    columns += [pa.array(why.twin[places], pa.string()), pa.array(texts, pa.large_string())]
+    columns += [pa.array(why.duplicate_of[places], pa.string()), pa.array(texts, pa.large_string())]
     return pa.record_batch(columns, schema=REMOVED_SCHEMA)
 
 

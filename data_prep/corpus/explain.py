@@ -1,4 +1,4 @@
-"""Explain: from a document's id to its row in the source, its measures, every verdict, its twin, and what became of it.
+"""Explain a document by its id: its row in the source, its measures, every verdict, its duplicates, and its outcome.
 
 The document is looked for in one column of every shard, 16 bytes a document: some 2 minutes in 500 M documents.
 """
@@ -19,8 +19,9 @@ from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import JudgeStage, read_stage
 from bloomery.contracts.paths import RunPaths
 from data_prep.corpus.clean import CONTAMINATED
+from data_prep.corpus.dedup.read_resolved import open_resolved, read_resolved
 from data_prep.corpus.lines.strip_lines import removed_lines
-from data_prep.corpus.numbered_documents import CorpusTables, read_part, renamed_rows
+from data_prep.corpus.numbered_documents import CorpusTables, renamed_rows
 from data_prep.corpus.pii import PLACEHOLDERS, redact
 from data_prep.formats.shard import manifest_path, open_table, read_table
 
@@ -32,7 +33,7 @@ def explain(run: RunPaths, document: str) -> list[dict[str, Any]]:
     """All that the run knows of a document; one entry, or several while a repeated id has not been told apart.
 
     Raises:
-        InputError: no such run, or no such document in it.
+        InputError: no such run, no such document in it, or a table of an earlier version.
     """
     parts_file = run.config / "parts.json"
     parts: list[str] = read_json(parts_file) if parts_file.exists() else []
@@ -89,7 +90,7 @@ def _explain(run: RunPaths, part: str, row: int, document: str) -> dict[str, Any
     measured, verdict = _row(table("measures"), row), _row(table("verdicts"), row)
     start, kinds = redact(raw["text"][: 4 * EXCERPT_CHARACTERS], PLACEHOLDERS, raw["language"])
     text = _measured_text(run, part, row, raw) if measured else raw["text"]
-    duplicate, stands_for = _duplicates(run, part, row, document)
+    duplicate, removed_duplicates = _duplicates(run, part, row, document)
     contaminated = _hits(table("contaminated"), row)
     cleaned = _clean_text(table("clean"), document)
     return {
@@ -111,7 +112,7 @@ def _explain(run: RunPaths, part: str, row: int, document: str) -> dict[str, Any
         "rules": verdict["rules"] if verdict else None,
         "contaminated": contaminated,
         "duplicate": duplicate,
-        "stands_for": stands_for,
+        "removed_duplicates": removed_duplicates,
         "outcome": _outcome(run, part, verdict, contaminated, duplicate, cleaned=cleaned is not None),
         "redacted": cleaned != text if cleaned is not None else None,
     }
@@ -171,18 +172,18 @@ def _clean_text(table: Path, document: str) -> str | None:
 
 
 def _duplicates(run: RunPaths, part: str, row: int, document: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """The document's own row among the duplicates, and the ids of those that went for it."""
+    """Return the document's own row among the duplicates, and the ids of its removed duplicates."""
     own: dict[str, Any] | None = None
-    stands: list[str] = []
+    removed: list[str] = []
     for path in CorpusTables(run.corpus).partitioned("resolved", part):
-        for found in read_part(path, part).to_pylist():
+        for found in read_resolved(path, part).to_pylist():
             own = found if found["row"] == row else own
-        with open_table(path) as file:
+        with open_resolved(path) as file:
             for group in range(file.num_row_groups):
-                twins = file.read_row_group(group, columns=["id", "twin", "twin_part"])
-                mine = (pc.field("twin") == document) & (pc.field("twin_part") == part)
-                stands += twins.filter(mine)["id"].to_pylist()
-    return own, sorted(stands)
+                rows = file.read_row_group(group, columns=["id", "duplicate_of", "duplicate_of_part"])
+                mine = (pc.field("duplicate_of") == document) & (pc.field("duplicate_of_part") == part)
+                removed += rows.filter(mine)["id"].to_pylist()
+    return own, sorted(removed)
 
 
 def _measures(
@@ -222,11 +223,11 @@ def lines(found: dict[str, Any]) -> list[str]:
     if duplicate := found["duplicate"]:
         alike = f"similarity {duplicate['similarity']:.2f}" if duplicate["similarity"] is not None else "not compared"
         text.append(
-            f"  duplicate  {duplicate['kind']} of {duplicate['twin']} in {duplicate['twin_part']}, {alike}, "
-            f"{duplicate['cluster_size']} in its cluster"
+            f"  duplicate  {duplicate['kind']} of {duplicate['duplicate_of']} in {duplicate['duplicate_of_part']}, "
+            f"{alike}, {duplicate['cluster_size']} in its cluster"
         )
-    if found["stands_for"]:
-        text.append(f"  stands for {', '.join(found['stands_for'])}")
+    if removed := found["removed_duplicates"]:
+        text.append(f"  duplicates removed: {', '.join(removed)}")
     if repeated := found["repeated_lines"]:
         text.append(f"  stripped   {len(repeated)} lines that its source repeats, the first: {repeated[0][:80]}")
     if found["redacted"]:

@@ -1,4 +1,4 @@
-"""Tables of a shard whose records are dealt into partitions, some millions at a time.
+"""Read tables of a shard whose records are sorted by partition, a few million at a time.
 
 Such a table is a sequence of runs, each sorted by partition; `runs` in its manifest counts the records of each
 partition in each run.

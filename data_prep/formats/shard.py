@@ -214,6 +214,29 @@ def open_table(path: Path, *, dictionary: Sequence[str] = ()) -> Iterator[pq.Par
         raise InputError(f"cannot be read as Parquet ({error})", where=str(path), expected=_AGAIN) from error
 
 
+def check_columns(path: Path, found: Sequence[str], schema: pa.Schema, *, delete: str) -> None:
+    """Refuse a table of an earlier version of Bloomery, in which a column had another name.
+
+    Arrow's batch readers skip unknown column names silently, so the names are compared here.
+
+    Args:
+        path: the table.
+        found: the names of its columns.
+        schema: the columns that this version writes.
+        delete: the files to delete, so that the workflow writes them again.
+
+    Raises:
+        InputError: a column of `schema` is missing.
+    """
+    missing = [name for name in schema.names if name not in found]
+    if missing:
+        raise InputError(
+            f"was written by an earlier version: it has no column {', '.join(missing)}",
+            where=str(path),
+            expected=f"a table of this version; delete {delete} and run the workflow again",
+        )
+
+
 def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
     """Read a table whose manifest and digest hold. Raises InputError for a missing, cut or damaged one."""
     check_table(path)

@@ -19,8 +19,8 @@ SIDECAR_SCHEMA = pa.schema(
     ]
 )
 """One row a document, in the order of the `.idx`: identity, the row of the clean shard (`source/00000`) that it was,
-its span of tokens in the `.bin`, and the hash that deals it to training or validation: the first 64 bits of its id, or
-of the id of its cluster of duplicates."""
+its span of tokens in the `.bin`, and the hash that assigns it to training or validation: the first 64 bits of its id,
+or of the id of its cluster of duplicates."""
 
 
 def sidecar_path(prefix: Path) -> Path:

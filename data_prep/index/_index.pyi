@@ -22,7 +22,7 @@ def blend(
     """
 
 class Deal:
-    """Documents dealt to groups: 2 p of what is trained on and 2 p + 1 of what is held out of pair p."""
+    """Documents distributed over groups: group 2 p holds the training documents of pair p, 2 p + 1 those held out."""
 
     def __init__(self) -> None: ...
     def add(
@@ -36,7 +36,7 @@ class Deal:
         held_out_below: int,
         all_held_out: bool,
     ) -> None:
-        """Deal documents ``first``, ``first`` + 1, ... of ``lengths[i]`` tokens to pair ``pairs[language, source]``.
+        """Assign documents ``first``, ``first`` + 1, ... of ``lengths[i]`` tokens to pair ``pairs[language, source]``.
 
         Held out are those whose split key is less than ``held_out_below``, or all. Raises ``ValueError`` for numbers
         out of range, negative lengths, and more than 2^33 documents.

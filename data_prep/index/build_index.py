@@ -77,14 +77,14 @@ def build_index(
         raise ConfigError(f"{stage.seed} with order megatron", where="seed", expected=f"less than {MEGATRON_SEEDS}")
     tokenizer, tokenizer_digest = load_tokenizer(tokenizer_path), digest_file(tokenizer_path)
     end = end_of_document(tokenizer_path, tokenizer)
-    deal, files, first = TrainValidationSplit(stage.validation_share), [], 0
-    for number, part in enumerate(track(parts, "deal documents", len(parts), "files")):
+    split, files, first = TrainValidationSplit(stage.validation_share), [], 0
+    for number, part in enumerate(track(parts, "split documents", len(parts), "files")):
         prefix = index / TOKENS_FOLDER / part
         file, entry = _open(index, prefix, tokenizer_digest)
-        deal.add(number, first, prefix, file)
+        split.add(number, first, prefix, file)
         files.append(entry)
         first += entry.documents
-    wanted = read_mixture(mixture) if mixture is not None else _as_it_is(deal)
+    wanted = read_mixture(mixture) if mixture is not None else _as_it_is(split)
     digest = digest_json(
         {
             "stage": stage.model_dump(mode="json"),
@@ -94,13 +94,13 @@ def build_index(
         }
     )
     plan = Plan(index, f"{ARRAYS_FOLDER}/{digest}", stage.sequence_length, stage.seed, stage.order, first)
-    datasets = {language: datasets_of(wanted, language, texts) for language, texts in deal.texts().items()}
+    datasets = {language: datasets_of(wanted, language, texts) for language, texts in split.texts().items()}
     stages = plan_stages(wanted, _trainable(datasets, wanted, output), stage)
     counts = totals(stages)
     with explained(index / ARRAYS_FOLDER):
         _refuse_too_large(index / ARRAYS_FOLDER, datasets, counts, stage)
-        train = _train(plan, deal, datasets, counts, stage, files)
-        validation = _validation(plan, deal, wanted, stage, files)
+        train = _train(plan, split, datasets, counts, stage, files)
+        validation = _validation(plan, split, wanted, stage, files)
         blend_dataset, blend_sample = write_blend(index, plan.folder, stages, [entry.name for entry in train])
     _tell_repetition(train)
     manifest = IndexManifest(
@@ -181,9 +181,9 @@ def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, 
     )
 
 
-def _as_it_is(deal: TrainValidationSplit) -> Mixture:
+def _as_it_is(split: TrainValidationSplit) -> Mixture:
     """A mixture in which every language weighs what it has of tokens."""
-    weights = {code: float(sum(text.tokens for text in texts.values())) for code, texts in deal.texts().items()}
+    weights = {code: float(sum(text.tokens for text in texts.values())) for code, texts in split.texts().items()}
     whole = sum(weights.values()) or 1.0
     return Mixture({code: weight / whole for code, weight in weights.items()}, {}, None)
 
@@ -213,7 +213,7 @@ def _identity(name: str, stage: IndexStage, files: list[TokenFileEntry], numbers
 
 def _train(
     plan: Plan,
-    deal: TrainValidationSplit,
+    split: TrainValidationSplit,
     datasets: Datasets,
     counts: Mapping[str, int],
     stage: IndexStage,
@@ -224,8 +224,8 @@ def _train(
 
     def write(language: str, name: str) -> DatasetEntry:
         sources = list(datasets[language][name])
-        identity = _identity(name, stage, files, deal.files(language, sources), counts[name])
-        return write_train(plan, name, language, deal.take(language, sources), counts[name], identity)
+        identity = _identity(name, stage, files, split.files(language, sources), counts[name])
+        return write_train(plan, name, language, split.take(language, sources), counts[name], identity)
 
     # Two at a time: one is shuffled while the other waits for the disk.
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -237,18 +237,18 @@ def _train(
 
 
 def _validation(
-    plan: Plan, deal: TrainValidationSplit, mixture: Mixture, stage: IndexStage, files: list[TokenFileEntry]
+    plan: Plan, split: TrainValidationSplit, mixture: Mixture, stage: IndexStage, files: list[TokenFileEntry]
 ) -> list[DatasetEntry]:
     """Write a validation set of every language with weight in the mixture, whatever the training reads of it."""
     entries = []
-    for language, texts in deal.texts(held_out=True).items():
+    for language, texts in split.texts(held_out=True).items():
         if mixture.languages.get(language, 0.0) == 0:
             continue
         # A source that the mixture leaves out is left out of its language's validation.
         weights = mixture.datasets
         sources = [source for source in texts if weights.get(mixture.dataset(language, source), 0.0) > 0]
-        identity = _identity(language, stage, files, deal.files(language, sources, held_out=True), 0)
-        rows = deal.take(language, sources, held_out=True)
+        identity = _identity(language, stage, files, split.files(language, sources, held_out=True), 0)
+        rows = split.take(language, sources, held_out=True)
         entry = write_validation(plan, language, rows, stage.validation_samples, identity)
         if entry is not None:
             entries.append(entry)

@@ -185,7 +185,7 @@ class _Pair:
 
 
 def _split_keys(batch: pa.RecordBatch, ours: bool, clusters: Mapping[str, str]) -> npt.NDArray[np.uint64]:
-    """uint64 [n]: what deals documents to training or validation. Other people's ids are hashed as ours were."""
+    """uint64 [n]: the split keys of documents. Ids that are not ours are hashed first, as ours were."""
     ids = batch.column("id")
     if not ours:
         pairs = zip(batch.column("source").to_pylist(), ids.to_pylist(), strict=True)

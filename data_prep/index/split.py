@@ -1,4 +1,4 @@
-"""Deals documents to training and validation, by language and source, by the split key of each.
+"""Split documents into training and validation, by language and source, by the split key of each.
 
 A document is held out when its split key (the hash that its id is, or its cluster of duplicates'), as a fraction of
 2^64, lies below the validation share: the same document is held out whatever else the corpus holds. A language whose
@@ -83,7 +83,7 @@ class TrainValidationSplit:
         """Token files with documents in it, per group of the kernel."""
 
     def add(self, number: int, first: int, prefix: Path, file: TokenFile) -> None:
-        """Deal the documents of token file `number`, whose first one is document `first` of the index.
+        """Assign the documents of token file `number`, whose first one is document `first` of the index.
 
         Raises:
             InputError: a sidecar that is damaged or speaks of another number of documents.
@@ -128,7 +128,9 @@ class TrainValidationSplit:
                 self._below >= 1 << 64,
             )
         except ValueError as error:
-            raise InputError(f"cannot be dealt: {error}", where=str(path)) from error
+            raise InputError(
+                f"its documents cannot be split into training and validation: {error}", where=str(path)
+            ) from error
 
     def texts(self, *, held_out: bool = False) -> dict[str, dict[str, TextSize]]:
         """What there is to train on, or what is held out, by language and source, both in the order of names."""

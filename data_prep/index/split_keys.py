@@ -1,6 +1,6 @@
-"""What deals documents to training and validation: the hash that a document's id is, as a number.
+"""Split keys, which assign documents to training or validation: the hash that a document's id is, as a number.
 
-Documents of one cluster of duplicates that stay together (each unlike the others' twin, yet joined by what was removed)
+Several documents of one cluster of duplicates may be kept (unlike one another, but joined by removed documents). They
 take the hash of the cluster's best document, so that none of them tests what another one taught.
 """
 

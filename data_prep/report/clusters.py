@@ -64,13 +64,13 @@ def _largest(catalogue: NumberedDocuments, number: npt.NDArray[np.int64]) -> lis
     room = LARGEST - int(number[least + 1 :].sum())
     chosen: dict[tuple[str, str], dict[str, Any]] = {}
     for row in _members(catalogue.corpus, least, room):
-        key = (row["twin_part"], row["twin"])
+        key = (row["duplicate_of_part"], row["duplicate_of"])
         if key not in chosen:
             chosen[key] = {"size": row["cluster_size"], "kinds": Counter(), "sources": Counter(), "member": row}
         entry = chosen[key]
         entry["kinds"][row["kind"]] += 1
         entry["sources"][row["part"].split("/")[0]] += 1
-        # The member that is shown is the one least like the twin.
+        # The member that is shown is the one least like the kept document.
         if _likeness(row) < _likeness(entry["member"]):
             entry["member"] = row
     ordered = sorted(chosen.items(), key=lambda item: (-item[1]["size"], item[0]))
@@ -84,17 +84,17 @@ def _likeness(row: dict[str, Any]) -> tuple[float, str, int]:
 
 def _members(corpus: Path, least: int, room: int) -> Iterator[dict[str, Any]]:
     """Rows of clusters larger than `least`, and of the first `room` clusters of just that size."""
-    columns = ["part", "row", "twin", "twin_part", "kind", "similarity", "cluster_size"]
+    columns = ["part", "row", "duplicate_of", "duplicate_of_part", "kind", "similarity", "cluster_size"]
     taken: set[tuple[str, str]] = set()
     for batch in duplicate_batches(corpus, columns):
         equal = pc.equal(batch["cluster_size"], least)
         if len(taken) == room:
             # All are known: the others of that size are left out before they become objects.
-            names = pa.array(sorted({twin for _, twin in taken}), pa.string())
-            equal = pc.and_(equal, pc.is_in(batch["twin"], value_set=names))
+            names = pa.array(sorted({kept for _, kept in taken}), pa.string())
+            equal = pc.and_(equal, pc.is_in(batch["duplicate_of"], value_set=names))
         wanted = batch.filter(pc.or_(equal, pc.greater(batch["cluster_size"], least)))
         for row in wanted.to_pylist():
-            key = (row["twin_part"], row["twin"])
+            key = (row["duplicate_of_part"], row["duplicate_of"])
             if row["cluster_size"] == least and key not in taken:
                 if len(taken) == room:
                     continue

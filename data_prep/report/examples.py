@@ -51,8 +51,8 @@ def excerpts(catalogue: NumberedDocuments, nodes: Nodes) -> list[dict[str, Any]]
 def rule_examples(catalogue: NumberedDocuments, stage: JudgeStage) -> dict[str, list[dict[str, Any]]]:
     """Up to `PER_RULE` removed documents per rule, of the languages and sources where it removed most.
 
-    Each has the reason beside its excerpt: `value` and `limit`, the language that was `detected`, the `twin` that
-    stayed and how its text begins, or the evaluation `item`. Tables are read of a few parts per rule only.
+    Each has the reason beside its excerpt: `value` and `limit`, the language that was `detected`, the kept document
+    (`duplicate_of`), or the evaluation `item`. Tables are read of a few parts per rule only.
     """
     found = {}
     for rule, picks in _picks(catalogue).items():
@@ -138,17 +138,17 @@ def _reasoned(catalogue: NumberedDocuments, rule: str, nodes: Nodes, stage: Judg
             entry |= {name: hit[name] for name in ("item", "hits", "share")}
         elif rule in DUPLICATE_KINDS.values():
             duplicate = duplicates_of_part(catalogue.corpus, part).filter(pc.field("row") == row).to_pylist()[0]
-            entry |= {name: duplicate[name] for name in ("twin", "similarity", "cluster_size")}
-            twin = kept_document(catalogue, duplicate)
-            entry |= {f"twin_{name}": twin[name] for name in ("source", "language", "excerpt")}
+            entry |= {name: duplicate[name] for name in ("duplicate_of", "similarity", "cluster_size")}
+            kept = kept_document(catalogue, duplicate)
+            entry |= {f"duplicate_of_{name}": kept[name] for name in ("source", "language", "excerpt")}
     return shown
 
 
 def kept_document(catalogue: NumberedDocuments, row: dict[str, Any]) -> dict[str, Any]:
-    """The document that stayed for a row of the duplicates; one of an earlier run without its text."""
+    """Return the document that was kept instead of a duplicate; one of an earlier run without its text."""
     node = kept_node(catalogue, row)
     if node is None:
-        return {"id": row["twin"], "source": "an earlier run", "language": "", "excerpt": ""}
+        return {"id": row["duplicate_of"], "source": "an earlier run", "language": "", "excerpt": ""}
     return excerpts(catalogue, np.array([node]))[0]
 
 

@@ -1,4 +1,4 @@
-"""The corpus' duplicates as the report reads them: the one place here that knows how dedup's tables lie."""
+"""Read the tables of duplicates for the report; no other file of the report knows where they are."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomery.orchestration.part_names import own_part
-from data_prep.corpus.numbered_documents import CorpusTables, Nodes, NumberedDocuments, read_part, renamed_rows
-from data_prep.formats.shard import open_table, read_manifest
+from data_prep.corpus.dedup.read_resolved import open_resolved, read_resolved
+from data_prep.corpus.numbered_documents import CorpusTables, Nodes, NumberedDocuments, renamed_rows
+from data_prep.formats.shard import read_manifest
 
 BATCH_ROWS = 16_384
 OWN = ""
-"""Stands for any part of the run itself."""
+"""The name of a part that means any part of this run, as opposed to earlier runs."""
 
 
 def _tables(corpus: Path, name: str = "resolved") -> list[Path]:
@@ -36,23 +37,23 @@ def duplicate_counts(corpus: Path) -> dict[str, int]:
 
 
 def duplicate_batches(corpus: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """All rows (one a removed document), in order, a batch at a time."""
+    """Yield all rows (one a removed document) in order, a batch at a time."""
     for path in _tables(corpus):
-        with open_table(path) as file:
+        with open_resolved(path) as file:
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
 
 
 def duplicates_of_part(corpus: Path, part: str) -> pa.Table:
     """The removed documents of one part, by row."""
-    return pa.concat_tables([read_part(path, part) for path in _tables(corpus)]).sort_by("row")
+    return pa.concat_tables([read_resolved(path, part) for path in _tables(corpus)]).sort_by("row")
 
 
 def kept_node(catalogue: NumberedDocuments, row: dict[str, Any]) -> int | None:
-    """Number in the catalogue of the document that stayed for a duplicate; None for one of an earlier run."""
-    if not own_part(row["twin_part"]):
+    """Return the node of the document that was kept instead of a duplicate; None for one of an earlier run."""
+    if not own_part(row["duplicate_of_part"]):
         return None
-    place = pc.index(catalogue.final_ids(row["twin_part"]), row["twin"]).as_py()
-    return catalogue.start(row["twin_part"]) + int(place)
+    place = pc.index(catalogue.final_ids(row["duplicate_of_part"]), row["duplicate_of"]).as_py()
+    return catalogue.start(row["duplicate_of_part"]) + int(place)
 
 
 def ids_of(catalogue: NumberedDocuments, nodes: Nodes) -> list[str]:

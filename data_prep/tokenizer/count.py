@@ -1,7 +1,7 @@
 """Pre-token counts of shards: all that tokenizer training needs to know of their text.
 
 Counts can be made on a cluster, one job a shard, and trained on centrally; another mixture or vocabulary reads no text
-again. Equal texts give equal bytes, however they are dealt into shards and in whatever order these come.
+again. Equal texts give equal bytes, however they are distributed over shards and in whatever order these come.
 
 Time: the kernel reads some 200 MB/s on a core, the whole job 90. Memory: a unique piece of a language takes about 50
 bytes, and 16 more while it is written; beyond `MEMORY_BYTES` the counts so far are set aside, sorted and compressed, in

@@ -74,7 +74,7 @@ def _read(folder: Path) -> tuple[CheckpointManifest | None, str | None]:
 
 
 def _verify_share(folder: Path, manifest: CheckpointManifest) -> str | None:
-    """Compare this rank's share of the files, dealt by size, with the manifest; what is wrong, if anything.
+    """Compare this rank's share of the files, distributed by size, with the manifest; what is wrong, if anything.
 
     Raises:
         OSError: a file cannot be read.

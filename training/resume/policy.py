@@ -77,7 +77,7 @@ RULES = (
     Rule(
         ("training.parallel", "training.partition"),
         Policy.BOUNDARY,
-        "another layout: weights and moments are dealt anew, and the loss is held against that of the checkpoint",
+        "another layout: weights and moments are redistributed, and the loss is compared with that of the checkpoint",
     ),
     Rule(
         ("training.batch", "training.curriculum"),

@@ -1,5 +1,5 @@
 # Duplicates over all shards: keys are scattered into partitions, pairs found in each, joined into components; the
-# components are dealt into the partitions again and decided there. A shard is `<source>/<part>`, or one of an earlier
+# components are distributed over the partitions again and decided there. A shard is `<source>/<part>`, or one of an earlier
 # run that this corpus must not repeat (corpus.dedup.against).
 
 

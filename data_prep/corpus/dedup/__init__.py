@@ -4,7 +4,7 @@
     candidates (1 of P)   pairs of documents with an equal key, and repeated ids
     connect (one job)     connected components of the pairs, by external memory
     members (a shard)     what a decision needs of each document in a component: identity, rank, shingles
-    resolve (1 of P)      of each component, which documents go and for which twin
+    resolve (1 of P)      of each component, which documents are removed, and of which kept document each is a duplicate
 
 What a job holds, in bytes: keys, those of 64 k documents; candidates, 112 a key in passes of `memory_bytes`; connect, 8
 times a bucket of pairs, of which there are as many as `memory_bytes` asks; members, a batch of texts (their shingles

@@ -28,8 +28,8 @@ PAIR_SCHEMA = pa.schema([("best", pa.int64()), ("other", pa.int64()), ("exact", 
 REPEATED_SCHEMA = pa.schema([("part", pa.string()), ("row", pa.int64()), ("id", pa.string())])
 """Second and later documents of one id, with the id that they get instead."""
 
-_EARLIER_TWINS = 4
-"""With so many documents of earlier runs a document is compared for one key; more share a band by chance only."""
+_EARLIER_CANDIDATES = 4
+"""Documents of earlier runs that a document is compared with for one key; more share a band by chance only."""
 
 BYTES_PER_KEY = 112
 """Held a key while a pass is sorted: its 36 bytes three times (as read, joined, in order) and the order itself."""
@@ -119,8 +119,8 @@ def _high(keys: Columns) -> npt.NDArray[np.uint64]:
 def _pairs(keys: Columns, *, copies: bool) -> npt.NDArray[np.int64]:
     """int64 [pairs, 2] (best, other) of documents with equal keys, unique, sorted.
 
-    Documents of earlier runs are not compared with one another: they stay, so each of them may be somebody's twin.
-    Without `copies`, pairs of equal content are left out.
+    Documents of earlier runs are not compared with one another. All of them are kept, so a document of this run may be
+    a duplicate of any of them. Without `copies`, pairs of equal content are left out.
     """
     count = len(keys["row"])
     if not count:
@@ -128,11 +128,11 @@ def _pairs(keys: Columns, *, copies: bool) -> npt.NDArray[np.int64]:
     first = _firsts(keys)
     earlier = from_earlier_run(keys["rank"])
     others = np.flatnonzero((first != np.arange(count)) & ~earlier)
-    twins = [first[others]]
-    for step in range(1, _EARLIER_TWINS):
-        twin = np.minimum(first[others] + step, count - 1)
-        twins.append(np.where(earlier[twin] & (first[twin] == first[others]), twin, first[others]))
-    ends = np.stack([np.concatenate(twins), np.tile(others, _EARLIER_TWINS)], axis=1)
+    best = [first[others]]
+    for step in range(1, _EARLIER_CANDIDATES):
+        candidate = np.minimum(first[others] + step, count - 1)
+        best.append(np.where(earlier[candidate] & (first[candidate] == first[others]), candidate, first[others]))
+    ends = np.stack([np.concatenate(best), np.tile(others, _EARLIER_CANDIDATES)], axis=1)
     if not copies:
         ends = ends[keys["high"][ends[:, 0]] != keys["high"][ends[:, 1]]]
     return unique_rows(keys["row"][ends])

@@ -32,7 +32,7 @@ def _stage(config: Path, partition: int = 0) -> DedupStage:
 
 @app.command("keys")
 def keys_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> None:
-    """Deal the keys of a shard's documents into the partitions."""
+    """Distribute the keys of a shard's documents over the partitions."""
     from data_prep.corpus.dedup.scatter_keys import scatter_keys
     from data_prep.corpus.numbered_documents import CorpusTables
 
@@ -99,7 +99,7 @@ def resolve_verb(
     output: Output,
     survivors: Annotated[Path, typer.Option("--survivors", help="The table of documents that stay together to write.")],
 ) -> None:
-    """Decide which documents of one partition's components go, and for which twin."""
+    """Decide which documents of one partition's components are removed, and which document each is a duplicate of."""
     from data_prep.corpus.dedup.resolve import resolve
     from data_prep.corpus.numbered_documents import NumberedDocuments
 

@@ -31,7 +31,7 @@ _NEAR, _COPY = 1, 2
 def connect(
     stage: DedupStage, catalogue: NumberedDocuments, candidates: list[Path], clusters: Path, involved: Path
 ) -> dict[str, Any]:
-    """Write the components' pairs, dealt into the partitions, and the documents in them; returns the pairs' manifest.
+    """Write the components' pairs, sorted by partition, and the documents in them; return the pairs' manifest.
 
     Args:
         stage: settings; `memory_bytes` bounds what is held.
@@ -61,27 +61,27 @@ def connect(
     # Several files a partition where a partition's pairs do not fit; a partition's files are read one after another.
     files = min(-(-buckets // partitions), max(1, MOST_FILES // partitions))
     with (
-        Buckets(partitions * files, 4, folder) as dealt,
+        Buckets(partitions * files, 4, folder) as partitioned,
         Buckets(buckets, 3, folder) as documents,
     ):
         for rows in _with_roots(candidates, count, buckets, memory, folder):
-            dealt.deal(rows)
+            partitioned.distribute(rows)
             other, root, best, exact = rows.T[[2, 0, 1, 3]]
             flags = np.concatenate([np.where(exact, 0, _NEAR), np.where(exact, _COPY, _NEAR)])
             ends = np.stack([np.concatenate([best, other]), np.concatenate([root, root]), flags], axis=1)
             # In the order of the documents, so that the buckets are, too.
             documents.add(ends, ends[:, 0] * buckets // max(catalogue.documents, 1))
         _write_involved(documents, catalogue, involved, facts)
-        return _write_clusters(dealt, partitions, files, clusters, facts)
+        return _write_clusters(partitioned, partitions, files, clusters, facts)
 
 
 def _with_roots(candidates: list[Path], count: int, buckets: int, memory: int, folder: Path) -> Iterator[Pairs]:
     """Rows (root, best, other, exact) of all pairs, each pair once: exact where any partition says so."""
     with Buckets(buckets, 2, folder) as labels, Buckets(buckets, 3, folder) as pairs:
         for rows in components(_edges(candidates), count, memory, folder):
-            labels.deal(rows)
+            labels.distribute(rows)
         for batch in _batches(candidates):
-            pairs.deal(batch[:, [1, 0, 2]])
+            pairs.distribute(batch[:, [1, 0, 2]])
         for known, rows in zip(labels.read(), pairs.read(), strict=True):
             if not len(rows):
                 continue
@@ -92,7 +92,7 @@ def _with_roots(candidates: list[Path], count: int, buckets: int, memory: int, f
             new[1:] = np.any(rows[1:, :2] != rows[:-1, :2], axis=1)
             rows = rows[new]
             place = np.minimum(np.searchsorted(known[:, 0], rows[:, 0]), max(len(known) - 1, 0))
-            root = rows[:, 0].copy()  # who is not listed is the smallest of its component
+            root = rows[:, 0].copy()  # a node without a label is the smallest of its component
             if len(known):
                 hung = known[place, 0] == rows[:, 0]
                 root[hung] = known[place[hung], 1]
@@ -130,14 +130,16 @@ def _write_involved(documents: Buckets, catalogue: NumberedDocuments, output: Pa
     writer.manifest(kind="involved", counts={"spans": spans}, **facts)
 
 
-def _write_clusters(dealt: Buckets, partitions: int, files: int, output: Path, facts: dict[str, Any]) -> dict[str, Any]:
+def _write_clusters(
+    partitioned: Buckets, partitions: int, files: int, output: Path, facts: dict[str, Any]
+) -> dict[str, Any]:
     spans = []
     found = 0
     with TableWriter.open(output, CLUSTER_SCHEMA) as writer:
         for partition in range(partitions):
             start = writer.rows
             for file in range(files):
-                rows = dealt.bucket(partition + file * partitions)
+                rows = partitioned.bucket(partition + file * partitions)
                 rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
                 found += len(np.unique(rows[:, 0]))
                 columns = [*rows.T[:3], rows[:, 3].astype(np.bool_)]

@@ -1,6 +1,6 @@
 """Connected components of a graph that does not fit into memory.
 
-Edges lie in temporary files, dealt into buckets by a node; only one bucket is held at a time. Two steps in turn, until
+Edges are kept in temporary files, one a bucket of nodes; only one bucket is held at a time. Two steps in turn, until
 nothing changes, hang every node on the smallest node of its component (large-star and small-star of Kiveris et al.,
 "Connected Components in MapReduce and Beyond", SoCC 2014): the number of rounds grows with the logarithm of the size.
 """
@@ -73,7 +73,7 @@ class Buckets:
         """Close the files, which removes them."""
         self._stack.close()
 
-    def deal(self, rows: Pairs) -> None:
+    def distribute(self, rows: Pairs) -> None:
         """Append rows [n, width], each to the bucket of its first number."""
         self.add(rows, by_hash(rows[:, 0], self._count))
 
@@ -119,10 +119,10 @@ def components(edges: Iterator[Pairs], count: int, memory_bytes: int, folder: Pa
             # The next round's files are opened before the last one's are closed.
             with stack.pop_all(), Buckets(buckets, 2, folder) as both:
                 for batch in edges:
-                    both.deal(np.concatenate([batch, batch[:, ::-1]]))
+                    both.distribute(np.concatenate([batch, batch[:, ::-1]]))
                 with Buckets(buckets, 2, folder) as upward:
                     for rows in both.read():
-                        upward.deal(_large_star(rows))
+                        upward.distribute(_large_star(rows))
                     stars = stack.enter_context(Buckets(buckets, 2, folder))
                     fingerprint = _small_stars(upward, stars)
             if fingerprint == before:
@@ -137,7 +137,7 @@ def _small_stars(upward: Buckets, stars: Buckets) -> tuple[int, int]:
     total = np.zeros(1, np.uint64)
     for rows in upward.read():
         star = _small_star(rows)
-        stars.deal(star)
+        stars.distribute(star)
         with np.errstate(over="ignore"):
             total += np.sum((star[:, 0].astype(np.uint64) * _MIX) ^ star[:, 1].astype(np.uint64), dtype=np.uint64)
     return stars.rows, int(total[0])

@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
         ("root", pa.int64()),
         ("id", pa.string()),
         ("language", pa.string()),
-        ("standing", pa.int64()),
+        ("source_rank", pa.int64()),
         ("words", pa.int64()),
         ("shingles", pa.large_binary()),
     ]
@@ -41,7 +41,7 @@ _BATCH_ROWS = 1024
 
 
 def gather_members(stage: DedupStage, tables: CorpusTables, part: str, involved: Path, output: Path) -> dict[str, Any]:
-    """Write the members of a part, dealt into the partitions of their components; returns the manifest.
+    """Write the members of a part, sorted by the partition of their component; return the manifest.
 
     The manifest's `spans` tell each partition's rows, `shingle_bytes` what these hold.
 
@@ -82,17 +82,17 @@ def gather_members(stage: DedupStage, tables: CorpusTables, part: str, involved:
 
 
 def _facts(stage: DedupStage, tables: CorpusTables, part: str, rows: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Columns `id, language, standing, words` of the rows."""
+    """Columns `id, language, source_rank, words` of the rows."""
     names = ["source", "language", "words"]
     found = [pa.Table.from_batches([batch]) for batch in read_rows(tables.path("measures", part), rows, names)]
     if not found:
-        return {name: pa.array([], SCHEMA.field(name).type) for name in ("id", "language", "standing", "words")}
+        return {name: pa.array([], SCHEMA.field(name).type) for name in ("id", "language", "source_rank", "words")}
     table = pa.concat_tables(found)
-    standing = source_rank_of(table["source"], source_ranks(stage.priorities), earlier=not own_part(part))
+    source_rank = source_rank_of(table["source"], source_ranks(stage.priorities), earlier=not own_part(part))
     return {
         "id": tables.final_ids(part).take(pa.array(rows)),
         "language": table["language"].combine_chunks(),
-        "standing": pa.array(standing),
+        "source_rank": pa.array(source_rank),
         "words": table["words"].combine_chunks(),
     }
 

@@ -17,7 +17,7 @@ _PRIORITY_BITS, _WORD_BITS, _ID_BITS = 12, 24, 28
 
 
 def source_ranks(priorities: dict[str, int]) -> dict[str, int]:
-    """Standing of each source: 1 the best of the run's own (0 is for earlier runs), equal for equal priorities.
+    """Return the rank of each source: 1 the best of the run's own (0 is for earlier runs), equal for equal priorities.
 
     Raises:
         InputError: more different priorities than a rank can hold.
@@ -30,12 +30,12 @@ def source_ranks(priorities: dict[str, int]) -> dict[str, int]:
     return {source: 1 + order.index(priority) for source, priority in priorities.items()}
 
 
-def source_rank_of(sources: pa.ChunkedArray, standing: dict[str, int], *, earlier: bool) -> npt.NDArray[np.int64]:
-    """int64 [n]: the standing of each document's source."""
+def source_rank_of(sources: pa.ChunkedArray, ranks: dict[str, int], *, earlier: bool) -> npt.NDArray[np.int64]:
+    """int64 [n]: the rank of each document's source."""
     if earlier or not len(sources):
         return np.zeros(len(sources), np.int64)
     encoded = sources.combine_chunks().dictionary_encode()
-    values = np.array([standing[name] for name in encoded.dictionary.to_pylist()], np.int64)
+    values = np.array([ranks[name] for name in encoded.dictionary.to_pylist()], np.int64)
     result: npt.NDArray[np.int64] = values[np.asarray(encoded.indices)]
     return result
 
@@ -51,13 +51,13 @@ def id_words(ids: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
 
 
 def short_rank(
-    standing: npt.NDArray[np.int64], words: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64]
+    source_rank: npt.NDArray[np.int64], words: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
     """The rank in 64 bits, smaller is better: with the first bits of the id, which decide between equals by chance."""
     most = (1 << _WORD_BITS) - 1
     fewer = (most - np.minimum(words, most)).astype(np.uint64)
     first: npt.NDArray[np.uint64] = ids[:, 0] >> np.uint64(64 - _ID_BITS)
-    return standing.astype(np.uint64) << np.uint64(_WORD_BITS + _ID_BITS) | fewer << np.uint64(_ID_BITS) | first
+    return source_rank.astype(np.uint64) << np.uint64(_WORD_BITS + _ID_BITS) | fewer << np.uint64(_ID_BITS) | first
 
 
 def from_earlier_run(ranks: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
@@ -67,10 +67,10 @@ def from_earlier_run(ranks: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
 
 
 def best_first(
-    standing: npt.NDArray[np.int64],
+    source_rank: npt.NDArray[np.int64],
     words: npt.NDArray[np.int64],
     ids: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.int64]:
     """Places of the documents from the best to the worst. `ids`: uint64 [n, 2], unique within a run."""
-    order: npt.NDArray[np.int64] = np.lexsort((ids[:, 1], ids[:, 0], -words, standing))
+    order: npt.NDArray[np.int64] = np.lexsort((ids[:, 1], ids[:, 0], -words, source_rank))
     return order

@@ -1,9 +1,9 @@
-"""Which documents of a partition's components go, and for which twin.
+"""Decide which documents of a partition's components are removed as duplicates, and of which kept document.
 
 Exact duplicates: the best document of each content stays. Near duplicates: the best documents are kept greedily, as if
 one went through all documents from the best to the worst and removed each one whose Jaccard similarity to an already
-kept candidate is at least `min_jaccard`. So a removed document is truly similar to the twin that it names, and in a
-chain A ~ B ~ C, C stays when it is unlike A. The greedy order is computed in vectorised rounds.
+kept candidate is at least `min_jaccard`. So a removed document is truly similar to the kept document that it
+names, and in a chain A ~ B ~ C, C is kept when it is unlike A. The greedy order is computed in vectorised rounds.
 
 Without `near.verify` the best document of a whole component stays, whatever a chain ends in.
 
@@ -26,9 +26,10 @@ from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
 from data_prep.corpus import _text
 from data_prep.corpus.dedup.external import mix, unique_rows
+from data_prep.corpus.dedup.members import SCHEMA as MEMBER_SCHEMA
 from data_prep.corpus.dedup.prefer import best_first, id_words
 from data_prep.corpus.numbered_documents import NumberedDocuments
-from data_prep.formats.shard import iterate_span, read_manifest, write_table
+from data_prep.formats.shard import check_columns, iterate_span, read_manifest, write_table
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -37,14 +38,15 @@ SCHEMA = pa.schema(
         ("part", pa.string()),
         ("row", pa.int64()),
         ("id", pa.string()),
-        ("twin", pa.string()),
-        ("twin_part", pa.string()),
+        ("duplicate_of", pa.string()),
+        ("duplicate_of_part", pa.string()),
         ("kind", pa.string()),
         ("similarity", pa.float64()),
         ("cluster_size", pa.int64()),
     ]
 )
-"""One row a removed document. `cluster_size` counts the twin; `similarity` is null where nothing was compared."""
+"""One row a removed document. `duplicate_of` is the id of the kept document, `duplicate_of_part` its part.
+`cluster_size` counts the kept document too; `similarity` is null where nothing was compared."""
 
 SURVIVOR_SCHEMA = pa.schema([("part", pa.string()), ("id", pa.string()), ("cluster", pa.string())])
 """One row a document that stays with others of its cluster; `cluster` is the id of the cluster's best document."""
@@ -68,10 +70,10 @@ class _Edges(NamedTuple):
 class _Decision(NamedTuple):
     """What becomes of a pass's documents, by place; int64 and float64 [documents]."""
 
-    twin: Ints
-    """The document that stays for it; itself: it stays."""
+    duplicate_of: Ints
+    """The kept document that it is a duplicate of; its own place if it is kept."""
     similarity: npt.NDArray[np.float64]
-    """With its twin; NaN where nothing was compared."""
+    """With the document in `duplicate_of`; NaN where nothing was compared."""
     same: Ints
     """The best document of its content."""
     cluster: Ints
@@ -142,7 +144,7 @@ def resolve(
         survivors: table of `SURVIVOR_SCHEMA`, sorted by part and id; its manifest has `spans` too.
 
     Raises:
-        InputError: a table is missing or damaged.
+        InputError: a table is missing, damaged, or of an earlier version with other columns.
     """
     paths = [members / f"{part}.parquet" for part in catalogue.parts]
     facts = [_of_partition(path, partition) for path in paths]
@@ -200,6 +202,7 @@ def _members(spans: Iterable[tuple[Path, list[int], int]], mine: Chosen) -> _Mem
     nodes = []
     for path, (start, end), first in spans:
         for table in iterate_span(path, start, end):
+            check_columns(path, table.column_names, MEMBER_SCHEMA, delete="corpus/members/ of this run")
             chosen = table.filter(pa.array(mine(table["root"].to_numpy())))
             if chosen.num_rows:
                 held.append(chosen)
@@ -210,14 +213,14 @@ def _members(spans: Iterable[tuple[Path, list[int], int]], mine: Chosen) -> _Mem
             none, none.astype(object), none, none.astype(np.bool_), none, none.astype(np.uint64), np.zeros(1, np.int64)
         )
     table = pa.concat_tables(held)
-    order = best_first(table["standing"].to_numpy(), table["words"].to_numpy(), id_words(table["id"]))
+    order = best_first(table["source_rank"].to_numpy(), table["words"].to_numpy(), id_words(table["id"]))
     _, offsets, data = table["shingles"].combine_chunks().buffers()
     language = np.asarray(table["language"].combine_chunks().dictionary_encode().indices).astype(np.int64)
     return _Members(
         np.concatenate(nodes)[order],
         np.array(table["id"].to_pylist(), dtype=object)[order],
         language[order],
-        table["standing"].to_numpy()[order] == 0,
+        table["source_rank"].to_numpy()[order] == 0,
         order,
         np.frombuffer(data, np.uint64) if data is not None else np.empty(0, np.uint64),
         np.frombuffer(offsets, np.int64)[: table.num_rows + 1] // 8,
@@ -247,18 +250,18 @@ def _decide(stage: DedupStage, members: _Members, pairs: Ints) -> _Decision:
     near = near[(near[:, 0] != near[:, 1]) & (members.language[near[:, 0]] == members.language[near[:, 1]])]
     near = unique_rows(near)
     if not stage.dedup.near.verify:
-        twin = _best_of_component(count, near)
-        twin = twin[same]
-        return _Decision(twin, np.where(twin == same, 1.0, np.nan), same, twin, 0)
+        duplicate_of = _best_of_component(count, near)
+        duplicate_of = duplicate_of[same]
+        return _Decision(duplicate_of, np.where(duplicate_of == same, 1.0, np.nan), same, duplicate_of, 0)
     verified = _verify(near, members, stage.dedup.near.min_jaccard)
     _, chosen = greedy(count, verified)
-    twin, similarity = same.copy(), np.ones(count)
+    duplicate_of, similarity = same.copy(), np.ones(count)
     moved = np.flatnonzero(chosen >= 0)
-    twin[moved] = verified.better[chosen[moved]]
+    duplicate_of[moved] = verified.better[chosen[moved]]
     similarity[moved] = verified.similarity[chosen[moved]]
-    # An exact copy of a near duplicate goes with it, to the twin that stays, whatever its own language label says.
+    # An exact copy of a near duplicate is a duplicate of the same kept document, whatever its own language label says.
     cluster = _best_of_component(count, np.stack([verified.better, verified.worse], axis=1))
-    return _Decision(twin[same], similarity[same], same, cluster[same], len(near))
+    return _Decision(duplicate_of[same], similarity[same], same, cluster[same], len(near))
 
 
 def _best_of_component(count: int, near: Ints) -> Ints:
@@ -274,7 +277,7 @@ def _best_of_component(count: int, near: Ints) -> Ints:
 
 
 def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
-    """Similar candidates, and those found through them: who is like a removed document may be like its twin."""
+    """Compare the candidates, and those found through them: a document like a removed one may be like the kept one."""
     count = len(members.node)
     tested = np.empty(0, dtype=np.int64)
     edges = _Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
@@ -304,11 +307,11 @@ def _part_of(places: Ints, members: _Members, catalogue: NumberedDocuments) -> I
 
 def _removed(decision: _Decision, members: _Members, catalogue: NumberedDocuments) -> pa.Table:
     """The rows of `SCHEMA` for the run's own documents that go."""
-    twin = decision.twin
-    sizes = np.bincount(twin, minlength=len(twin))
-    removed = np.flatnonzero((twin != np.arange(len(twin))) & ~members.earlier)
+    duplicate_of = decision.duplicate_of
+    sizes = np.bincount(duplicate_of, minlength=len(duplicate_of))
+    removed = np.flatnonzero((duplicate_of != np.arange(len(duplicate_of))) & ~members.earlier)
     names = pa.array(catalogue.parts, pa.string())
-    part, stays = _part_of(removed, members, catalogue), twin[removed]
+    part, stays = _part_of(removed, members, catalogue), duplicate_of[removed]
     kind = np.where(decision.same[removed] == stays, "exact", "near")
     alike = decision.similarity[removed]
     columns = [
@@ -326,7 +329,7 @@ def _removed(decision: _Decision, members: _Members, catalogue: NumberedDocument
 
 def _survivors(decision: _Decision, members: _Members, catalogue: NumberedDocuments) -> pa.Table:
     """The rows of `SURVIVOR_SCHEMA` for the run's own documents that stay together with others of their cluster."""
-    stays = decision.twin == np.arange(len(decision.twin))
+    stays = decision.duplicate_of == np.arange(len(decision.duplicate_of))
     together = np.bincount(decision.cluster[stays], minlength=len(stays))[decision.cluster] > 1
     kept = np.flatnonzero(stays & together & ~members.earlier)
     names = pa.array(catalogue.parts, pa.string())

@@ -1,4 +1,4 @@
-"""The keys of one shard's documents, dealt into partitions: documents with an equal key meet in one partition.
+"""The keys of one shard's documents, partitioned by key: documents with an equal key meet in one partition.
 
 Three kinds of key: the id (of every document, to number the occurrences of one id), the content, and each MinHash band
 within a language (of the documents that judge kept).
@@ -41,13 +41,15 @@ SCHEMA = pa.schema(
     ]
 )
 """A key is `low`, and `high` too of an id or a content; with a band, `high` is half of the content, by which copies are
-told. `rank` (smaller is better) is that of `rank.short_rank`; of an id, the first bytes of its document's content."""
+told. `rank` (smaller is better) is that of `prefer.short_rank`; of an id, the first bytes of its document's content."""
 
 Columns = dict[str, npt.NDArray[Any]]
 
 
 def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Path) -> dict[str, Any]:
-    """Write the keys of a part's documents, dealt into the partitions (`dealt`), and return the manifest.
+    """Write the keys of a part's documents, sorted by partition chunk by chunk, and return the manifest.
+
+    The manifest's `runs` count the keys of each partition in each chunk (see `partitioned_tables`).
 
     Raises:
         InputError: a table of the part is missing or damaged, or an earlier run measured with other parameters.
@@ -55,13 +57,13 @@ def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Pat
     _refuse_other_parameters(stage, tables, part)
     earlier = not own_part(part)
     kept = tables.kept(part)
-    standing = source_ranks(stage.priorities)
+    ranks = source_ranks(stage.priorities)
     columns = ["id", "source", "language", "words", "content_hash", "bands"]
     runs: list[list[int]] = []
     start = 0
     with TableWriter.open(output, SCHEMA) as writer:
         for table in _chunks(tables.path("measures", part), columns):
-            keys = _keys(stage, table, kept[start : start + table.num_rows], standing, earlier=earlier)
+            keys = _keys(stage, table, kept[start : start + table.num_rows], ranks, earlier=earlier)
             keys["row"] += np.int32(start)
             partition = keys["low"] % np.uint64(stage.dedup.partitions)
             order = np.argsort(partition, kind="stable")
@@ -108,14 +110,14 @@ def _keys(
     stage: DedupStage,
     table: pa.Table,
     kept: npt.NDArray[np.bool_],
-    standing: dict[str, int],
+    ranks: dict[str, int],
     *,
     earlier: bool,
 ) -> Columns:
     """All keys of a chunk's documents: arrays [keys] by the names of `SCHEMA`."""
     ids = id_words(table["id"])
     content = fixed_bytes(table["content_hash"], CONTENT_HASH_BYTES).view("<u8")
-    rank = short_rank(source_rank_of(table["source"], standing, earlier=earlier), table["words"].to_numpy(), ids)
+    rank = short_rank(source_rank_of(table["source"], ranks, earlier=earlier), table["words"].to_numpy(), ids)
     rows = np.flatnonzero(kept)
     pieces: list[Columns] = []
 

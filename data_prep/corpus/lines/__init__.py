@@ -1,6 +1,6 @@
 """Lines that many documents of a source share (menus, notices, templates): found over all shards, and taken out.
 
-    count (a shard)       the hashes of its documents' lines, dealt into partitions
+    count (a shard)       the hashes of its documents' lines, by partition
     repeated (1 of P)     the lines of a source and language that enough different documents have
     strip (a shard)       its documents without those lines
 

@@ -1,4 +1,4 @@
-"""The lines of one shard's documents as hashes, dealt into partitions: equal lines meet in one partition.
+"""The lines of one shard's documents as hashes, partitioned by hash: equal lines meet in one partition.
 
 A record is a line and what its document holds, so that copies of a document can be counted once.
 """
@@ -23,7 +23,7 @@ LINES_SCHEMA = pa.schema([("line", pa.uint64()), ("content", pa.uint32())])
 """A line of a document: hash of language and line, hash of the document's content."""
 
 RUN_ROWS = 1 << 22
-"""Records that are dealt out together: some 60 bytes each while they are sorted."""
+"""Records that are sorted by partition together: about 60 bytes each while they are sorted."""
 
 Hashes = npt.NDArray[np.uint64]
 

@@ -38,10 +38,10 @@ def language_map(report: dict[str, Any]) -> str:
         for group in ordered
     )
     small = [code for code in sizes if sizes[code] / total < _TOO_SMALL]
-    listed = ", ".join(
+    small_names = ", ".join(
         f"{escape(names[code])} {format_bytes(sizes[code])}" for code in sorted(small, key=lambda c: -sizes[c])
     )
-    note = f"<p class='note'>Too small to see: {listed}.</p>" if small else ""
+    note = f"<p class='note'>Too small to see: {small_names}.</p>" if small else ""
     return f"<ul class='treemap'>{''.join(tiles)}</ul><div class='legend'>{legend}</div>{note}"
 
 

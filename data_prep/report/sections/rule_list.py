@@ -55,10 +55,10 @@ def _example(example: dict[str, Any]) -> str:
     facts = [f"{example['source']}, {example['language']}", f"id {example['id']}"]
     reason = _reason(example)
     lines = [quote(example)]
-    if "twin" in example:
-        twin = {"language": example["twin_language"], "excerpt": example["twin_excerpt"]}
-        lines = compared(example, twin) if twin["excerpt"] else lines
-        facts.append(f"stayed: {example['twin']} of {example['twin_source']}")
+    if "duplicate_of" in example:
+        kept = {"language": example["duplicate_of_language"], "excerpt": example["duplicate_of_excerpt"]}
+        lines = compared(example, kept) if kept["excerpt"] else lines
+        facts.append(f"stayed: {example['duplicate_of']} of {example['duplicate_of_source']}")
     shown = f"<strong>{escape(reason)}</strong> · " if reason else ""
     return f"<li>{''.join(lines)}<small>{shown}{escape(' · '.join(facts))}</small></li>"
 
@@ -71,7 +71,7 @@ def _reason(example: dict[str, Any]) -> str:
         return f"measured {value:.4g}{side}"
     if "detected" in example:
         return f"labelled {example['language']}, detected {example['detected']}"
-    if "twin" in example:
+    if "duplicate_of" in example:
         return f"{likeness(example['similarity'])}, {count(example['cluster_size'])} alike"
     if "item" in example:
         return f"{count(example['hits'])} n-grams of {example['item']}, {percent(example['share'])} of its own"
@@ -79,7 +79,7 @@ def _reason(example: dict[str, Any]) -> str:
 
 
 def likeness(similarity: float | None) -> str:
-    """How like a twin a duplicate is, where that was measured."""
+    """Say how similar a duplicate is to the kept document, where that was measured."""
     # Rounded down: what is not quite the same is never said to be.
     return "not compared" if similarity is None else f"similarity {math.floor(100 * similarity) / 100:.2f}"
 
@@ -91,7 +91,7 @@ def quote(document: dict[str, Any], marked: str | None = None) -> str:
 
 
 def compared(removed: dict[str, Any], kept: dict[str, Any]) -> list[str]:
-    """The excerpts of a duplicate and of its twin, one below the other; what differs is marked."""
+    """Return the excerpts of a duplicate and of the kept document, one below the other; differences are marked."""
     went, stays = (_tokens(one["excerpt"], one["language"]) for one in (removed, kept))
     pieces: list[tuple[str, int, int, int, int]] = [*SequenceMatcher(None, went, stays, autojunk=False).get_opcodes()]
     if pieces and removed["excerpt"].endswith("…"):

@@ -1,4 +1,4 @@
-"""How layers are dealt to pipeline stages."""
+"""How layers are distributed over pipeline stages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_blooms_own_expression_gives_its_stages() -> None:
         ("type:transformer|embedding", 1, [14]),
     ],
 )
-def test_layers_of_a_kind_are_dealt_evenly(method: str, count: int, layers: list[int]) -> None:
+def test_layers_of_a_kind_are_distributed_evenly(method: str, count: int, layers: list[int]) -> None:
     assert cut(method, count) == layers
 
 
@@ -70,7 +70,7 @@ def test_every_stage_gets_a_block_and_no_block_is_lost(layers: int, stages: int,
     assert all(second > first for first, second in itertools.pairwise(cuts))
 
 
-def test_dealing_by_parameters_is_the_best_deal() -> None:
+def test_the_partition_by_parameters_is_the_best_one() -> None:
     model = ModelConfig(layers=9, hidden_size=32, heads=4, sequence_length=8)
     rows, stages = 1024, 4
     block = parameter_count(model, 0) // model.layers

@@ -19,7 +19,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def calls() -> list[tuple[list[tuple[int, int, int]], int, int, int]]:
-    """(shares, planned, begin, end): small ones, ties, the greatest numbers, more slots than are dealt at a time."""
+    """(shares, planned, begin, end): small ones, ties, the greatest numbers, more slots than are filled at a time."""
     rng = random.Random(0)
     found = []
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Dealing, orders and sample starts under the sanitizers: no fault, and the module's numbers."""
+"""Splits, orders and sample starts under the sanitizers: no fault, and the module's numbers."""
 
 import random
 from pathlib import Path
@@ -37,10 +37,10 @@ def expected(lengths: list[int], rest: tuple[int, int, int, int, int, int]) -> l
     key, epoch, band, count, sequence_length, samples = rest
     documents = len(lengths)
     codes = np.arange(documents, dtype=np.int32) % 2
-    deal = _index.Deal()
+    split = _index.Deal()
     keys, pairs = np.arange(documents, dtype=np.uint64), np.arange(4, dtype=np.int32).reshape(2, 2)
-    deal.add(0, np.array(lengths, np.int32), codes, codes, keys, pairs, documents // 3, False)
-    rows = deal.take(list(range(len(deal.groups()))))
+    split.add(0, np.array(lengths, np.int32), codes, codes, keys, pairs, documents // 3, False)
+    rows = split.take(list(range(len(split.groups()))))
     ordered = _index.EpochOrder(rows, key, epoch, band).take(count, 0)
     starts = _index.SampleWalk(sequence_length, samples, 0, 0).advance(ordered, False)
     shuffled = _index.SampleOrder(sum(lengths), sequence_length, key, epoch, band).take(count)

@@ -34,7 +34,7 @@ def defects() -> dict[str, dict[str, str]]:
 def test_each_planted_defect_meets_its_expectation(sample_run: Any, defects: dict[str, dict[str, str]]) -> None:
     rules = {row["id"]: set(row["rules"]) for row in sample_run.rows("verdicts")}
     clean = {row["id"]: row["text"] for row in sample_run.rows("clean")}
-    twins = {row["id"]: row for row in sample_run.duplicates()}
+    duplicates = {row["id"]: row for row in sample_run.duplicates()}
     assert set(RULES) < {defect["kind"] for defect in defects.values()}
     for key, defect in defects.items():
         identity, kind = document_id("sample", key), defect["kind"]
@@ -44,9 +44,9 @@ def test_each_planted_defect_meets_its_expectation(sample_run: Any, defects: dic
         elif kind.endswith("-duplicate"):
             # Two documents that are alike: one of them goes, and names the other.
             pair = {identity, document_id("sample", defect["of"])}
-            [gone] = pair & set(twins)
-            assert twins[gone]["twin"] in pair, key
-            assert twins[gone]["kind"] == kind.removesuffix("-duplicate")
+            [gone] = pair & set(duplicates)
+            assert duplicates[gone]["duplicate_of"] in pair, key
+            assert duplicates[gone]["kind"] == kind.removesuffix("-duplicate")
             assert pair & set(clean) == pair - {gone}
         else:
             assert PLACEHOLDERS[kind] in clean[identity], key

@@ -16,21 +16,21 @@ from data_prep.corpus.explain import explain
 from data_prep.formats.shard import read_table
 
 
-def test_a_removed_document_has_all_its_rules_and_its_twin(sample_run: Any) -> None:
+def test_a_removed_document_has_all_its_rules_and_its_kept_duplicate(sample_run: Any) -> None:
     verdicts = {row["id"]: row for row in sample_run.rows("verdicts")}
-    twins = {row["id"]: row["twin"] for row in sample_run.duplicates()}
+    kept = {row["id"]: row["duplicate_of"] for row in sample_run.duplicates()}
     clean = {row["id"] for row in sample_run.rows("clean")}
     removed = sample_run.rows("removed")
     assert removed
     for row in removed:
         if row["rule"].endswith("_duplicate"):
             assert row["rules"] == [row["rule"]]
-            assert row["twin"] == twins[row["id"]]
-            assert row["twin"] in clean
+            assert row["duplicate_of"] == kept[row["id"]]
+            assert row["duplicate_of"] in clean
         else:
             assert row["rules"] == verdicts[row["id"]]["rules"]
             assert row["rules"][0] == row["rule"]
-            assert row["twin"] is None
+            assert row["duplicate_of"] is None
 
 
 def test_the_text_of_removed_documents_only_if_asked(corpus_run: Any, tmp_path: Any) -> None:
@@ -57,15 +57,15 @@ def test_explain_a_kept_a_judged_and_a_duplicate_document(sample_run: Any) -> No
         assert gone["outcome"] == f"removed: {row['rule']}"
         broken = {name for name, measure in gone["measures"].items() if not measure["holds"]}
         assert {rule[4:] for rule in gone["rules"] if rule != "wrong_language"} == broken
-        if row["twin"]:
-            assert gone["duplicate"]["twin"] == row["twin"]
-            [twin] = explain(run, row["twin"])
-            assert row["id"] in twin["stands_for"]
+        if row["duplicate_of"]:
+            assert gone["duplicate"]["duplicate_of"] == row["duplicate_of"]
+            [kept] = explain(run, row["duplicate_of"])
+            assert row["id"] in kept["removed_duplicates"]
 
 
 @pytest.mark.slow
 def test_explain_on_the_command_line(sample_run: Any) -> None:
-    row = next(row for row in sample_run.rows("removed") if not row["twin"])
+    row = next(row for row in sample_run.rows("removed") if not row["duplicate_of"])
     command = [sys.executable, "-m", "bloomery.cli", "corpus", "explain", str(sample_run.folder), row["id"]]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

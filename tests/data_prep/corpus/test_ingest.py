@@ -44,8 +44,8 @@ def test_bad_rows_are_listed_and_counted(tmp_path: Path) -> None:
     file = write(tmp_path / "a.jsonl", {"id": 1, "text": "good"}, "{", {"id": 2}, {"id": 3, "text": "\ud800 bad"})
     (tmp_path / "b.jsonl").write_bytes(b"")
     ingest(stage(file, tmp_path / "b.jsonl", bad=0.9), tmp_path / "0.parquet", tmp_path / "q.jsonl")
-    listed = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
-    assert [(row["file"], row["line"], row["reason"]) for row in listed] == [
+    bad = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    assert [(row["file"], row["line"], row["reason"]) for row in bad] == [
         ("a.jsonl", 2, "invalid JSON"),
         ("a.jsonl", 3, "missing text"),
         ("a.jsonl", 4, "lone surrogate"),
@@ -88,9 +88,9 @@ def test_a_hostile_row_costs_only_itself(tmp_path: Path) -> None:
         "\n".join(['{"\\ud800": 1}', deep, '{"\\ud800": "x", "text": "t", "n": {"\\udfff": 1}}'])
     )
     ingest(stage(tmp_path / "a.jsonl", identity=None), tmp_path / "0.parquet", tmp_path / "q.jsonl")
-    listed = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
-    assert [(row["line"], row["reason"]) for row in listed] == [(1, "missing text"), (2, "too deep")]
-    assert "\\ud800" in listed[0]["detail"]
+    bad = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    assert [(row["line"], row["reason"]) for row in bad] == [(1, "missing text"), (2, "too deep")]
+    assert "\\ud800" in bad[0]["detail"]
     [meta] = read_table(tmp_path / "0.parquet")["meta"].to_pylist()
     assert json.loads(meta) == {"key": "a.jsonl:3", "fields": {"\ud800": "x", "n": {"\udfff": 1}}}
 

@@ -1,4 +1,4 @@
-"""Which documents are held out, and what dealing makes of them."""
+"""Which documents are held out, and how documents are split."""
 
 import hashlib
 from fractions import Fraction
@@ -47,11 +47,11 @@ def test_other_ids_are_refused(text, what):
         id_hashes(pa.array(["0" * 32, text]))
 
 
-def add(deal, first, documents, held_out_below, *, pairs=((0, 1), (2, 3), (4, 5)), every=False):
+def add(split, first, documents, held_out_below, *, pairs=((0, 1), (2, 3), (4, 5)), every=False):
     lengths, languages, sources, keys = (
         (list(column) for column in zip(*documents, strict=True)) if documents else [[]] * 4
     )
-    deal.add(
+    split.add(
         first,
         np.array(lengths, np.int32),
         np.array(languages, np.int32),
@@ -64,30 +64,30 @@ def add(deal, first, documents, held_out_below, *, pairs=((0, 1), (2, 3), (4, 5)
 
 
 @given(DOCUMENTS, DOCUMENTS, st.integers(0, 2**33 - 100), st.integers(0, 2**64 - 1), st.booleans())
-def test_dealing_keeps_every_document_once_in_order(one, other, first, held_out_below, every):
-    deal = _index.Deal()
-    add(deal, first, one, held_out_below, every=every)
-    add(deal, first + len(one), other, held_out_below, every=every)
+def test_the_split_keeps_every_document_once_in_order(one, other, first, held_out_below, every):
+    split = _index.Deal()
+    add(split, first, one, held_out_below, every=every)
+    add(split, first + len(one), other, held_out_below, every=every)
     groups = [[] for _ in range(12)]
     for number, (length, language, source, key) in enumerate([*one, *other], first):
         groups[2 * (2 * language + source) + (every or key < held_out_below)].append((number, length))
-    counts = deal.groups().tolist()
+    counts = split.groups().tolist()
     assert counts == [
         [len(own), sum(length for _, length in own), max((length for _, length in own), default=0)]
         for own in groups[: len(counts)]
     ]
     assert not any(groups[len(counts) :])
     for number in range(len(counts)):
-        rows = deal.take([number])
+        rows = split.take([number])
         assert list(zip(numbers_of(rows).tolist(), tokens_of(rows).tolist(), strict=True)) == groups[number]
 
 
 def test_a_group_is_given_away_once():
-    deal = _index.Deal()
-    add(deal, 0, [(5, 0, 0, 1)], 0)
-    assert deal.take([0, 1][:1]).tolist() == packed(np.array([0]), np.array([5])).tolist()
+    split = _index.Deal()
+    add(split, 0, [(5, 0, 0, 1)], 0)
+    assert split.take([0, 1][:1]).tolist() == packed(np.array([0]), np.array([5])).tolist()
     with pytest.raises(ValueError, match="taken before"):
-        deal.take([0])
+        split.take([0])
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,14 @@ def test_columns_of_different_lengths_are_refused():
         _index.Deal().add(0, two, two, one, np.zeros(2, np.uint64), np.zeros((1, 1), np.int32), 0, False)
 
 
-def test_a_run_is_dealt_by_language_and_source(run):
-    deal, first = TrainValidationSplit(0.2), 0
+def test_a_run_is_split_by_language_and_source(run):
+    split, first = TrainValidationSplit(0.2), 0
     for number, part in enumerate(run.parts):
         prefix = run.index / "tokens" / part
         file = open_token_file(prefix)
-        deal.add(number, first, prefix, file)
+        split.add(number, first, prefix, file)
         first += len(file.lengths)
-    train, apart = deal.texts(), deal.texts(held_out=True)
+    train, apart = split.texts(), split.texts(held_out=True)
     assert list(train) == sorted(run.weights)
     assert {language: list(texts) for language, texts in train.items()} == {
         language: ["s"] for language in sorted(run.weights)
@@ -125,10 +125,10 @@ def test_a_run_is_dealt_by_language_and_source(run):
     for language in apart:
         both = train[language]["s"].documents + apart[language]["s"].documents
         assert both == 21
-        rows = deal.take(language, ["s"], held_out=True)
+        rows = split.take(language, ["s"], held_out=True)
         assert TextSize(len(rows), int(tokens_of(rows).sum()), int(tokens_of(rows).max())) == apart[language]["s"]
-        assert deal.files(language, ["s"], held_out=True)
-    assert deal.files("en", ["s"]) == [0, 2], "the second token file is empty"
+        assert split.files(language, ["s"], held_out=True)
+    assert split.files("en", ["s"]) == [0, 2], "the second token file is empty"
 
 
 def test_a_sidecar_with_other_numbers_of_documents_is_refused(own_run):

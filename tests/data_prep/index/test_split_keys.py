@@ -1,4 +1,4 @@
-"""The keys that deal documents to training and validation."""
+"""The keys that assign documents to training or validation."""
 
 import pyarrow as pa
 import pytest

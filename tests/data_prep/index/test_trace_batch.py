@@ -60,7 +60,7 @@ def test_a_step_over_a_gap_reads_what_lies_around_it(training):
     assert [found.read_by(sample, batch) for sample in (9, 12, 15, 17)] == [(2, 0), None, (2, 1), (2, 0)]
 
 
-def test_a_larger_micro_batch_is_dealt_in_larger_pieces(tmp_path):
+def test_a_larger_micro_batch_is_distributed_in_larger_pieces(tmp_path):
     stage = make_stage([], 16).model_dump(mode="json")
     stage["training"]["batch"] |= {
         "rampup": {"start": 8, "increment": 8, "samples": 8},

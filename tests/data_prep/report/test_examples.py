@@ -25,8 +25,8 @@ def test_examples_say_why(report: tuple[dict[str, Any], str]) -> None:
                 assert example["value"] > example["limit"]
     for example in rules["near_duplicate"]["examples"]:
         assert example["similarity"] >= 0.7
-        assert example["twin"] != example["id"]
-        assert example["twin_excerpt"]
+        assert example["duplicate_of"] != example["id"]
+        assert example["duplicate_of_excerpt"]
 
 
 def test_examples_are_of_several_languages(report: tuple[dict[str, Any], str]) -> None:

@@ -42,7 +42,7 @@ def test_runs_that_leave_lines_alone_say_nothing_of_them(sample_run: Any) -> Non
     assert "Repeated lines" not in page
 
 
-def test_a_twin_in_an_earlier_run_is_named(corpus_run: Any, tmp_path: Path) -> None:
+def test_a_kept_document_of_an_earlier_run_is_named(corpus_run: Any, tmp_path: Path) -> None:
     rows = [{"text": BODY.format(name=name, thing=thing)} for name, thing in zip(NAMES, THINGS, strict=True)]
     (tmp_path / "old").mkdir()
     old = corpus_run([source(tmp_path / "old", rows[:4])], judge={"preset": "none"})
@@ -51,8 +51,8 @@ def test_a_twin_in_an_earlier_run_is_named(corpus_run: Any, tmp_path: Path) -> N
     run.all()
     data, page = run.report()
     examples = data["rules"]["exact_duplicate"]["examples"]
-    assert {example["twin_source"] for example in examples} == {"an earlier run"}
-    assert {example["twin"] for example in examples} <= {row["id"] for row in old.rows("clean")}
+    assert {example["duplicate_of_source"] for example in examples} == {"an earlier run"}
+    assert {example["duplicate_of"] for example in examples} <= {row["id"] for row in old.rows("clean")}
     assert "of an earlier run" in page
     assert len(data["duplicates"]["clusters"]["largest"]) == 4
 

@@ -1,4 +1,4 @@
-"""Counts of shards: exact, sorted, the same however the texts are dealt, in bounded memory."""
+"""Counts of shards: exact, sorted, the same however the texts are distributed, in bounded memory."""
 
 import random
 import re
@@ -84,7 +84,7 @@ def test_an_empty_shard_gives_an_empty_table(make_shard: MakeShard, tmp_path: Pa
     assert manifest["counts"]["pre_tokens"] == {}
 
 
-def test_the_bytes_do_not_depend_on_how_the_texts_are_dealt(make_shard: MakeShard, tmp_path: Path) -> None:
+def test_the_bytes_do_not_depend_on_how_the_texts_are_distributed(make_shard: MakeShard, tmp_path: Path) -> None:
     texts = random_texts(1)
     one = make_shard("one/00000", texts)
     many = [make_shard(f"many/{n}", {code: some[n::3] for code, some in texts.items()}) for n in range(3)]

@@ -191,7 +191,7 @@ def others_alone() -> list[dict[str, Any]]:
 def test_sequence_parallelism_other_models_and_other_cuts_change_nothing_either(
     alone: list[dict[str, Any]], others_alone: list[dict[str, Any]]
 ) -> None:
-    """The cut deals blocks and head, five layers, three and two; by its parameters a stage has two blocks."""
+    """The cut distributes blocks and head, five layers, as three and two; by its parameters a stage has two blocks."""
     layout, others, cut = (2, 2, 1), (ROTARY, LEARNED), "type:transformer|head"
     stages = [_stage(layout, optimizer, sequence_parallel=True) for optimizer in OPTIMIZERS]
     stages += [_stage(layout, "sgd", model, partition=cut) for model in others]

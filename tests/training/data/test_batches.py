@@ -25,7 +25,7 @@ def test_micro_batches_hold_the_samples_of_their_replica() -> None:
     assert sorted(seen) == list(range(first, first + count))
 
 
-def test_a_batch_with_a_gap_is_dealt_by_place_and_not_by_number() -> None:
+def test_a_batch_with_a_gap_is_distributed_by_place_and_not_by_number() -> None:
     samples = [3, 4, 90, 91]
     halves = [next(micro_batches(read, samples, 2, replica, 2))[0] for replica in range(2)]
     assert [(half[:, 0] // 100).tolist() for half in halves] == [[3, 4], [90, 91]]

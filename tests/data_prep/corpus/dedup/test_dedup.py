@@ -49,12 +49,12 @@ def run(corpus_run: Any, *sources: dict[str, Any], **corpus: Any) -> Any:
 
 
 def removed(made: Any, keys: Sequence[str], name: str = "s") -> dict[str, tuple[str, str]]:
-    """Removed key -> (twin's key, kind)."""
+    """Removed key -> (key of the kept document, kind)."""
     known = {document_id(name, key): key for key in keys}
-    return {known[row["id"]]: (known[row["twin"]], row["kind"]) for row in made.duplicates()}
+    return {known[row["id"]]: (known[row["duplicate_of"]], row["kind"]) for row in made.duplicates()}
 
 
-def test_a_chain_of_neighbours_does_not_remove_what_is_unlike_its_twin(corpus_run: Any, tmp_path: Path) -> None:
+def test_a_chain_of_neighbours_does_not_remove_what_is_unlike_what_is_kept(corpus_run: Any, tmp_path: Path) -> None:
     """a ~ b ~ c, but a and c are unlike: c stays although it hangs together with a."""
     base = words(1, 240)
     texts = {"a": " ".join(base[:220]), "b": " ".join(base[15:230]), "c": " ".join(base[40:240])}
@@ -83,10 +83,10 @@ def test_exact_copies_count_across_languages_and_near_ones_do_not(corpus_run: An
     ]
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", rows)))
     found = removed(made, "abcd")
-    assert {frozenset([key, twin]) for key, (twin, kind) in found.items() if kind == "exact"} == {frozenset("ab")}
+    assert {frozenset([key, kept]) for key, (kept, kind) in found.items() if kind == "exact"} == {frozenset("ab")}
     # c and d are near copies of b; b may have gone for a, which is English.
     assert len(found) == 2 or "b" not in found
-    assert all(kind == "exact" or {key, twin} <= set("bcd") for key, (twin, kind) in found.items())
+    assert all(kind == "exact" or {key, kept} <= set("bcd") for key, (kept, kind) in found.items())
 
 
 def test_priority_then_length_then_id_decide_what_stays(corpus_run: Any, tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ def test_priority_then_length_then_id_decide_what_stays(corpus_run: Any, tmp_pat
     low = write(tmp_path / "low.jsonl", [("long", "en", base + " and a longer end"), ("long2", "en", base + " x y")])
     high = write(tmp_path / "high.jsonl", [("short", "en", base)])
     made = run(corpus_run, source(low, name="low"), source(high, name="high", priority=5))
-    twin = document_id("high", "short")
-    assert {(row["id"], row["twin"]) for row in made.duplicates()} == {
-        (document_id("low", key), twin) for key in ("long", "long2")
+    kept = document_id("high", "short")
+    assert {(row["id"], row["duplicate_of"]) for row in made.duplicates()} == {
+        (document_id("low", key), kept) for key in ("long", "long2")
     }
     same = run(corpus_run, source(low, name="low"), source(high, name="high"))
-    assert {row["twin"] for row in same.duplicates()} == {document_id("low", "long")}
+    assert {row["duplicate_of"] for row in same.duplicates()} == {document_id("low", "long")}
     assert {row["cluster_size"] for row in same.duplicates()} == {3}
 
 
@@ -123,7 +123,7 @@ def test_documents_of_one_id_get_occurrence_numbers_wherever_they_lie(corpus_run
         stay = {row["id"]: row["text"] for row in made.rows("clean") if row["source"] == "s"}
         [gone] = made.rows("removed")
         assert {*stay, gone["id"]} == expected
-        assert (gone["twin"], made.duplicates()[0]["id"]) == (document_id("best", "copy"), gone["id"])
+        assert (gone["duplicate_of"], made.duplicates()[0]["id"]) == (document_id("best", "copy"), gone["id"])
         [story] = explain(RunPaths(made.folder), gone["id"])
         assert story["outcome"] == "removed: exact_duplicate"
         assert story["excerpt"][:20] == rows[1][2][:20]
@@ -148,7 +148,7 @@ def corpus_of(seed: int, count: int) -> list[tuple[str, str, str]]:
 
 def rows_of(made: Any) -> dict[str, list[tuple[Any, ...]]]:
     """What came out, without regard to where it lies."""
-    columns = ("id", "twin", "kind", "similarity", "cluster_size")
+    columns = ("id", "duplicate_of", "kind", "similarity", "cluster_size")
     clean, removed = (sorted(tuple(map(str, row.values())) for row in made.rows(kind)) for kind in ("clean", "removed"))
     return {
         "duplicates": sorted(tuple(row[name] for name in columns) for row in made.duplicates()),
@@ -203,7 +203,7 @@ def test_without_verification_whole_clusters_go_for_their_best_document(corpus_r
     path = write(tmp_path / "x.jsonl", [(key, "en", " ".join(text)) for key, text in texts.items()])
     made = run(corpus_run, source(path), dedup={"near": {"verify": False, "bands": 60, "rows": 4}})
     found = removed(made, texts)
-    assert {key: twin for key, (twin, _) in found.items()} == {"b": "a", "c": "a", "copy": "a"}
+    assert {key: kept for key, (kept, _) in found.items()} == {"b": "a", "c": "a", "copy": "a"}
     assert {row["similarity"] for row in made.duplicates()} == {None}
     assert {row["cluster_size"] for row in made.duplicates()} == {4}
 
@@ -223,7 +223,7 @@ def test_a_corpus_does_not_repeat_an_earlier_run(corpus_run: Any, tmp_path: Path
     # Of one key, the second one is told from the first.
     known = {document_id("s", key): key for key in ("copy", "near", "new", "newer", "again", "o1", "o2", "twice")}
     known[occurrence_id(document_id("s", "twice"), 2)] = "twice"
-    assert {known[row["id"]]: (known[row["twin"]], row["kind"]) for row in made.duplicates()} == {
+    assert {known[row["id"]]: (known[row["duplicate_of"]], row["kind"]) for row in made.duplicates()} == {
         "copy": ("o1", "exact"),
         "near": ("o2", "near"),
         "new": ("newer", "near"),
@@ -280,7 +280,7 @@ def test_candidates_follow_the_curve_of_locality_sensitive_hashing(corpus_run: A
             similarity[level] = (shingles - changed) / (shingles + changed)
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", rows)), dedup={"near": {"min_jaccard": 0.0}})
     found = removed(made, [key for key, _, _ in rows])
-    assert all(key.rsplit("-", 1)[0] == twin.rsplit("-", 1)[0] for key, (twin, _) in found.items()), "no pair by chance"
+    assert all(key.rsplit("-", 1)[0] == kept.rsplit("-", 1)[0] for key, (kept, _) in found.items()), "no pair by chance"
     for level, value in similarity.items():
         hits = sum(key.startswith(f"{level}-") for key in found)
         expected = 1 - (1 - value**8) ** 14
@@ -295,7 +295,7 @@ def test_candidates_follow_the_curve_of_locality_sensitive_hashing(corpus_run: A
     )
 
 
-def test_every_removed_document_is_as_similar_to_a_kept_twin_as_promised(corpus_run: Any, tmp_path: Path) -> None:
+def test_every_removed_document_is_as_similar_to_a_kept_one_as_configured(corpus_run: Any, tmp_path: Path) -> None:
     """Against plain Python: shingles as sets, every pair."""
     rows = corpus_of(7, 100)
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", rows)), dedup={"near": {"bands": 40, "rows": 4}})
@@ -307,13 +307,13 @@ def test_every_removed_document_is_as_similar_to_a_kept_twin_as_promised(corpus_
         return len(a & b) / len(a | b)
 
     for row in made.duplicates():
-        (_, text), (twin_language, twin) = known[row["id"]], known[row["twin"]]
-        assert row["twin"] not in gone
-        assert row["similarity"] == pytest.approx(jaccard(text, twin))
+        (_, text), (kept_language, kept) = known[row["id"]], known[row["duplicate_of"]]
+        assert row["duplicate_of"] not in gone
+        assert row["similarity"] == pytest.approx(jaccard(text, kept))
         assert row["similarity"] == 1 if row["kind"] == "exact" else row["similarity"] >= 0.7
-        # A near twin has the same language, but for exact copies of what went for that twin.
+        # A near duplicate has its kept document's language, but for exact copies of another near duplicate.
         same_text = {other for other, words in known.values() if words == text}
-        assert row["kind"] == "exact" or twin_language in same_text
+        assert row["kind"] == "exact" or kept_language in same_text
     stay = [value for key, value in known.items() if key not in gone]
     left = [
         jaccard(one, two)
