@@ -9,7 +9,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus, read_segment
 from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrainable
 from bloomery.orchestration.training_job import training_job
-from bloomery.orchestration import cluster_jobs
+from bloomery.orchestration import slurm_jobs
 from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.run_lock import RunLock
 from bloomery.orchestration.sync_process import SyncProcess
@@ -115,7 +115,7 @@ try:
     CONFIG = checked_config()
     RUN = RunPaths.of(CONFIG.root, CONFIG.name)
     SITE = load_site()
-    ONLINE = cluster_jobs.online_target(SITE)
+    ONLINE = slurm_jobs.online_target(SITE)
     TRAINING_JOB = training_job(CONFIG, SITE)
     PLANNED = parts_of_run()
     PARTS = [part for part in PLANNED if not part.adopted]
@@ -137,8 +137,8 @@ except BloomeryError as error:
 # In a cluster's job the Snakefile is read again, by a process that is not the main one: jobs outlive their workflow there.
 prepare_environment(follow_workflow=workflow.is_main_process)
 if workflow.remote_exec:
-    cluster_jobs.forget_hidden_token()
-    shell.prefix(cluster_jobs.shell_prefix(SITE))
+    slurm_jobs.forget_hidden_token()
+    shell.prefix(slurm_jobs.shell_prefix(SITE))
 
 
 pathvars:
@@ -261,7 +261,7 @@ def job(mem_mb, runtime, place=None, rules_in_group=1):
 
 def training_extra(wildcards):
     """Resource function: options of sbatch; a segment waits for a training job that an earlier workflow left behind."""
-    dependency = cluster_jobs.training_dependency(RUN) if workflow.is_main_process else None
+    dependency = slurm_jobs.training_dependency(RUN) if workflow.is_main_process else None
     return TRAINING_JOB.resources(dependency)["slurm_extra"]
 
 
@@ -272,15 +272,15 @@ def launch_options(wildcards):
 
 def clear_cluster():
     """Before anything else: end what an earlier workflow left in the queue, and begin anew if there was something."""
-    if not workflow.local_exec and cluster_jobs.end_data_jobs(RUN):
-        cluster_jobs.start_again()
+    if not workflow.local_exec and slurm_jobs.end_data_jobs(RUN):
+        slurm_jobs.start_again()
 
 
 def join_cluster(snakemake_logs):
     """On a cluster, before the first job: note the name of its jobs; keep the Hub token out of them."""
     if not workflow.local_exec:
-        cluster_jobs.remember_workflow(RUN, map(Path, snakemake_logs))
-        cluster_jobs.hide_token()
+        slurm_jobs.remember_workflow(RUN, map(Path, snakemake_logs))
+        slurm_jobs.hide_token()
 
 
 def previous_segment(wildcards):
