@@ -34,13 +34,12 @@ def main() -> None:
     import snakemake.cli
 
     # What workflow/rules/common.smk imports; nothing that reads the environment when it is imported.
-    import bloomery.checks.validate
-    import bloomery.config.site
-    import bloomery.orchestration.plan_parts
-    import bloomery.orchestration.prepare_run
-    import bloomery.orchestration.tokenizer_origin
-    import bloomery.orchestration.training_job
-    import bloomery.spec.refuse_unsupported  # noqa: F401
+    import bloomery.orchestration.job_environment
+    import bloomery.orchestration.rule_inputs
+    import bloomery.orchestration.run_plan
+    import bloomery.orchestration.segment_chain
+    import bloomery.orchestration.slurm_jobs
+    import bloomery.orchestration.workflow_session  # noqa: F401
 
     # Imports Snakemake's plugins.
     snakemake.cli.get_argument_parser()

@@ -1,145 +1,42 @@
-# Helpers of all rules: the run that the configuration names, its shards, its chain of segments, its place on a cluster.
-import re
-from pathlib import Path
+# What all rules share: the plan of the run, and functions that look up a job's wildcards in it. They are computed and
+# tested in bloomery/orchestration.
+from functools import partial
 
-from bloomery.base.errors import BloomeryError, TryAgainError
-from bloomery.checks.validate import validate_config
-from bloomery.config.load import read_yaml
-from bloomery.config.site import load_site
-from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.segment import SegmentStatus, read_segment
-from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrainable
-from bloomery.orchestration.training_job import training_job
-from bloomery.orchestration import cluster_jobs
+from bloomery.orchestration import rule_inputs, slurm_jobs
 from bloomery.orchestration.job_environment import prepare_environment
-from bloomery.orchestration.run_lock import RunLock
-from bloomery.orchestration.sync_process import SyncProcess
-from bloomery.orchestration.prepare_run import (
-    other_shards,
-    plan_run,
-    read_parts,
-    token_groups,
-    write_sections,
-)
-from bloomery.orchestration.part_names import (
-    corpus_of,
-    earlier_parts,
-    local_name,
-    own_part,
-    refuse_unfinished,
-)
-from bloomery.orchestration.plan_parts import evaluation_files, plan_parts
-from bloomery.orchestration.tokenizer_origin import local_files
+from bloomery.orchestration.run_plan import make_run_plan, read_config
+from bloomery.orchestration.segment_chain import next_segment
+from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_error
 
-
-def checked_config():
-    """The typed configuration; every problem is said at once, and nothing starts."""
-    for path in workflow.configfiles:
-        read_yaml(Path(path))
-    return validate_config(
-        config,
-        where=", ".join(str(path) for path in workflow.configfiles) or "--config",
+with exit_on_error(logger):
+    CONFIG = read_config(config, workflow.configfiles)
+    PLAN = make_run_plan(
+        CONFIG, is_main_process=workflow.is_main_process, logger=logger
     )
-
-
-def parts_of_run():
-    """The run's shards and adopted token files. The main process plans them and writes the stages' parts of the configuration; jobs read them.
-
-    While another workflow holds the run nothing is written: its jobs read those files.
-    """
-    global LOCK
-    if not workflow.is_main_process:
-        return read_parts(RUN)
-    try:
-        LOCK = RunLock.acquire(RUN.run)
-    except TryAgainError as error:
-        LOCK = error
-        logger.warning(f"{error}; nothing is written until then")
-        return read_parts(RUN)
-    parts = plan_run(CONFIG, plan_parts)
-    write_sections(CONFIG, parts)
-    RUN.control.mkdir(parents=True, exist_ok=True)
-    return parts
-
-
-def refuse_second_workflow():
-    """End before the first job when another workflow works on this run."""
-    if isinstance(LOCK, TryAgainError):
-        logger.error(f"error: {LOCK}")
-        raise SystemExit(LOCK.exit_code)
-
-
-def remove_other_shards():
-    """What people read by its pattern holds the shards of this configuration only, not those of an earlier one."""
-    for path in other_shards(RUN, PARTS):
-        path.unlink()
-
-
-def refuse_what_cannot_be_made():
-    """End before the first job when a training or an export is wanted that this version lacks (a dry-run only plans)."""
-    try:
-        if TRAINING_WANTED:
-            refuse_untrainable(CONFIG.model, CONFIG.training)
-        if EXPORT_WANTED:
-            refuse_unexportable(CONFIG.model)
-    except BloomeryError as error:
-        logger.error(f"error: {error}")
-        raise SystemExit(error.exit_code)
-
-
-def watch_logs():
-    """Where a Hub is configured, start what pushes the run's logs there. Before the token leaves the environment."""
-    global WATCH
-    if workflow.is_main_process:
-        WATCH = SyncProcess.start(RUN.run, hub=CONFIG.publish.hub)
-
-
-def end_watch():
-    """The last push of the logs. A workflow that was killed says nothing: the watch sees its end by itself."""
-    if WATCH is not None:
-        WATCH.stop()
-
-
-def say_what_to_do(snakemake_logs):
-    """After a failure: where to read, and how to go on."""
-    logger.error(
-        f"Where a job failed, its log is named above under `log:` (all logs: {RUN.run}/logs); Snakemake's own: {', '.join(snakemake_logs)}.\n"
-        "When the cause is mended, the same command goes on from here: finished work is kept."
-    )
-
-
-LOCK = None
-WATCH = None
-TRAINING_WANTED = False
-EXPORT_WANTED = False
-try:
-    CONFIG = checked_config()
-    RUN = RunPaths.of(CONFIG.root, CONFIG.name)
-    SITE = load_site()
-    ONLINE = cluster_jobs.online_target(SITE)
-    TRAINING_JOB = training_job(CONFIG, SITE)
-    PLANNED = parts_of_run()
-    PARTS = [part for part in PLANNED if not part.adopted]
-    ADOPTED = [part for part in PLANNED if part.adopted]
-    EVALUATION = evaluation_files(CONFIG.corpus.decontaminate)
-    EXISTING_TOKENIZER = CONFIG.tokenizer.existing
-    TOKENIZER_FILES = local_files(EXISTING_TOKENIZER) if EXISTING_TOKENIZER else []
-    REFERENCES = [
-        local_files(one.tokenizer) for one in CONFIG.tokenizer.report.references
-    ]
-    GATE = CONFIG.tokenizer.report.gate if PARTS else None
-    if workflow.is_main_process:
-        refuse_unfinished(CONFIG.corpus.dedup.against, RUN.run)
-    EARLIER = earlier_parts(CONFIG.corpus.dedup.against) if PARTS else []
-    DEDUP_SHARDS = [part.name for part in PARTS] + EARLIER
-except BloomeryError as error:
-    logger.error(f"error: {error}")
-    raise SystemExit(error.exit_code)
-# In a cluster's job the Snakefile is read again, by a process that is not the main one: jobs outlive their workflow there.
+SESSION = WorkflowSession(PLAN, logger)
+# In a job on a cluster the Snakefile is read again by a process that is not the main one; jobs outlive their workflow there.
 prepare_environment(follow_workflow=workflow.is_main_process)
 if workflow.remote_exec:
-    cluster_jobs.forget_hidden_token()
-    shell.prefix(cluster_jobs.shell_prefix(SITE))
+    slurm_jobs.forget_hidden_token()
+    shell.prefix(slurm_jobs.shell_prefix(PLAN.site))
+
+RUN = PLAN.paths
+MODEL = CONFIG.model_name
+ONLINE = PLAN.online
+EVALUATION = PLAN.evaluation_files
+EXISTING_TOKENIZER = CONFIG.tokenizer.existing
+# Empty for a run of token files alone: it has no corpus to make or to report on.
+PARTS = PLAN.text_parts
+SHARDS = rule_inputs.wildcard_values(part.name for part in PARTS)
+ENCODED_PAIRS = rule_inputs.wildcard_values(PLAN.token_groups)
+ADOPTED_PAIRS = rule_inputs.wildcard_values(part.name for part in PLAN.adopted_parts)
+DEDUP_SHARDS = PLAN.dedup_shards
+DEDUP_MEMORY_MB = PLAN.dedup_memory_mb
+PARTITIONS = PLAN.partitions
+LINES = PLAN.strips_lines
+LINE_PARTITIONS = PLAN.line_partitions
+TEXT_GROUP = PLAN.text_group
+GATE = PLAN.tokenizer_gate
 
 
 pathvars:
@@ -156,156 +53,83 @@ wildcard_constraints:
     n="[1-9][0-9]*",
 
 
-SHARDS = {
-    "source": [part.source for part in PARTS],
-    "part": [f"{part.number:05d}" for part in PARTS],
-}
-GROUPS = token_groups(PARTS, CONFIG.index.shards_per_file)
-ENCODED_PAIRS = {
-    "source": [name.split("/")[0] for name in GROUPS],
-    "part": [name.split("/")[1] for name in GROUPS],
-}
-ADOPTED_PAIRS = {
-    "source": [part.source for part in ADOPTED],
-    "part": [f"{part.number:05d}" for part in ADOPTED],
-}
-# Without text, only token files: no corpus to make or to report on.
-PARTITIONS = range(CONFIG.corpus.dedup.partitions if PARTS else 0)
-LINES = CONFIG.corpus.lines.enabled and bool(PARTS)
-LINE_PARTITIONS = range(CONFIG.corpus.lines.partitions if LINES else 0)
-# What reads the texts may share a job with what wrote them, but not with what came before a step over all shards.
-TEXT_GROUP = "strip" if LINES else "read"
-# Beside what the setting bounds: the interpreter, its libraries, and what is read and written at a time.
-DEDUP_MEMORY_MB = CONFIG.corpus.dedup.memory_bytes // 2**20 + 1000
-RANKS = CONFIG.training.parallel.world_size
-MODEL = CONFIG.model_name
-
-
-def files_of_part(wildcards):
-    """The source's own files that one job reads (none for a source that is fetched)."""
-    name = f"{wildcards.source}/{wildcards.part}"
-    return next(part.files for part in PLANNED if part.name == name)
-
-
-def one_of(names):
-    """Pattern of a wildcard that is one of `names`."""
-    return "|".join(sorted(map(re.escape, set(names)))) or "(?!)"
-
-
-def shards_of_pair(wildcards):
-    """Input function: the clean shards that a pair of token files holds, in order."""
-    return [
-        (RUN.corpus / "clean" / f"{name}.parquet").as_posix()
-        for name in GROUPS[f"{wildcards.source}/{wildcards.part}"]
-    ]
-
-
-def survivor_options(wildcards, input):
-    """Params function: the tables of documents that stay beside their duplicates, each with its flag."""
-    return [word for path in input.survivors for word in ("--survivors", path)]
-
-
-def adopt_options(wildcards):
-    """Params function: what the configuration says of the token files of a source."""
-    source = next(
-        each for each in CONFIG.adopted_sources if each.name == wildcards.source
-    )
-    ends = "end-of-document"
-    return [
-        *("--source", source.name, "--language", source.language),
-        f"--{ends}" if source.ends_with_end_of_document else f"--without-{ends}",
-    ]
-
-
-def table_of(folder, shard):
-    """A shard's table, which for a shard of an earlier run lies in that run's folder."""
-    corpus = corpus_of(shard, RUN.corpus, CONFIG.corpus.dedup.against)
-    return (corpus / folder / f"{local_name(shard)}.parquet").as_posix()
-
-
-def keyed_tables(wildcards):
-    """Input function: what a shard's keys are made from."""
-    verdicts = "verdicts" if own_part(wildcards.shard) else "clean"
-    return [table_of(folder, wildcards.shard) for folder in ("measures", verdicts)]
-
-
-def member_tables(wildcards):
-    """Input function: what a shard's members are made from, but for what the search for duplicates found."""
-    texts = [CONFIG.corpus.texts] if own_part(wildcards.shard) else []
-    return [table_of(folder, wildcards.shard) for folder in ("measures", *texts)]
+# Resources of an ordinary job: job(mem_mb=..., runtime=<minutes>, place=..., rules_in_group=...).
+job = partial(rule_inputs.job_resources, PLAN)
 
 
 def every_shard(pattern):
-    """The files that `pattern` (with {source} and {part}) names, one a shard."""
+    """The files that `pattern` (with {source} and {part}) names, one for each shard."""
     return collect(pattern, zip, **SHARDS)
 
 
 def run_folder(*below):
     """Params function: the run's folder, or one below it, for verbs that take a folder."""
-
-    def folder(wildcards):
-        return RUN.run.joinpath(*below).as_posix()
-
-    return folder
+    return lambda wildcards: RUN.run.joinpath(*below).as_posix()
 
 
-def job(mem_mb, runtime, place=None, rules_in_group=1):
-    """Resources of an ordinary job (MB, minutes), and where the site wants it; the times of a group's rules add up."""
-    place = place or SITE.jobs
-    longest = place.max_minutes // rules_in_group if place.max_minutes else runtime
-    return {
-        "mem_mb": mem_mb,
-        "runtime": max(1, min(runtime, longest)),
-        **SITE.job_resources(place),
-    }
+def files_of_part(wildcards):
+    """Input function: the source's own files that one job reads (none for a source that is fetched)."""
+    return rule_inputs.files_of_part(PLAN, f"{wildcards.source}/{wildcards.part}")
+
+
+def shards_of_pair(wildcards):
+    """Input function: the clean shards that a pair of token files is encoded from, in order."""
+    return rule_inputs.clean_shards_of_pair(
+        PLAN, f"{wildcards.source}/{wildcards.part}"
+    )
+
+
+def key_tables(wildcards):
+    """Input function: the tables from which a shard's keys are made."""
+    return rule_inputs.key_tables(PLAN, wildcards.shard)
+
+
+def member_tables(wildcards):
+    """Input function: the tables from which a shard's members are gathered."""
+    return rule_inputs.member_tables(PLAN, wildcards.shard)
+
+
+def file_options(*names):
+    """Params function: every file of the inputs `names`, each after a flag of that name."""
+    return lambda wildcards, input: rule_inputs.repeated_option(
+        {name: input.get(name) for name in names}
+    )
+
+
+def adopt_options(wildcards):
+    """Params function: what the configuration says of the token files of a source."""
+    return rule_inputs.adopt_options(PLAN, wildcards.source)
 
 
 def training_extra(wildcards):
-    """Resource function: options of sbatch; a segment waits for a training job that an earlier workflow left behind."""
-    dependency = cluster_jobs.training_dependency(RUN) if workflow.is_main_process else None
-    return TRAINING_JOB.resources(dependency)["slurm_extra"]
+    """Resource function: options of sbatch. A segment waits for a training job of an earlier workflow."""
+    dependency = (
+        slurm_jobs.training_dependency(RUN) if workflow.is_main_process else None
+    )
+    return PLAN.training_job.resources(dependency)["slurm_extra"]
 
 
 def launch_options(wildcards):
-    """Params function: inside a cluster's job, how the training's processes are spread over its nodes."""
-    return TRAINING_JOB.launch_options() if workflow.remote_exec else []
-
-
-def clear_cluster():
-    """Before anything else: end what an earlier workflow left in the queue, and begin anew if there was something."""
-    if not workflow.local_exec and cluster_jobs.end_data_jobs(RUN):
-        cluster_jobs.start_again()
-
-
-def join_cluster(snakemake_logs):
-    """On a cluster, before the first job: note the name of its jobs; keep the Hub token out of them."""
-    if not workflow.local_exec:
-        cluster_jobs.remember_workflow(RUN, map(Path, snakemake_logs))
-        cluster_jobs.hide_token()
+    """Params function: in a job on a cluster, how the training's processes are spread over its nodes."""
+    return PLAN.training_job.launch_options() if workflow.remote_exec else []
 
 
 def previous_segment(wildcards):
-    """The segment that this one goes on from."""
+    """Input function: the segment that this one resumes from."""
     number = int(wildcards.n)
     return checkpoints.train_segment.get(n=number - 1).output if number > 1 else []
 
 
 def finished_training(wildcards):
-    """What says that a training is finished, asked for by its export."""
-    global EXPORT_WANTED
-    EXPORT_WANTED = True
+    """Input function: the file that says that a training is finished, which its export asks for."""
+    SESSION.export_wanted = True
     return f"{RUN.run}/train/finished.json"
 
 
 def segments_to_the_end(wildcards):
-    """The chain of training segments, as far as it goes: asks for one more until one has finished the training."""
-    global TRAINING_WANTED
-    TRAINING_WANTED = True
+    """Input function: the chain of training segments. It asks for one more until one has finished the training."""
+    SESSION.training_wanted = True
     chain = []
-    for number in range(1, CONFIG.training.segment.max_segments + 1):
+    while number := next_segment(chain, CONFIG.training.segment.max_segments):
         chain += checkpoints.train_segment.get(n=number).output
-        if read_segment(Path(chain[-1])).status is SegmentStatus.FINISHED:
-            return chain
-    raise WorkflowError(
-        f"training is not finished after {len(chain)} segments; expected: a larger training.segment.max_segments"
-    )
+    return chain

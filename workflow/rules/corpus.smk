@@ -94,9 +94,7 @@ rule decontaminate:
     resources:
         **job(mem_mb=4000, runtime=120, rules_in_group=5),
     params:
-        evaluation=lambda wildcards, input: [
-            word for path in input.evaluation for word in ("--evaluation", path)
-        ],
+        evaluation=file_options("evaluation"),
     message:
         "decontaminate {wildcards.source}/{wildcards.part}"
     shell:
@@ -130,12 +128,7 @@ rule clean:
     resources:
         **job(mem_mb=4000, runtime=120, rules_in_group=2),
     params:
-        tables=lambda wildcards, input: [
-            word
-            for option in ("duplicates", "repeated", "contaminated")
-            for path in input.get(option)
-            for word in (f"--{option}", path)
-        ],
+        tables=file_options("duplicates", "repeated", "contaminated"),
     message:
         "clean {wildcards.source}/{wildcards.part}"
     shell:

@@ -6,7 +6,7 @@
 rule scatter_keys:
     input:
         config="<run>/config/dedup.json",
-        tables=keyed_tables,
+        tables=key_tables,
     output:
         table="<run>/corpus/keys/{shard}.parquet",
         manifest="<run>/corpus/keys/{shard}.json",

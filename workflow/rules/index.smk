@@ -23,7 +23,7 @@ rule encode:
     benchmark:
         "<benchmarks>/encode/{source}/{part}.tsv"
     wildcard_constraints:
-        source=one_of(ENCODED_PAIRS["source"]),
+        source=rule_inputs.one_of(ENCODED_PAIRS["source"]),
     group:
         "encode"
     conda:
@@ -31,7 +31,7 @@ rule encode:
     resources:
         **job(mem_mb=4000, runtime=240),
     params:
-        survivors=survivor_options,
+        survivors=file_options("survivors"),
     message:
         "encode {wildcards.source}/{wildcards.part}"
     shell:
@@ -56,7 +56,7 @@ rule adopt_tokens:
     benchmark:
         "<benchmarks>/adopt_tokens/{source}/{part}.tsv"
     wildcard_constraints:
-        source=one_of(ADOPTED_PAIRS["source"]),
+        source=rule_inputs.one_of(ADOPTED_PAIRS["source"]),
     group:
         "encode"
     conda:

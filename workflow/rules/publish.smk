@@ -26,7 +26,7 @@ rule publish_run:
         "bloomery publish run --config {input.config:q} --run {params.run:q} --output {output:q} 2>&1 | tee {log:q} >&2"
 
 
-# The last sync; the ones before are `bloomery watch`, which runs beside the workflow (see watch_logs).
+# The last sync; the ones before are `bloomery watch`, which runs beside the workflow (see `WorkflowSession.start`).
 rule sync_logs:
     input:
         config="<run>/config/publish.json",

@@ -64,11 +64,15 @@ rule report_tokenizer:
         "<logs>/report_tokenizer.log",
     benchmark:
         "<benchmarks>/report_tokenizer.tsv"
-    localrule: ONLINE is None and not all(REFERENCES)
+    localrule: ONLINE is None and not PLAN.references_are_local
     conda:
         "../envs/bloomery.yaml"
     resources:
-        **job(mem_mb=8000, runtime=240, place=None if all(REFERENCES) else ONLINE),
+        **job(
+            mem_mb=8000,
+            runtime=240,
+            place=None if PLAN.references_are_local else ONLINE,
+        ),
     params:
         corpus=run_folder("corpus"),
         counts=lambda wildcards: (

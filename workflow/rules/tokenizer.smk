@@ -58,7 +58,7 @@ rule train_tokenizer:
 rule import_tokenizer:
     input:
         config="<run>/config/tokenizer.json",
-        files=TOKENIZER_FILES,
+        files=PLAN.tokenizer_files,
     output:
         tokenizer="<run>/tokenizer/tokenizer.json",
         config="<run>/tokenizer/tokenizer_config.json",

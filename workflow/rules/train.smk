@@ -19,9 +19,9 @@ checkpoint train_segment:
     retries: 0
     conda:
         "../envs/bloomery.yaml"
-    threads: RANKS
+    threads: CONFIG.training.parallel.world_size
     resources:
-        **TRAINING_JOB.resources() | {"slurm_extra": training_extra},
+        **PLAN.training_job.resources() | {"slurm_extra": training_extra},
     params:
         run=run_folder(),
         launch=launch_options,

@@ -1,0 +1,177 @@
+"""The plan of a run: everything that the rules need to know before Snakemake builds its graph.
+
+`workflow/rules/common.smk` makes one `RunPlan`. Every process of a workflow makes one, so pyarrow, numpy and torch are
+not imported here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bloomery.base.errors import TryAgainError
+from bloomery.checks.validate import validate_config
+from bloomery.config.load import read_yaml
+from bloomery.config.run import RunConfig
+from bloomery.config.site import JobTarget, Site, load_site
+from bloomery.config.tokenizer_report import TokenizerGate
+from bloomery.contracts.paths import RunPaths
+from bloomery.orchestration.part_names import earlier_parts, refuse_unfinished
+from bloomery.orchestration.plan_parts import evaluation_files, plan_parts
+from bloomery.orchestration.prepare_run import Part, plan_run, read_parts, token_groups, write_sections
+from bloomery.orchestration.run_lock import RunLock
+from bloomery.orchestration.slurm_jobs import online_target
+from bloomery.orchestration.tokenizer_origin import local_files
+from bloomery.orchestration.training_job import TrainingJob, training_job
+
+_MEMORY_BESIDE_DEDUP_MB = 1000
+"""What a job needs beside `corpus.dedup.memory_bytes`: interpreter, libraries, rows that it reads and writes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """What the rules know of one run."""
+
+    config: RunConfig
+    paths: RunPaths
+    site: Site
+    online: JobTarget | None
+    """Where jobs reach the Hub; None: beside the workflow."""
+    training_job: TrainingJob
+    lock: RunLock | TryAgainError | None
+    """The lock of the run; the error if another workflow holds it; None in a job of the workflow."""
+    parts: list[Part]
+    """Every shard of text in order, then every adopted pair of token files."""
+    evaluation_files: list[str]
+    """Files of evaluation texts that the corpus must not contain."""
+    tokenizer_files: list[Path]
+    """Files of the existing tokenizer on this machine; none for one on a Hub, or one that the run trains."""
+    references_are_local: bool
+    """Whether every tokenizer that the report compares with is on this machine."""
+    earlier_parts: list[str]
+    """Names of the shards of earlier runs that the corpus must not repeat."""
+
+    @cached_property
+    def text_parts(self) -> list[Part]:
+        """The shards of text."""
+        return [part for part in self.parts if not part.adopted]
+
+    @cached_property
+    def adopted_parts(self) -> list[Part]:
+        """The pairs of token files that the run adopts as they are."""
+        return [part for part in self.parts if part.adopted]
+
+    @cached_property
+    def token_groups(self) -> dict[str, list[str]]:
+        """Each pair of token files that text is encoded to -> the names of its shards, in order."""
+        return token_groups(self.text_parts, self.config.index.shards_per_file)
+
+    @property
+    def dedup_shards(self) -> list[str]:
+        """Names of the shards in which duplicates are searched: the run's own, then those of earlier runs."""
+        return [part.name for part in self.text_parts] + self.earlier_parts
+
+    @property
+    def partitions(self) -> range:
+        """Numbers of the partitions of the search for duplicates; none for a run without text."""
+        return range(self.config.corpus.dedup.partitions if self.text_parts else 0)
+
+    @property
+    def strips_lines(self) -> bool:
+        """Whether repeated lines are removed from the texts."""
+        return self.config.corpus.lines.enabled and bool(self.text_parts)
+
+    @property
+    def line_partitions(self) -> range:
+        """Numbers of the partitions of the search for repeated lines."""
+        return range(self.config.corpus.lines.partitions if self.strips_lines else 0)
+
+    @property
+    def text_group(self) -> str:
+        """Group of the jobs that read the texts.
+
+        They may share a SLURM job with the rule that wrote the texts, but not with rules before a step over all shards.
+        """
+        return "strip" if self.strips_lines else "read"
+
+    @property
+    def dedup_memory_mb(self) -> int:
+        """Memory of a job that searches for duplicates in one partition."""
+        return self.config.corpus.dedup.memory_bytes // 2**20 + _MEMORY_BESIDE_DEDUP_MB
+
+    @property
+    def tokenizer_gate(self) -> TokenizerGate | None:
+        """The limits that the tokenizer must keep; None without limits, or without text to measure it on."""
+        return self.config.tokenizer.report.gate if self.text_parts else None
+
+
+def read_config(given: dict[str, Any], files: Iterable[Path | str]) -> RunConfig:
+    """Validate the configuration that Snakemake merged from `files` and its command line.
+
+    The files are parsed once more, because Snakemake's own parser accepts a key that is written twice.
+
+    Raises:
+        ConfigError: every problem of the configuration in one message.
+    """
+    for path in files:
+        read_yaml(Path(path))
+    return validate_config(given, where=", ".join(str(path) for path in files) or "--config")
+
+
+def make_run_plan(config: RunConfig, *, is_main_process: bool, logger: logging.Logger) -> RunPlan:
+    """Plan the run of `config`.
+
+    The main process of a workflow locks the run, plans its parts and writes the stages' sections of the configuration.
+    Jobs read them.
+
+    Raises:
+        BloomeryError: the site, the sources, the tokenizer or an earlier run is not as the configuration says.
+    """
+    paths = RunPaths.of(config.root, config.name)
+    site = load_site()
+    online = online_target(site)
+    job = training_job(config, site)
+    lock, parts = _lock_and_plan(config, paths, logger) if is_main_process else (None, read_parts(paths))
+    evaluation = evaluation_files(config.corpus.decontaminate)
+    existing = config.tokenizer.existing
+    tokenizer_files = local_files(existing) if existing else []
+    references = [local_files(reference.tokenizer) for reference in config.tokenizer.report.references]
+    against = config.corpus.dedup.against
+    if is_main_process:
+        refuse_unfinished(against, paths.run)
+    has_text = any(not part.adopted for part in parts)
+    return RunPlan(
+        config=config,
+        paths=paths,
+        site=site,
+        online=online,
+        training_job=job,
+        lock=lock,
+        parts=parts,
+        evaluation_files=evaluation,
+        tokenizer_files=tokenizer_files,
+        references_are_local=all(references),
+        earlier_parts=earlier_parts(against) if has_text else [],
+    )
+
+
+def _lock_and_plan(
+    config: RunConfig, paths: RunPaths, logger: logging.Logger
+) -> tuple[RunLock | TryAgainError, list[Part]]:
+    """Lock the run, plan its parts and write their sections.
+
+    While another workflow holds the run, nothing is written, because the jobs of that workflow read those files.
+    """
+    try:
+        lock = RunLock.acquire(paths.run)
+    except TryAgainError as error:
+        logger.warning(f"{error}; nothing is written until then")
+        return error, read_parts(paths)
+    parts = plan_run(config, plan_parts)
+    write_sections(config, parts)
+    paths.control.mkdir(parents=True, exist_ok=True)
+    return lock, parts

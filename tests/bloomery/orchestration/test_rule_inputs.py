@@ -1,0 +1,113 @@
+"""The inputs and parameters of the rules."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from planned_run import TOKENIZER, earlier_run, planned, release, token_source
+
+from bloomery.config.site import JobTarget
+from bloomery.orchestration.rule_inputs import (
+    adopt_options,
+    clean_shards_of_pair,
+    files_of_part,
+    job_resources,
+    key_tables,
+    member_tables,
+    one_of,
+    repeated_option,
+    wildcard_values,
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("BLOOMERY_SITE", raising=False)
+
+
+def test_names_are_split_into_the_values_of_two_wildcards() -> None:
+    assert wildcard_values(["b/00000", "a/00001"]) == {"source": ["b", "a"], "part": ["00000", "00001"]}
+    assert wildcard_values([]) == {"source": [], "part": []}
+
+
+def test_a_pattern_of_names_matches_these_names_only() -> None:
+    pattern = one_of(["web", "a.b", "web"])
+    assert pattern == r"a\.b|web"
+    assert re.fullmatch(pattern, "a.b")
+    assert not re.fullmatch(pattern, "axb")
+    assert not re.search(one_of([]), "")
+
+
+def test_the_files_of_a_part(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    assert files_of_part(plan, "web/00001") == [str(tmp_path / "texts/web/1.jsonl")]
+    release(plan)
+    plan = planned(tmp_path, sources=[token_source(tmp_path)], tokenizer=TOKENIZER)
+    assert files_of_part(plan, "tokens/00000") == [str(tmp_path / "tokens.idx"), str(tmp_path / "tokens.bin")]
+
+
+def test_the_clean_shards_of_a_pair_of_token_files(tmp_path: Path) -> None:
+    plan = planned(tmp_path, index={"shards_per_file": 2})
+    clean = f"{tmp_path}/runs/small/corpus/clean"
+    assert clean_shards_of_pair(plan, "web/00000") == [f"{clean}/web/00000.parquet", f"{clean}/web/00001.parquet"]
+    assert clean_shards_of_pair(plan, "web/00002") == [f"{clean}/web/00002.parquet"]
+
+
+def test_tables_of_the_runs_own_shards_and_of_an_earlier_runs(tmp_path: Path) -> None:
+    old = earlier_run(tmp_path / "old")
+    plan = planned(tmp_path, corpus={"dedup": {"against": [str(old)]}})
+    own, earlier = f"{tmp_path}/runs/small/corpus", f"{old}/corpus"
+    assert key_tables(plan, "web/00000") == [f"{own}/measures/web/00000.parquet", f"{own}/verdicts/web/00000.parquet"]
+    assert key_tables(plan, "_earlier/0/old/00000") == [
+        f"{earlier}/measures/old/00000.parquet",
+        f"{earlier}/clean/old/00000.parquet",
+    ]
+    assert member_tables(plan, "web/00000") == [f"{own}/measures/web/00000.parquet", f"{own}/raw/web/00000.parquet"]
+    assert member_tables(plan, "_earlier/0/old/00000") == [f"{earlier}/measures/old/00000.parquet"]
+
+
+def test_members_are_gathered_from_the_stripped_texts_where_lines_are_stripped(tmp_path: Path) -> None:
+    plan = planned(tmp_path, corpus={"lines": {"enabled": True}})
+    assert member_tables(plan, "web/00000")[1].endswith("/corpus/stripped/web/00000.parquet")
+
+
+def test_every_file_follows_its_flag() -> None:
+    assert repeated_option({"duplicates": ["a", "b c"], "repeated": [], "contaminated": ["d"]}) == [
+        *("--duplicates", "a", "--duplicates", "b c"),
+        *("--contaminated", "d"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ends", "flag"), [(True, "--end-of-document"), (False, "--without-end-of-document")], ids=["ends", "no-ends"]
+)
+def test_options_of_adopted_token_files(tmp_path: Path, ends: bool, flag: str) -> None:
+    source = token_source(tmp_path) | {"ends_with_end_of_document": ends}
+    plan = planned(tmp_path, sources=[source], tokenizer=TOKENIZER)
+    assert adopt_options(plan, "tokens") == ["--source", "tokens", "--language", "fr", flag]
+
+
+def test_a_job_asks_for_what_its_rule_states_without_a_site(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    assert job_resources(plan, mem_mb=2000, runtime=240, rules_in_group=5) == {"mem_mb": 2000, "runtime": 240}
+
+
+def test_rules_that_share_a_job_share_the_longest_time_that_the_site_allows(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("account: ours\njobs: {partition: cpu, max_minutes: 100}\n")
+    plan = planned(tmp_path)
+    where = {"slurm_account": "ours", "slurm_partition": "cpu"}
+    assert job_resources(plan, mem_mb=1, runtime=240) == {"mem_mb": 1, "runtime": 100, **where}
+    assert job_resources(plan, mem_mb=1, runtime=240, rules_in_group=3)["runtime"] == 33
+    assert job_resources(plan, mem_mb=1, runtime=10, rules_in_group=3)["runtime"] == 10
+    assert job_resources(plan, mem_mb=1, runtime=10, rules_in_group=101)["runtime"] == 1
+    transfer = JobTarget(partition="transfer", account="theirs")
+    assert job_resources(plan, mem_mb=1, runtime=240, place=transfer) == {
+        "mem_mb": 1,
+        "runtime": 240,
+        "slurm_account": "theirs",
+        "slurm_partition": "transfer",
+    }

@@ -1,0 +1,164 @@
+"""What a workflow does before its first job and at its end."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from planned_run import LOGGER, planned
+
+from bloomery.base.errors import InputError
+from bloomery.orchestration import slurm_jobs
+from bloomery.orchestration.sync_process import SyncProcess
+from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_error
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the steps in the order of their calls; nothing is started and no scheduler is asked."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("BLOOMERY_SITE", raising=False)
+    called: list[str] = []
+
+    def step(name: str, result: Any = None) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            called.append(name)
+            return result
+
+        return call
+
+    for name in ("start_again", "remember_workflow", "hide_token"):
+        monkeypatch.setattr(slurm_jobs, name, step(name))
+    monkeypatch.setattr(slurm_jobs, "end_data_jobs", step("end_data_jobs", False))
+    monkeypatch.setattr(SyncProcess, "start", step("start_sync"))
+    return called
+
+
+def start(session: WorkflowSession, *, on_cluster: bool = False) -> None:
+    session.start([], is_main_process=True, on_cluster=on_cluster)
+
+
+def test_an_error_of_ours_is_logged_and_becomes_its_exit_code(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR), pytest.raises(SystemExit) as caught, exit_on_error(LOGGER):
+        raise InputError("is damaged", where="x.json")
+    assert caught.value.code == InputError.exit_code
+    assert [record.message for record in caplog.records] == ["error: x.json: is damaged"]
+
+
+def test_other_errors_are_not_touched() -> None:
+    with pytest.raises(ZeroDivisionError), exit_on_error(LOGGER):
+        1 / 0  # noqa: B018
+
+
+def test_on_one_machine_only_the_sync_starts(tmp_path: Path, steps: list[str]) -> None:
+    start(WorkflowSession(planned(tmp_path), LOGGER))
+    assert steps == ["start_sync"]
+
+
+def test_a_process_that_is_not_the_main_one_starts_no_sync(tmp_path: Path, steps: list[str]) -> None:
+    session = WorkflowSession(planned(tmp_path), LOGGER)
+    session.start([], is_main_process=False, on_cluster=False)
+    assert steps == []
+
+
+def test_on_a_cluster_the_sync_starts_before_the_token_leaves_the_environment(tmp_path: Path, steps: list[str]) -> None:
+    start(WorkflowSession(planned(tmp_path), LOGGER), on_cluster=True)
+    assert steps == ["end_data_jobs", "start_sync", "remember_workflow", "hide_token"]
+
+
+def test_cancelled_jobs_of_an_earlier_workflow_make_the_workflow_start_again(
+    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class StartedAgainError(Exception):
+        pass
+
+    def start_again() -> None:
+        raise StartedAgainError
+
+    monkeypatch.setattr(slurm_jobs, "end_data_jobs", lambda paths: True)
+    monkeypatch.setattr(slurm_jobs, "start_again", start_again)
+    with pytest.raises(StartedAgainError):
+        start(WorkflowSession(planned(tmp_path), LOGGER), on_cluster=True)
+    assert steps == []
+
+
+def test_a_second_workflow_is_refused_and_removes_nothing(
+    tmp_path: Path, steps: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    first = planned(tmp_path)
+    stale = first.paths.corpus / "clean/gone/00000.parquet"
+    stale.parent.mkdir(parents=True)
+    stale.touch()
+    session = WorkflowSession(planned(tmp_path), LOGGER)
+    with pytest.raises(SystemExit) as caught:
+        start(session, on_cluster=True)
+    assert caught.value.code == 75
+    assert "error: " in caplog.text
+    assert "another workflow works on this run" in caplog.text
+    assert stale.exists()
+    assert steps == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "model", "said"),
+    [
+        (
+            "training_wanted",
+            {"family": "bert", "positions": "learned", "embedding_layernorm": False},
+            "can be planned, but not trained yet",
+        ),
+        ("export_wanted", {"positions": "learned"}, "can be trained, but not exported yet"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_only_when_it_is_wanted(
+    tmp_path: Path, steps: list[str], caplog: pytest.LogCaptureFixture, wanted: str, model: dict[str, Any], said: str
+) -> None:
+    session = WorkflowSession(planned(tmp_path, model=model), LOGGER)
+    start(session)
+    assert steps == ["start_sync"]
+    setattr(session, wanted, True)
+    with pytest.raises(SystemExit) as caught:
+        start(session)
+    assert caught.value.code == 2
+    assert said in caplog.text
+
+
+def test_shards_of_an_earlier_configuration_are_removed(tmp_path: Path, steps: list[str]) -> None:
+    plan = planned(tmp_path)
+    files = [plan.paths.corpus / "clean" / name for name in ("web/00000.parquet", "web/00009.parquet", "gone/0.json")]
+    for path in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    start(WorkflowSession(plan, LOGGER))
+    assert [path.exists() for path in files] == [True, False, False]
+
+
+def test_the_sync_is_stopped_where_one_was_started(
+    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Sync:
+        stopped = 0
+
+        def stop(self) -> None:
+            self.stopped += 1
+
+    sync = Sync()
+    session = WorkflowSession(planned(tmp_path), LOGGER)
+    session.stop()
+    monkeypatch.setattr(SyncProcess, "start", lambda run, hub: sync)
+    start(session)
+    session.stop()
+    assert sync.stopped == 1
+
+
+def test_a_failure_names_the_logs(tmp_path: Path, steps: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    WorkflowSession(planned(tmp_path), LOGGER).explain_failure(["a.log", "b.log"])
+    run = tmp_path / "runs/small"
+    assert caplog.records[-1].message == (
+        f"Where a job failed, its log is named above under `log:` (all logs: {run}/logs); "
+        "Snakemake's own: a.log, b.log.\n"
+        "When the cause is mended, the same command goes on from here: finished work is kept."
+    )
