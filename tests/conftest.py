@@ -9,6 +9,9 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+# In tests/support.
+pytest_plugins = ["workflow_fixtures"]
+
 # Time limits on single examples fail on a busy machine and say nothing about the code; derandomised, so that a green
 # run stays green and a failure is found again by running again.
 settings.register_profile("bloomery", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
