@@ -6,7 +6,9 @@ with the file descriptor of a connection; it ends when the other end closes. Use
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from server_process import ServerProcess
 
+ROOT = Path(__file__).parents[2]
 _server = ServerProcess(Path(__file__))
 
 
@@ -31,20 +34,18 @@ def dry_run(arguments: list[str], environment: Mapping[str, str]) -> tuple[int, 
 
 def main() -> None:
     """Answer until the other end closes."""
+    import smart_open  # noqa: F401  comes with the first file that Snakemake opens
     import snakemake.cli
 
-    # What workflow/rules/common.smk imports; nothing that reads the environment when it is imported.
-    import bloomery.config.load
-    import bloomery.config.site
-    import bloomery.plan.engine
-    import bloomery.plan.slurm
-    import bloomery.workflow.prepare  # noqa: F401
-    import data_prep.corpus.parts
-    import data_prep.tokenizer.origin  # noqa: F401
-
+    # Nothing that these import reads the environment when it is imported.
+    for rules in (ROOT / "workflow/rules").glob("*.smk"):
+        for statement in re.findall(r"^from \S+ import (?:\([^)]*\)|.*)$", rules.read_text(), flags=re.MULTILINE):
+            exec(statement, {})
     # Imports Snakemake's plugins.
     snakemake.cli.get_argument_parser()
     assert "huggingface_hub" not in sys.modules
+    gc.collect()
+    gc.freeze()
     connection = Connection(int(sys.argv[1]))
     while True:
         try:
