@@ -1,7 +1,8 @@
-"""Forks dry-runs out of a process that has imported Snakemake, and what our Snakefile imports, once.
+"""Forks workflows out of a process that has imported Snakemake, and what our Snakefile imports, once.
 
-Most of a dry-run is the start of Python and these imports, and the tests ask for more than a hundred. Run as a program
-with the file descriptor of a connection; it ends when the other end closes. Use `dry_run`.
+Most of a dry-run is the start of Python and these imports, and the tests ask for more than a hundred; a real run pays
+for them, too. Run as a program with the file descriptor of a connection; it ends when the other end closes. Use
+`run_snakemake` or `dry_run`.
 """
 
 from __future__ import annotations
@@ -21,15 +22,20 @@ ROOT = Path(__file__).parents[2]
 _server = ServerProcess(Path(__file__))
 
 
-def dry_run(arguments: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """Exit code and what is said of `python -m snakemake ARGUMENTS`, where --dry-run is among the arguments."""
-    assert "--dry-run" in arguments
-    with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
+def run_snakemake(arguments: list[str], environment: Mapping[str, str], seconds: float = 3600) -> tuple[int, str]:
+    """Exit code and output of `python -m snakemake ARGUMENTS`, which must end within `seconds`."""
+    with tempfile.TemporaryDirectory(prefix="snakemake-") as folder:
         talk = Path(folder) / "talk"
         connection = _server.connection()
         connection.send((arguments, dict(environment), str(talk)))
-        assert connection.poll(300), talk.read_text(encoding="utf-8")
+        assert connection.poll(seconds), talk.read_text(encoding="utf-8")
         return connection.recv(), talk.read_text(encoding="utf-8")
+
+
+def dry_run(arguments: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Exit code and output of a dry-run."""
+    assert "--dry-run" in arguments
+    return run_snakemake(arguments, environment, 300)
 
 
 def main() -> None:
@@ -54,6 +60,8 @@ def main() -> None:
             return
         if (pid := os.fork()) == 0:
             connection.close()
+            # Its own process group, as `Workflow.start` makes one.
+            os.setsid()
             file = os.open(talk, os.O_WRONLY | os.O_CREAT)
             os.dup2(file, 1)
             os.dup2(file, 2)
