@@ -9,15 +9,11 @@ TARGET ?= all
 
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest -q
-# A worker a core, but not so many that their libraries fill the memory. A file stays with its worker and its fixtures,
-# but where a few files take most of the time.
-WORKERS := --numprocesses=logical --maxprocesses=4 --dist=
-UNIT := not slow and not distributed and not workflow and not cluster
+SUITES := $(BIN)/python tests/support/suites.py
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := run
-.PHONY: run test check style bench clean install system suite-workflow suite-cluster
+.PHONY: run test check style bench clean install system
 
 run: install
 	$(BIN)/snakemake $(TARGET) --profile workflow/profiles/local --configfile $(CONFIG)
@@ -39,34 +35,26 @@ $(VENV)/.built: $(VENV)/.installed pyproject.toml setup.py $(shell find csrc -na
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Programs that tests start; installed where that is allowed, else their tests say why they were left out.
+# Programs that tests start. Only what is missing is installed, and only by root; without one, its tests say why they
+# were left out.
 system:
 	@missing=; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
 	PATH="$$PATH:/usr/sbin:/sbin" command -v slurmctld >/dev/null || missing="$$missing slurmctld slurmd slurm-client"; \
 	command -v chromium >/dev/null || missing="$$missing chromium fonts-noto-core fonts-wqy-microhei"; \
-	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	  echo "system: install$$missing"; \
+	if [ -z "$$missing" ]; then \
+	  echo "system: nothing is missing"; \
+	elif [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "system: missing and not installed, because that takes root and apt-get:$$missing"; \
+	  echo "system: the tests that need them are left out; to have them: apt-get install$$missing"; \
+	else \
+	  echo "system: install, because they are missing:$$missing"; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-# $(call suite,name,marker expression,options)
-define suite
-	@start=$$(date +%s); echo "suite $(1)"; $(PYTEST) $(3) -m "$(2)"; echo "suite $(1): $$(( $$(date +%s) - start )) s"
-endef
-
+# Most of the time of the cluster's tests is waiting for its daemons.
 test: style system
-	$(call suite,unit,$(UNIT),$(WORKERS)loadfile)
-	$(call suite,slow,slow and not distributed and not workflow,$(WORKERS)loadfile)
-	$(call suite,distributed,distributed and not workflow,$(WORKERS)worksteal)
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target suite-workflow suite-cluster
-
-# Side by side: most of the time of the cluster's tests is waiting for its daemons.
-suite-workflow: install
-	$(call suite,workflow,workflow)
-
-suite-cluster: install
-	$(call suite,cluster,cluster)
+	$(SUITES) unit slow distributed workflow --beside cluster
 
 style: install
 	$(BIN)/ruff check .
@@ -76,7 +64,7 @@ style: install
 	$(BIN)/snakemake --lint
 
 check: style
-	$(call suite,unit,$(UNIT),$(WORKERS)loadfile)
+	$(SUITES) unit
 
 # Each program prints one JSON; those that need real text read the *.jsonl.zst of the folder BLOOMERY_CORPUS.
 # On a GPU: bench/gpu/run.py (it says what it needs; no workflow package).

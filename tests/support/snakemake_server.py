@@ -1,49 +1,57 @@
-"""Forks dry-runs out of a process that has imported Snakemake, and what our Snakefile imports, once.
+"""Forks workflows out of a process that has imported Snakemake, and what our Snakefile imports, once.
 
-Most of a dry-run is the start of Python and these imports, and the tests ask for more than a hundred. Run as a program
-with the file descriptor of a connection; it ends when the other end closes. Use `dry_run`.
+Most of a dry-run is the start of Python and these imports, and the tests ask for more than a hundred; a real run pays
+for them, too. Run as a program with the file descriptor of a connection; it ends when the other end closes. Use
+`run_snakemake` or `dry_run`.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from repository import ROOT
 from server_process import ServerProcess
 
 _server = ServerProcess(Path(__file__))
 
 
-def dry_run(arguments: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """Exit code and what is said of `python -m snakemake ARGUMENTS`, where --dry-run is among the arguments."""
-    assert "--dry-run" in arguments
-    with tempfile.TemporaryDirectory(prefix="dry-run-") as folder:
+def run_snakemake(arguments: list[str], environment: Mapping[str, str], seconds: float = 3600) -> tuple[int, str]:
+    """Exit code and output of `python -m snakemake ARGUMENTS`, which must end within `seconds`."""
+    with tempfile.TemporaryDirectory(prefix="snakemake-") as folder:
         talk = Path(folder) / "talk"
         connection = _server.connection()
         connection.send((arguments, dict(environment), str(talk)))
-        assert connection.poll(300), talk.read_text(encoding="utf-8")
+        assert connection.poll(seconds), talk.read_text(encoding="utf-8")
         return connection.recv(), talk.read_text(encoding="utf-8")
+
+
+def dry_run(arguments: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    """Exit code and output of a dry-run."""
+    assert "--dry-run" in arguments
+    return run_snakemake(arguments, environment, 300)
 
 
 def main() -> None:
     """Answer until the other end closes."""
+    import smart_open  # noqa: F401  comes with the first file that Snakemake opens
     import snakemake.cli
 
-    # What workflow/rules/common.smk imports; nothing that reads the environment when it is imported.
-    import bloomery.orchestration.job_environment
-    import bloomery.orchestration.rule_inputs
-    import bloomery.orchestration.run_plan
-    import bloomery.orchestration.segment_chain
-    import bloomery.orchestration.slurm_jobs
-    import bloomery.orchestration.workflow_session  # noqa: F401
-
+    # Nothing that these import reads the environment when it is imported.
+    for rules in (ROOT / "workflow/rules").glob("*.smk"):
+        for statement in re.findall(r"^from \S+ import (?:\([^)]*\)|.*)$", rules.read_text(), flags=re.MULTILINE):
+            exec(statement, {})
     # Imports Snakemake's plugins.
     snakemake.cli.get_argument_parser()
     assert "huggingface_hub" not in sys.modules
+    gc.collect()
+    gc.freeze()
     connection = Connection(int(sys.argv[1]))
     while True:
         try:
@@ -52,6 +60,8 @@ def main() -> None:
             return
         if (pid := os.fork()) == 0:
             connection.close()
+            # Its own process group, as `Workflow.start` makes one.
+            os.setsid()
             file = os.open(talk, os.O_WRONLY | os.O_CREAT)
             os.dup2(file, 1)
             os.dup2(file, 2)

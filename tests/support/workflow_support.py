@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from recorded_losses import recorded_losses
 from repository import ROOT
-from snakemake_server import dry_run
+from snakemake_server import run_snakemake
 
 from bloomery.base.digest import sha256_file
 
@@ -82,8 +82,8 @@ class Workflow:
         )
 
     def run(self, *arguments: str, expect: int = 0) -> str:
-        if "--dry-run" in arguments and self.program == SNAKEMAKE:
-            code, talk = dry_run(self.command(*arguments)[len(SNAKEMAKE) - len(SNAKEFILE) :], self.environment)
+        if self.profile == LOCAL:
+            code, talk = run_snakemake(self.command(*arguments)[len(SNAKEMAKE) - len(SNAKEFILE) :], self.environment)
         else:
             process = self.start(*arguments)
             talk, _ = process.communicate(timeout=3600)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import socket
 import subprocess
@@ -11,7 +10,7 @@ import sys
 import pytest
 from hub_support import TOKEN
 from huggingface_hub import ModelCard
-from workflow_support import TINY, Workflow
+from workflow_support import Workflow
 
 from bloomery.contracts.paths import RunPaths
 
@@ -19,13 +18,13 @@ pytestmark = pytest.mark.workflow
 MODEL, LOGS = "tester/tiny", "tester/tiny-logs"
 
 
-def test_training_finishes_without_its_hub_and_the_next_workflow_publishes_everything(tmp_path, hub_at):
+def test_training_finishes_without_its_hub_and_the_next_workflow_publishes_everything(indexed, tmp_path, hub_at):
     # Bound, so that nobody else gets the port; who connects is refused, because nobody listens.
     kept = socket.socket()
     kept.bind(("127.0.0.1", 0))
-    config = copy.deepcopy(TINY) | {"publish": {"hub": True, "sync_minutes": 0.05}}
+    config = indexed.config | {"publish": {"hub": True, "sync_minutes": 0.05}}
     server = hub_at(kept.getsockname()[1])
-    workflow = Workflow(tmp_path, config, environment=server.environment)
+    workflow = Workflow(indexed.folder, config, environment=server.environment)
     paths = RunPaths(workflow.run_folder)
 
     workflow.run("train")

@@ -1,9 +1,8 @@
-"""A finished tiny run for tests that only look at it, and fresh ones for tests that disturb them."""
+"""Fresh runs for tests that disturb them."""
 
 from __future__ import annotations
 
 import copy
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,26 +10,7 @@ import pytest
 from workflow_support import TINY, Workflow
 
 
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """A tiny run, finished; tests must leave it as it is."""
-    workflow = Workflow(tmp_path_factory.mktemp("finished"), TINY)
-    workflow.run()
-    return workflow
-
-
 @pytest.fixture
 def fresh(tmp_path: Path) -> Callable[..., Workflow]:
     """Make a workflow in a folder of its own."""
     return lambda config=TINY: Workflow(tmp_path, copy.deepcopy(config))
-
-
-@pytest.fixture
-def indexed(finished: Workflow, tmp_path: Path) -> Workflow:
-    """The finished run, copied into a folder of its own, as it was before its training."""
-    folder = tmp_path / "indexed"
-    shutil.copytree(finished.folder, folder, symlinks=True)
-    workflow = Workflow(folder, copy.deepcopy(TINY))
-    for made in ("train", "export", "publish", "logs/train_segment"):
-        shutil.rmtree(workflow.run_folder / made, ignore_errors=True)
-    return workflow

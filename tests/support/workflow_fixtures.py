@@ -1,0 +1,30 @@
+"""Fixtures that several folders of tests share: one finished tiny run for the whole session, and copies of it."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from pathlib import Path
+
+import pytest
+from workflow_support import TINY, Workflow
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
+    """A tiny run, finished; tests must leave it as it is."""
+    workflow = Workflow(tmp_path_factory.mktemp("finished"), TINY)
+    workflow.run()
+    return workflow
+
+
+@pytest.fixture
+def indexed(finished: Workflow, tmp_path: Path) -> Workflow:
+    """The finished run, copied into a folder of its own, as it was before its training."""
+    folder = tmp_path / "indexed"
+    shutil.copytree(finished.folder, folder, symlinks=True)
+    workflow = Workflow(folder, copy.deepcopy(TINY))
+    for made in ("train", "export", "publish", "published", "logs/train_segment"):
+        shutil.rmtree(workflow.run_folder / made, ignore_errors=True)
+    (workflow.run_folder / "report/training.html").unlink()
+    return workflow
