@@ -46,6 +46,8 @@ def test_only_what_belongs_there_is_copied(paths, tmp_path):
         *("config/train.json", "train/archive/ab-step1/logs/metrics.jsonl", "train/archive/ab-step1/history/1-1.json"),
         *("train/archive/ab-step1/checkpoints/step1/weights.pt", "config/ingest/source/00000.json", "logs/ingest.log"),
         *("train/logs/.hidden", "train/segments/.result-1.json", "train/logs/a.tmp", "train/checkpoints/latest"),
+        *("train/logs/ranks/0.log", "train/archive/ab-step1/logs/ranks/0.log"),
+        "train/archive/ab-step1/logs/tensorboard/events",
     ):
         path = paths.run / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,6 +57,7 @@ def test_only_what_belongs_there_is_copied(paths, tmp_path):
     assert sorted(copied) == [
         "archive/ab-step1/history/1-1.json",
         "archive/ab-step1/logs/metrics.jsonl",
+        "archive/ab-step1/logs/tensorboard/events",
         "config/train.json",
         "logs/tensorboard/events",
         "report/a.html",

@@ -22,7 +22,7 @@ from data_prep.corpus.dedup.connect import connect
 from data_prep.corpus.dedup.resolve import _Edges, greedy, resolve
 from data_prep.corpus.explain import explain
 from data_prep.corpus.numbered_documents import NumberedDocuments
-from data_prep.formats.shard import read_table
+from data_prep.formats.shard import read_manifest, read_table
 
 OPEN: dict[str, Any] = {"judge": {"preset": "none"}}
 
@@ -87,6 +87,15 @@ def test_exact_copies_count_across_languages_and_near_ones_do_not(corpus_run: An
     # c and d are near copies of b; b may have gone for a, which is English.
     assert len(found) == 2 or "b" not in found
     assert all(kind == "exact" or {key, kept} <= set("bcd") for key, (kept, kind) in found.items())
+
+
+def test_exact_copies_are_no_candidates_for_near_duplicates(corpus_run: Any, tmp_path: Path) -> None:
+    text = " ".join(words(20))
+    rows = [(f"copy{number}", "en", text) for number in range(5)] + [("near", "en", text + " and one more")]
+    made = run(corpus_run, source(write(tmp_path / "x.jsonl", rows)))
+    counts = [read_manifest(path)["counts"] for path in made.partitioned("candidates")]
+    assert sum(each["exact"] for each in counts) == 4, "the best copy with each other one"
+    assert sum(each["near"] for each in counts) == 5, "the longer document with each copy"
 
 
 def test_priority_then_length_then_id_decide_what_stays(corpus_run: Any, tmp_path: Path) -> None:
