@@ -15,7 +15,6 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from repository import ROOT
 
