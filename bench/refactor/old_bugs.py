@@ -142,7 +142,9 @@ def run_tests(copy: Path, functions: Sequence[str], *, until_first: bool = False
     ids = [node_id(copy, function) for function in functions]
     report = copy / ".old-bugs.xml"
     report.unlink(missing_ok=True)
+    temporary = copy.parent / "pytest"
     command = [sys.executable, "-m", "pytest", "--quiet", "--tb=short", "-p", "no:cacheprovider"]
+    command.append(f"--basetemp={temporary}")
     process = subprocess.Popen(
         [*command, *(["--exitfirst"] if until_first else []), f"--junitxml={report}", *ids],
         cwd=copy,
@@ -167,7 +169,8 @@ def run_tests(copy: Path, functions: Sequence[str], *, until_first: bool = False
         seconds[function] = seconds.get(function, 0.0) + float(case.get("time", 0))
         problem = next((found for kind in ("failure", "error") if (found := case.find(kind)) is not None), None)
         if problem is not None:
-            failed.setdefault(function, problem.get("message", "").partition("\n")[0])
+            message = problem.get("message", "").partition("\n")[0]
+            failed.setdefault(function, message.replace(f"{temporary}/", ""))
         elif case.find("skipped") is None:
             passed.add(function)
     return Tests(process.returncode, frozenset(passed - failed.keys()), failed, seconds, output)
