@@ -29,7 +29,7 @@ def files_of_part(plan: RunPlan, name: str) -> list[str]:
     return next(part.files for part in plan.parts if part.name == name)
 
 
-def clean_shards_of_pair(plan: RunPlan, name: str) -> list[str]:
+def shards_of_pair(plan: RunPlan, name: str) -> list[str]:
     """The clean shards that the pair of token files `name` is encoded from, in order."""
     return [(plan.paths.corpus / "clean" / f"{shard}.parquet").as_posix() for shard in plan.token_groups[name]]
 

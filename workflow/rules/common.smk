@@ -8,14 +8,13 @@ from bloomery.orchestration.run_plan import make_run_plan, read_config
 from bloomery.orchestration.segment_chain import next_segment
 from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_error
 
+MAIN_PROCESS = workflow.is_main_process
 with exit_on_error(logger):
     CONFIG = read_config(config, workflow.configfiles)
-    PLAN = make_run_plan(
-        CONFIG, is_main_process=workflow.is_main_process, logger=logger
-    )
+    PLAN = make_run_plan(CONFIG, is_main_process=MAIN_PROCESS, logger=logger)
 SESSION = WorkflowSession(PLAN, logger)
 # In a job on a cluster the Snakefile is read again by a process that is not the main one; jobs outlive their workflow there.
-prepare_environment(follow_workflow=workflow.is_main_process)
+prepare_environment(follow_workflow=MAIN_PROCESS)
 if workflow.remote_exec:
     slurm_jobs.forget_hidden_token()
     shell.prefix(slurm_jobs.shell_prefix(PLAN.site))
@@ -74,9 +73,7 @@ def files_of_part(wildcards):
 
 def shards_of_pair(wildcards):
     """Input function: the clean shards that a pair of token files is encoded from, in order."""
-    return rule_inputs.clean_shards_of_pair(
-        PLAN, f"{wildcards.source}/{wildcards.part}"
-    )
+    return rule_inputs.shards_of_pair(PLAN, f"{wildcards.source}/{wildcards.part}")
 
 
 def key_tables(wildcards):
@@ -103,9 +100,7 @@ def adopt_options(wildcards):
 
 def training_extra(wildcards):
     """Resource function: options of sbatch. A segment waits for a training job of an earlier workflow."""
-    dependency = (
-        slurm_jobs.training_dependency(RUN) if workflow.is_main_process else None
-    )
+    dependency = slurm_jobs.training_dependency(RUN) if MAIN_PROCESS else None
     return PLAN.training_job.resources(dependency)["slurm_extra"]
 
 

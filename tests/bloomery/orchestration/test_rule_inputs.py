@@ -11,13 +11,13 @@ from planned_run import TOKENIZER, earlier_run, planned, release, token_source
 from bloomery.config.site import JobTarget
 from bloomery.orchestration.rule_inputs import (
     adopt_options,
-    clean_shards_of_pair,
     files_of_part,
     job_resources,
     key_tables,
     member_tables,
     one_of,
     repeated_option,
+    shards_of_pair,
     wildcard_values,
 )
 
@@ -53,8 +53,8 @@ def test_the_files_of_a_part(tmp_path: Path) -> None:
 def test_the_clean_shards_of_a_pair_of_token_files(tmp_path: Path) -> None:
     plan = planned(tmp_path, index={"shards_per_file": 2})
     clean = f"{tmp_path}/runs/small/corpus/clean"
-    assert clean_shards_of_pair(plan, "web/00000") == [f"{clean}/web/00000.parquet", f"{clean}/web/00001.parquet"]
-    assert clean_shards_of_pair(plan, "web/00002") == [f"{clean}/web/00002.parquet"]
+    assert shards_of_pair(plan, "web/00000") == [f"{clean}/web/00000.parquet", f"{clean}/web/00001.parquet"]
+    assert shards_of_pair(plan, "web/00002") == [f"{clean}/web/00002.parquet"]
 
 
 def test_tables_of_the_runs_own_shards_and_of_an_earlier_runs(tmp_path: Path) -> None:
