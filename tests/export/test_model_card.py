@@ -1,4 +1,4 @@
-"""The table, the plan of shards, the card: the pure parts of the export."""
+"""The model card: its licence, its metadata, and what the run recorded."""
 
 from __future__ import annotations
 

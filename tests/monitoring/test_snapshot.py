@@ -1,4 +1,4 @@
-"""What is copied from a run, where files of lines are cut, and what its page says."""
+"""Which files are copied from a run, and where files of lines are cut."""
 
 from __future__ import annotations
 

@@ -16,19 +16,16 @@ from fabricated_run import (
     configuration,
     make_run,
     touch_shards,
-    write_checkpoint,
     write_ended,
     write_metrics,
 )
 from repository import ROOT
-from stopwatch import is_faster_than
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus
 from bloomery.orchestration.run_lock import RunLock
-from bloomery.spec.batch import steps
 from monitoring.status import RunState, find_runs, gather_status
 from monitoring.status_cli import lines
 from monitoring.sync_record import SyncState, write_sync
@@ -96,43 +93,6 @@ def test_token_files_that_exist_are_counted_without_a_corpus(tmp_path: Path) -> 
     assert counts == {"tokenizer": (0, 1), "encode": (1, 2), "index": (0, 1)}
 
 
-def test_training_says_where_it_is_and_how_long_it_takes(tmp_path: Path) -> None:
-    paths = make_run(tmp_path, CONFIG)
-    write_metrics(paths, CONFIG, 640)
-    write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 200)
-    write_checkpoint(paths, 600, 5_000_000)
-    write_json(paths.train / "lease", {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
-    found = gather_status(paths.run, NOW)
-    progress = found.progress
-    assert found.state is RunState.TRAINING
-    assert progress is not None
-    assert (progress.iteration, progress.samples) == (
-        640,
-        47_976,
-    )  # a last batch that the samples cannot fill is not run
-    assert progress.age_seconds == 60
-    assert progress.validation_loss == 3.5
-    assert found.disk.checkpoint_bytes == 5_000_000
-    row = said(paths)
-    assert f"training (process {os.getpid()}" in row["state"]
-    assert row["iteration"].startswith("640 of 1,108, ")
-    assert row["segments"] == "1 (time limit, iteration 200)"
-    assert row["last checkpoint"].startswith("step00000600, ")
-
-
-@pytest.mark.parametrize("done", [20, 300, 640, 1107])
-def test_the_time_left_is_right_in_the_ramp_up_and_after(tmp_path: Path, done: int) -> None:
-    """Iterations that take (micro-batches + stages - 1) slots each, as 1F1B does: the rest is known exactly."""
-    paths = make_run(tmp_path, CONFIG)
-    write_metrics(paths, CONFIG, done, slot_seconds=0.25)
-    training = CONFIG.training
-    rest = [step for step in steps(training.batch, training.train_samples) if step.iteration > done]
-    expected = sum(0.25 * (step.global_batch_size / 4 + 2) for step in rest)
-    progress = gather_status(paths.run, NOW).progress
-    assert progress is not None
-    assert progress.seconds_left == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("ended", "words"),
     [
@@ -160,15 +120,6 @@ def test_a_stopped_training_says_why(tmp_path: Path, ended: SegmentStatus, words
     assert row["state"] == words
     assert row["workflow"] == f"none; the last was process {ENDED} on {socket.gethostname()}"
     assert row["next"].startswith("the command that started it")
-
-
-def test_a_process_that_got_an_old_number_is_not_the_old_process(tmp_path: Path) -> None:
-    paths = make_run(tmp_path, CONFIG)
-    write_metrics(paths, CONFIG, 640)
-    lease = paths.train / "lease"
-    write_json(lease, {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
-    os.utime(lease, (1, 1))
-    assert gather_status(paths.run, NOW).state is RunState.STOPPED
 
 
 def test_a_workflow_on_another_machine_is_not_seen(tmp_path: Path) -> None:
@@ -266,21 +217,6 @@ def test_the_queue_as_squeue_printed_it(tmp_path: Path, monkeypatch: pytest.Monk
     assert row["2 jobs"] == "measure: 1 running, 1 pending"
 
 
-def test_waiting_for_nodes_is_not_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = make_run(tmp_path, CONFIG)
-    write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 100)
-    # The lease of a job that was killed and could not give it back.
-    write_json(paths.train / "lease", {"pid": 5, "host": "gpu07", "job": "77"})
-    paths.monitoring.mkdir()
-    paths.slurm_runs.write_text("u\n")
-    line = "8\\tu\\trule_train_segment_wildcards_2\\tPENDING\\t50:00\\t4\\t(Priority)\\tN/A"
-    (tmp_path / "squeue").write_text(f"#!/bin/sh\nprintf '{line}\\n'\n")
-    (tmp_path / "squeue").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert said(paths)["state"] == "waiting in the queue to train"
-    assert said(paths)["job 8"] == "train_segment: pending for 4 nodes (Priority)"
-
-
 def test_after_the_last_segment_it_is_not_between_two(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 1108)
@@ -328,20 +264,6 @@ def test_the_newest_run_is_shown_and_the_others_are_named(tmp_path: Path) -> Non
     assert (facts["run"], facts["others"]) == ("runs/two", ["runs/three", "runs/one"])
     assert facts["state"] == "stopped"
     assert json.loads(status("--json", "--run", "runs/one", cwd=tmp_path).stdout)["run"] == "runs/one"
-
-
-def test_a_long_run_is_read_from_its_end(tmp_path: Path) -> None:
-    paths = make_run(tmp_path, CONFIG)
-    write_metrics(paths, CONFIG, 640)
-    metrics = paths.logs / "metrics.jsonl"
-    end = metrics.read_bytes()
-    with metrics.open("wb") as handle:
-        handle.seek(64 << 30)  # a hole of 64 GiB, which nobody reads in time
-        handle.write(b"\n" + end + b'{"iteration": 641, "unfin')
-    assert is_faster_than(2, lambda: gather_status(paths.run, NOW))
-    progress = gather_status(paths.run, NOW).progress
-    assert progress is not None
-    assert progress.iteration == 640
 
 
 def test_a_run_without_its_configuration_is_an_error(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import xml.etree.ElementTree as ElementTree
 
@@ -31,17 +30,6 @@ def test_equal_records_give_equal_bytes() -> None:
 
 def test_a_run_without_validation_or_with_one_iteration_is_drawn() -> None:
     assert training_page("a", records(1), []).count("<svg") == 6
-
-
-def test_a_diverged_loss_is_drawn() -> None:
-    assert "<svg" in training_page("a", records(3, loss=math.nan), [])
-
-
-def test_losses_that_are_not_finite_are_gaps_and_said() -> None:
-    hurt = [record.model_copy(update={"loss": None, "grad_norm": None}) for record in records(3)]
-    page = training_page("a", [*records(40), *hurt], [validations(1)[0].model_copy(update={"validation_mean": None})])
-    assert "→ not finite" in page
-    assert "not finite (perplexity not finite)" in page
 
 
 def test_events_energy_ranks_and_what_was_left_out_are_shown_where_they_were_measured() -> None:

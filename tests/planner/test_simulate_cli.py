@@ -9,65 +9,17 @@ from xml.etree import ElementTree
 
 import pytest
 import typer
-import yaml
-from repository import ROOT
+from simulated_run import changed
 from typer.testing import CliRunner
 
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import load_config
-from bloomery.spec.duration import ladder_seconds, save_seconds
 from planner.simulate_cli import simulate as command
-from planner.simulation.scenario import Phase, scenario_of
-
-FAULTS = {"days_between_failures": 0.5, "restart_minutes": 10, "queue_hours": 1.0}
-
-
-@pytest.fixture
-def run_file(tmp_path: Path) -> Path:
-    """The sample's YAML as a training of 20 hours."""
-    raw = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
-    raw["training"]["segment"] = {}
-    raw["plan"] = {"gpu": "a100-80gb", "tflops_hardware": 2e-5, "save_seconds": 20.0, "faults": dict(FAULTS)}
-    path = tmp_path / "run.yaml"
-    path.write_text(yaml.safe_dump(raw))
-    return path
-
-
-def changed(path: Path, **changes: Any) -> Path:
-    """The same file with `a__b=value` put at `a.b`."""
-    raw = yaml.safe_load(path.read_text())
-    for key, value in changes.items():
-        place, keys = raw, key.split("__")
-        for part in keys[:-1]:
-            place = place.setdefault(part, {})
-        place[keys[-1]] = value
-    path.write_text(yaml.safe_dump(raw))
-    return path
 
 
 def run(*arguments: object) -> Any:
     application = typer.Typer()
     application.command()(command)
     return CliRunner().invoke(application, [str(argument) for argument in arguments], catch_exceptions=False)
-
-
-def test_a_runs_campaign_is_its_ladder_its_saves_and_its_faults(run_file: Path) -> None:
-    config = load_config(run_file)
-    own = scenario_of(config)
-    assert own.phases == tuple(Phase(*each) for each in ladder_seconds(config))
-    assert own.save_seconds == save_seconds(config) == 20.0
-    assert (own.days_between_failures, own.queue_hours, own.restart_minutes) == (0.5, 1.0, 10.0)
-    assert own.save_every_iterations == config.training.checkpoint.every_iterations
-    assert own.job_seconds is None
-
-
-def test_a_job_is_told_to_end_in_time(run_file: Path) -> None:
-    own = scenario_of(load_config(changed(run_file, plan__faults__job_hours=20.0)))
-    longest = max(phase.seconds for phase in own.phases)
-    assert own.job_seconds == pytest.approx(20 * 3600 - 5 * 60 - 1.5 * 20 - 2 * longest)
-    assert scenario_of(load_config(changed(run_file, training__segment__minutes=60))).job_seconds == 3600
-    with pytest.raises(ConfigError, match=r"plan\.faults\.job_hours.*ends before its first iteration"):
-        scenario_of(load_config(changed(run_file, plan__faults__job_hours=0.2)))
 
 
 def test_json_holds_quantiles_causes_and_what_was_assumed(run_file: Path) -> None:

@@ -1,4 +1,4 @@
-"""NVIDIA's apex, computed by torch."""
+"""NVIDIA's apex, computed by torch because its kernels run on GPUs alone: each function does what its manual says."""
 
 from __future__ import annotations
 

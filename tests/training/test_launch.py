@@ -1,4 +1,4 @@
-"""What the launcher does around a segment: counting starts that come to nothing, fetching texts of incidents."""
+"""The launcher fetches texts of incidents during a segment, and retries a fault within the crash budget."""
 
 from __future__ import annotations
 

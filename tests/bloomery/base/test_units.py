@@ -1,4 +1,4 @@
-"""Sizes, durations and digests."""
+"""Sizes and durations, read and printed with their units."""
 
 from __future__ import annotations
 

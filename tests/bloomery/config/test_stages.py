@@ -110,13 +110,6 @@ def test_the_index_holds_what_the_last_batch_reads() -> None:
     assert sections()["index"]["train_samples"] == expected <= config.training.train_samples
 
 
-def test_skipped_samples_and_an_end_by_tokens_build_no_other_index() -> None:
-    raw = copy.deepcopy(SAMPLE)
-    raw["training"] |= {"skip": [{"from_sample": 3, "to_sample": 40}], "train_tokens": 10_000}
-    raw["training"]["optimizer"] |= {"warmup_samples": 0, "schedule": "constant"}
-    assert stage_sections(validate_config(raw))["index"] == stage_sections(validate_config(SAMPLE))["index"]
-
-
 def test_a_part_is_written_once_and_read_back(tmp_path: Path) -> None:
     config = validate_config(SAMPLE)
     stage = ingest_stage(config, config.sources[0], 3, ["a.jsonl"])

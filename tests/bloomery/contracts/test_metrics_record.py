@@ -1,4 +1,4 @@
-"""metrics.jsonl and segments: what is read back is what counts."""
+"""Records of metrics.jsonl: which of them count when they are read back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposals, answers, doubts, and the file that comes of them."""
+"""Proposals for a site, their answers, and doubts about them."""
 
 from __future__ import annotations
 

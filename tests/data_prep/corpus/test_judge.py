@@ -1,7 +1,6 @@
-"""Language identification, verdicts and the profiles that they rest on."""
+"""Verdicts on documents, and the limits that they follow."""
 
 import json
-import math
 
 import numpy as np
 import pytest
@@ -10,24 +9,9 @@ from repository import SAMPLE
 
 from bloomery.base.errors import InputError
 from bloomery.config.corpus import JudgeConfig, LanguageIdConfig, Thresholds
-from bloomery.config.languages import language_profiles, published_thresholds, resolved_thresholds
+from bloomery.config.languages import resolved_thresholds
 from bloomery.config.stages import JudgeStage
 from data_prep.corpus.judge import RULES, failures, verdicts
-from data_prep.corpus.langid import detect
-
-ROOTS = """
-ak ar as bm bn ca en es eu fon fr gu hi id ig ki kn lg ln ml mr ne nso ny or pa pt rn rw sn st sw ta te tn ts tum tw ur
-vi wo xh yo zhs zht zu
-""".split()  # noqa: SIM905
-
-
-def test_vocalised_arabic_and_control_characters_are_identified() -> None:
-    """CLD2 takes vocalised Arabic for Bosnian and refuses control characters and noncharacters."""
-    verse = "بِسْمِ اللَّهِ الرَّحْمَٰنِ الرَّحِيمِ الْحَمْدُ لِلَّهِ رَبِّ الْعَالَمِينَ الرَّحْمَٰنِ الرَّحِيمِ مَالِكِ يَوْمِ الدِّينِ"
-    assert detect(verse).codes[0] == "ar"
-    for odd in ("\x7f", "\x0c", "\x85", "\ufffe", "\U0010ffff", "\ufdd0"):
-        assert detect(FRENCH + odd).codes[0] == "fr"
-    assert detect("12345 !!!") == (False, [], [])
 
 
 def test_limits_are_inclusive_and_the_first_failing_rule_is_named() -> None:
@@ -84,47 +68,11 @@ def test_content_hashes_ignore_white_space_and_composition_only() -> None:
     assert len(set(hashes)) == 3
 
 
-def test_there_is_a_profile_for_each_language_of_roots_and_each_number_says_where_it_is_from() -> None:
-    profiles = language_profiles()
-    assert sorted(profiles) == sorted([*ROOTS, "code", "default"])
-    for code, profile in profiles.items():
-        limits = profile.thresholds.model_dump(exclude_none=True)
-        lists = {name for name in ("stop_words", "flagged_words") if getattr(profile, name)}
-        assert limits.keys() | lists == profile.origin.keys(), code
-        assert all(math.isfinite(limit) and limit >= 0 for limit in limits.values()), code
-        assert all(limit <= 1 for name, limit in limits.items() if name.endswith("_ratio")), code
-        assert limits["min_words"] <= 50, code
-        assert limits.get("max_mean_word_length", 5) <= 20, "FineWeb-2's 3141 for Xhosa is noise"
-    assert {code for code, profile in profiles.items() if profile.unspaced} == {"zhs", "zht"}
-    assert {code for code, profile in profiles.items() if not profile.accept} == {"code", "default"}
-
-
 def test_a_document_without_anything_but_white_space_goes_whatever_the_limits() -> None:
     table = measured(("s", "fr", "\n \u3000\n"), ("s", "fr", ""), ("s", "code", "\t\n"), ("s", "fr", "!"))
     result = verdicts(table, failures(table, stage())[0])
     assert result["kept"].to_pylist() == [False, False, False, True]
     assert result["rule"].to_pylist() == ["empty", "empty", "empty", ""]
-
-
-def test_published_presets() -> None:
-    def limits(preset: str, language: str) -> dict[str, float]:
-        resolved = resolved_thresholds(JudgeConfig.model_validate({"preset": preset}))
-        return (resolved.get(language) or resolved["default"]).model_dump(exclude_none=True)
-
-    # Rae et al. 2021, table A1, for any language; code keeps its own profile.
-    assert limits("gopher", "fr") == limits("gopher", "xx")
-    assert (limits("gopher", "fr")["min_words"], limits("gopher", "fr")["max_top_2gram_ratio"]) == (50, 0.2)
-    for preset in ("gopher", "roots", "fineweb2"):
-        assert limits(preset, "code") == limits("bloomery", "code")
-    # parameters_filtering.py; the special characters of Hindi held its vowel signs.
-    assert limits("roots", "fr")["max_word_repetition_ratio"] == 0.13
-    assert limits("roots", "xx")["min_words"] == 10
-    assert "max_special_ratio" not in limits("roots", "hi")
-    # fineweb-2/configs: a language's row over Gopher's numbers.
-    assert (limits("fineweb2", "hi")["max_mean_word_length"], limits("fineweb2", "hi")["min_words"]) == (21, 50)
-    assert limits("fineweb2", "sw")["max_duplicate_line_fraction"] == 0.302
-    assert set(published_thresholds("fineweb2")) - {"default"} == set(ROOTS) - {"ak", "en", "zht"}
-    assert resolved_thresholds(JudgeConfig(preset="none")) == {"default": Thresholds()}
 
 
 def test_gopher_removes_a_text_of_refrains_and_keeps_prose() -> None:

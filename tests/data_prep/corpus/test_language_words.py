@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pydantic import ValidationError
 from repository import SAMPLE
 
 from bloomery.config.corpus import LanguageIdConfig, MeasureConfig, NearDedupConfig, Thresholds
@@ -92,12 +91,6 @@ def test_words_of_a_run_come_after_those_of_the_profile() -> None:
     assert resolved["en"].flagged_words == language_profiles()["en"].flagged_words
     assert resolved["xx"].stop_words == ["zu"]
     assert "code" not in resolved
-
-
-@pytest.mark.parametrize("entry", ["", " ", "a ", "a  b", "a,b", "\ufeffa", "a\u200bb", "'a", "a-b", "a " * 8 + "a"])
-def test_what_no_document_can_hold_is_no_entry(entry: str) -> None:
-    with pytest.raises(ValidationError, match="one space between"):
-        WordLists(stop_words=[entry])
 
 
 def test_the_kernel_refuses_entries_without_a_word_and_wrong_numbers() -> None:

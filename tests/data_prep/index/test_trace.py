@@ -22,7 +22,6 @@ from bloomery.spec.batch import steps
 from data_prep.formats.shard import read_table
 from data_prep.index.trace import Tracer
 from data_prep.index.trace_cli import app
-from data_prep.index.visible import visible
 from training.guards.incident import Incident, texts_path, write_incident
 from training.guards.incident_texts import IncidentTexts
 
@@ -253,19 +252,6 @@ def test_people_see_no_control_character_and_every_sample(paths):
     assert short.count("\nsample ") == 16
     assert "184 more: --limit 200 shows all" in short
     assert max(map(cell_len, short.splitlines())) <= 120
-
-
-def test_long_texts_are_shortened_in_the_middle():
-    from data_prep.index.print_trace import shortened
-
-    text = "".join(chr(0x4E00 + number) for number in range(5000))
-    short = shortened(text)
-    assert short.startswith(text[:200])
-    assert short.endswith(text[-100:])
-    assert len(short) < 400
-    assert "4,640 characters" in short
-    assert shortened(text[:400]) == text[:400]
-    assert visible("a\x00\n\t\x9b\ue000b", newlines=True) == "a␀⏎\n⇥⟨U+009B⟩⟨U+E000⟩b"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Distributions and what other limits would remove: the same counts as comparing every value."""
+"""The number of documents that other limits would remove equals a count over every value."""
 
 from pathlib import Path
 from typing import Any

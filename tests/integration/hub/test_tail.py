@@ -1,4 +1,4 @@
-"""The end of a log on disk and on a Hub: no byte twice, none left out, whatever becomes of the file."""
+"""The end of a log on disk and on a Hub: every byte is shown exactly once."""
 
 from __future__ import annotations
 

@@ -13,9 +13,7 @@ from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.spec.batch import global_batch_size, ladder_rungs, samples_to_read, steps
 from bloomery.spec.flops import iteration_flops, tflops_per_device
 from bloomery.spec.learning_rate import learning_rate
-from bloomery.spec.overview import overview
 from bloomery.spec.parameters import declare, padded_vocabulary, parameter_count
-from bloomery.spec.partition import stage_bounds
 from bloomery.spec.trajectory import trajectory
 
 WORLD, ROWS = 384, 250_880
@@ -74,16 +72,6 @@ def test_parameters_by_formula_and_one_by_one(bloom: RunConfig) -> None:
     by_rule = bloom.model.model_copy(update={"init_std": None})
     assert by_rule.standard_deviation == pytest.approx(0.00482198, abs=5e-9)
     assert bloom.model.standard_deviation == 0.0048  # as in the script
-
-
-def test_twelve_pipeline_stages(bloom: RunConfig) -> None:
-    assert overview(bloom).stages == ["embed|5", *["6"] * 10, "5|head"]
-    bounds = stage_bounds(bloom.model, ROWS, 12, "parameters")
-    assert (bounds[0], bounds[1], bounds[-1]) == (0, 7, 74)
-
-
-def test_checkpoint_size(bloom: RunConfig) -> None:
-    assert overview(bloom).checkpoint_bytes / 2**40 == pytest.approx(2.24, abs=0.01)
 
 
 def test_a_log_line_looks_like_the_published_one(bloom: RunConfig) -> None:

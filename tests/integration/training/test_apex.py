@@ -1,7 +1,4 @@
-"""NVIDIA's apex is called as it wants to be, and a training goes on with or without it.
-
-Its kernels run on GPUs alone: what its documentation says of them stands for it here, computed by torch.
-"""
+"""A training resumes with NVIDIA's apex or without it, and its losses stay the same bit for bit."""
 
 from __future__ import annotations
 

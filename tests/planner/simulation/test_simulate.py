@@ -3,70 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from itertools import pairwise
 from statistics import fmean, stdev
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from ticking_clock import FixedWaitingTimes, TickingClock
+from small_scenario import scenario
 
 from bloomery.base.errors import CheckFailedError, ConfigError
 from planner.risk import wall_seconds
 from planner.simulation.scenario import Phase, Scenario
-from planner.simulation.simulate import quantiles, replicates, simulate, summarise
-from planner.simulation.simulate_replicate import JobSpan, simulate_replicate
-from planner.simulation.timeline import Timeline
+from planner.simulation.simulate import quantiles, simulate, summarise
 
 DAY = 86_400
-
-
-def scenario(**changes: Any) -> Scenario:
-    """A hundred hours in two phases, a save of a minute every ten iterations."""
-    base = Scenario(
-        phases=(Phase(60, 600.0), Phase(90, 3600.0)),
-        save_every_iterations=10,
-        save_seconds=60.0,
-        validation_every_iterations=25,
-        validation_seconds=300.0,
-        restart_minutes=10.0,
-        maintenance_hours=5.0,
-    )
-    return replace(base, **changes)
-
-
-def even(least: int, most: int) -> st.SearchStrategy[int]:
-    """Even numbers of seconds: an odd horizon meets no event, and which of two goes first is no matter of taste."""
-    return st.integers(least // 2, most // 2).map(lambda half: 2 * half)
-
-
-counts = st.integers(1, 12)
-scenarios = st.builds(
-    Scenario,
-    phases=st.lists(st.builds(Phase, st.integers(1, 15), even(2, 40)), min_size=1, max_size=4).map(tuple),
-    save_every_iterations=counts,
-    save_rules=st.dictionaries(counts, counts, max_size=2).map(lambda rules: tuple(sorted(rules.items()))),
-    save_at_iterations=st.lists(st.integers(1, 30), max_size=2).map(tuple),
-    save_seconds=even(0, 60),
-    validation_every_iterations=counts,
-    validation_seconds=even(0, 60),
-    job_seconds=st.none() | even(0, 600),
-    job_iterations=st.none() | counts,
-    restart_minutes=st.sampled_from([0.0, 0.5, 2.0]),
-    keep_last=st.integers(1, 4),
-    keep_every_iterations=st.none() | counts,
-)
-times = st.lists(even(2, 500), max_size=6)
-odd = even(0, 3000).map(lambda second: second + 1)
-
-
-@settings(max_examples=400, deadline=None)
-@given(scenarios, st.tuples(times, times, times, times, times), odd | st.just(math.inf))
-def test_events_give_what_a_ticking_clock_gives(own: Scenario, events: Any, horizon: float) -> None:
-    slow = TickingClock(own, FixedWaitingTimes(*events), horizon).run()
-    assert simulate_replicate(Timeline(own), FixedWaitingTimes(*events), horizon_seconds=horizon) == slow
 
 
 def test_without_faults_the_time_is_the_arithmetic_one() -> None:
@@ -140,15 +88,6 @@ def test_at_a_day_it_says_how_it_stands() -> None:
     early, late = (simulate(own, 20, stop_at_days=days) for days in (1.0, 1000.0))
     assert all(each.finish_days is None and each.wall_days == 1.0 and each.iteration < 150 for each in early)
     assert late == simulate(own, 20)
-
-
-def test_spans_tell_where_each_job_began_and_ended() -> None:
-    own = scenario(days_between_failures=0.5)
-    replicate, spans = next(replicates(own, 1, seed=1, with_spans=True))
-    assert len(spans) > 1
-    assert spans[0] == JobSpan(600.0, spans[0].seconds, 0, 150)
-    assert all(before.start + before.seconds + 600 <= after.start for before, after in pairwise(spans))
-    assert replicate.finish_days == pytest.approx((spans[-1].start + spans[-1].seconds) / DAY)
 
 
 def test_quantiles_lie_between_neighbours_and_reach_infinity_last() -> None:

@@ -83,18 +83,6 @@ def test_what_a_kill_left_behind_is_cleared_up_by_the_next_save(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_rank_that_does_not_see_the_folder_yet_makes_it(tmp_path):
-    import torch
-
-    from training.checkpoint.shard_writer import ShardWriter
-
-    writer, work = ShardWriter(), CheckpointFolders(tmp_path, CheckpointConfig()).work(3)
-    writer.begin(work, background=False)
-    writer.save_tensors({"x": torch.zeros(2)}, work / "x.safetensors")
-    assert writer.problem is None
-    assert list(writer.files) == ["x.safetensors"]
-
-
 def test_a_checkpoint_that_cannot_fit_is_refused_before_its_first_byte(tmp_path):
     store = CheckpointFolders(tmp_path / "checkpoints", CheckpointConfig())
     with pytest.raises(ResourceError, match="the disk is full: a checkpoint needs"):

@@ -1,4 +1,4 @@
-"""What the loop writes about itself: metrics.jsonl, the log, TensorBoard against three axes, also over a restart."""
+"""The metrics writer: metrics.jsonl, the log, and TensorBoard against three axes, also over a restart."""
 
 from __future__ import annotations
 

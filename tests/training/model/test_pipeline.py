@@ -1,4 +1,4 @@
-"""The network against transformers' BLOOM and torch's own cross-entropy, on one process."""
+"""The network against transformers' BLOOM, on one process."""
 
 from __future__ import annotations
 

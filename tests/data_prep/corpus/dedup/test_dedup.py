@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bloomery.base.digest import document_id, occurrence_id
 from bloomery.base.errors import InputError
@@ -19,7 +16,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.part_names import refuse_unfinished
 from data_prep.corpus.dedup.candidates import find_candidates
 from data_prep.corpus.dedup.connect import connect
-from data_prep.corpus.dedup.resolve import _Edges, greedy, resolve
+from data_prep.corpus.dedup.resolve import resolve
 from data_prep.corpus.explain import explain
 from data_prep.corpus.numbered_documents import NumberedDocuments
 from data_prep.formats.shard import read_manifest, read_table
@@ -340,21 +337,3 @@ def test_every_removed_document_is_as_similar_to_a_kept_one_as_configured(corpus
 def test_each_kind_can_be_switched_off(corpus_run: Any, tmp_path: Path, dedup: Any, kinds: set[str]) -> None:
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", corpus_of(8, 40))), dedup=dedup)
     assert {row["kind"] for row in made.duplicates()} == kinds
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.tuples(*[st.integers(0, n - 1)] * 2)))))
-def test_the_rounds_keep_what_one_pass_from_best_to_worst_keeps(case: tuple[int, set[tuple[int, int]]]) -> None:
-    count, drawn = case
-    pairs = sorted({(min(pair), max(pair)) for pair in drawn if pair[0] != pair[1]})
-    edges = np.array(pairs, np.int64).reshape(-1, 2)
-    kept, chosen = greedy(count, _Edges(edges[:, 0], edges[:, 1], np.ones(len(pairs))))
-    expected: list[bool] = []
-    for node in range(count):
-        expected.append(not any(expected[better] for better, worse in pairs if worse == node))
-    assert kept.tolist() == expected
-    for node in range(count):
-        if expected[node]:
-            assert chosen[node] == -1
-        else:
-            assert pairs[chosen[node]] == min(pair for pair in pairs if pair[1] == node and expected[pair[0]])

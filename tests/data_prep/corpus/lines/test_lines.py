@@ -6,92 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
+from repeated_lines import MENU, NOTICE, Row, counts, run, web
 
 from bloomery.base.errors import InputError
-from bloomery.config.stages import LinesStage, RepeatedLinesStage
 from bloomery.contracts.paths import RunPaths
 from data_prep.corpus.explain import explain
-from data_prep.corpus.lines import count_lines, find_repeated_lines, strip_lines
-from data_prep.formats.shard import DOCUMENT_SCHEMA, read_manifest, read_table, write_table
-
-NOTICE = "All rights reserved, do not copy."
-MENU = "Home | News | Contact | About us"
-Row = tuple[str, str, str]
-
-
-def lines_stage(partitions: int = 1) -> LinesStage:
-    return LinesStage(min_characters=15, partitions=partitions, untouched=["code"])
-
-
-def run(
-    corpus: Path,
-    shards: dict[str, list[Row]],
-    partitions: int = 1,
-    least: int | dict[str, int] = 3,
-    memory_bytes: int = 1 << 29,
-    run_rows: int = count_lines.RUN_ROWS,
-) -> dict[str, tuple[str, str]]:
-    """Strip shards of (id, language, text) by the three stages; returns (language, text) by id."""
-    stage = lines_stage(partitions)
-    names = {part.split("/")[0] for part in shards}
-    limits = least if isinstance(least, dict) else dict.fromkeys(names, least)
-    for part, rows in shards.items():
-        columns = [[row[0] for row in rows], [part.split("/")[0]] * len(rows), [row[1] for row in rows]]
-        columns += [[row[2] for row in rows], [""] * len(rows)]
-        raw = corpus / "raw" / f"{part}.parquet"
-        write_table(raw, pa.table(columns, schema=DOCUMENT_SCHEMA), kind="documents", inputs={}, parameters="")
-        count_lines.count_lines(stage, raw, find_repeated_lines.lines_path(corpus, part), run_rows)
-    parts = corpus / "parts.json"
-    parts.write_text(json.dumps(list(shards)))
-    gather = RepeatedLinesStage(min_documents=limits, partitions=partitions, memory_bytes=memory_bytes)
-    for partition in range(partitions):
-        output = find_repeated_lines.repeated_path(corpus, partition)
-        find_repeated_lines.find_repeated_lines(gather, corpus, parts, partition, output)
-    found: dict[str, tuple[str, str]] = {}
-    for part, rows in shards.items():
-        output = corpus / "stripped" / f"{part}.parquet"
-        strip_lines.strip_lines(stage, corpus / "raw" / f"{part}.parquet", corpus, output)
-        table = read_table(output)
-        assert table.schema == DOCUMENT_SCHEMA
-        assert table["id"].to_pylist() == [row[0] for row in rows]
-        found |= {row["id"]: (row["language"], row["text"]) for row in table.to_pylist()}
-    return found
-
-
-def counts(corpus: Path, part: str) -> dict[str, Any]:
-    found: dict[str, Any] = read_manifest(corpus / "stripped" / f"{part}.parquet")["counts"]
-    return found
-
-
-def article(name: str, *lines: str) -> str:
-    return "\n".join([f"What {name} is about in its first line", *lines, f"  and what {name} says last"])
-
-
-def web(documents: int, shard_rows: int, *, backwards: bool = False) -> dict[str, list[Row]]:
-    """Articles of two sources in shards, half of them with a notice, a third with a menu."""
-    rng = np.random.default_rng(7)
-    shards: dict[str, list[Row]] = {}
-    for source in ("news", "web"):
-        rows = [
-            (
-                f"{source}{number}",
-                "en" if number % 5 else "fr",
-                article(
-                    f"{source} {number}",
-                    *([NOTICE] if number % 2 else []),
-                    *([f"\t{MENU}\r"] if number % 3 == 0 else []),
-                    *(f"a sentence of few words, number {rng.integers(60)}" for _ in range(4)),
-                ),
-            )
-            for number in range(documents)
-        ]
-        rows = rows[::-1] if backwards else rows
-        for start in range(0, documents, shard_rows):
-            shards[f"{source}/{start // shard_rows:05d}"] = rows[start : start + shard_rows]
-    return dict(reversed(shards.items())) if backwards else shards
 
 
 def in_python(shards: dict[str, list[Row]], least: int) -> dict[str, tuple[str, str]]:
@@ -134,36 +54,6 @@ def test_templates_over_shards_and_sources_go_and_nothing_else(tmp_path: Path) -
         }
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"partitions": 2},
-        {"partitions": 7},
-        {"memory_bytes": 2048},
-        {"partitions": 3, "memory_bytes": 1024, "run_rows": 20},
-    ],
-    ids=str,
-)
-def test_partitions_passes_and_runs_change_nothing(tmp_path: Path, settings: dict[str, int]) -> None:
-    shards = web(60, 13)
-    assert run(tmp_path / "a", shards, least=4) == run(tmp_path / "b", shards, least=4, **settings)
-    together = [
-        pa.concat_tables(
-            [read_table(find_repeated_lines.repeated_path(tmp_path / name, number)) for number in range(partitions)]
-        ).sort_by([("source", "ascending"), ("line", "ascending")])
-        for name, partitions in (("a", 1), ("b", settings.get("partitions", 1)))
-    ]
-    assert together[0].equals(together[1])
-    assert together[0].num_rows > 40
-
-
-def test_the_order_of_documents_and_the_size_of_shards_change_nothing(tmp_path: Path) -> None:
-    one = run(tmp_path / "a", web(40, 40), least=4)
-    assert one == run(tmp_path / "b", web(40, 7, backwards=True), least=4)
-    tables = [find_repeated_lines.repeated_path(tmp_path / name, 0) for name in ("a", "b")]
-    assert tables[0].read_bytes() == tables[1].read_bytes()
-
-
 def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
         run(tmp_path / name, web(20, 7))
@@ -172,90 +62,12 @@ def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
     assert all((tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes() for file in files)
 
 
-def test_code_stays_byte_for_byte_and_text_keeps_its_indentation_and_blank_lines(tmp_path: Path) -> None:
-    """ROOTS' tool had its condition inverted: it took lines out of code alone, and indentation out of text."""
-    code = f"# {NOTICE}\r\n\n\n    def f():\n\treturn 'a long enough line'\n   \n"
-    text = f"  # {NOTICE}\r\n\n\n      indented %d\n\n\tmore of %d   \n"
-    rows = [(f"code{n}", "code", code + f"{n}") for n in range(5)]
-    rows += [(f"text{n}", "en", text % (n, n)) for n in range(5)]
-    found = run(tmp_path, {"mixed/00000": rows})
-    assert [found[f"code{n}"][1] for n in range(5)] == [code + f"{n}" for n in range(5)]
-    assert [found[f"text{n}"][1] for n in range(5)] == [
-        f"\n\n      indented {n}\n\n\tmore of {n}   \n" for n in range(5)
-    ]
-    assert counts(tmp_path, "mixed/00000")["languages"]["code"]["lines_removed"] == 0
-    assert counts(tmp_path, "mixed/00000")["languages"]["en"]["lines_removed"] == 5
-
-
-def test_copies_of_a_document_do_not_make_templates_of_its_lines(tmp_path: Path) -> None:
-    same = article("everybody")
-    rows = [(f"copy{n}", "en", same if n % 2 else same.replace("\n", "  \r\n\n")) for n in range(20)]
-    rows += [(f"other{n}", "en", article("everybody", f"and {n} more")) for n in range(2)]
-    shards = {"a/00000": rows[:9], "a/00001": rows[9:]}
-    assert run(tmp_path / "a", shards, least=4) == {key: (language, text) for key, language, text in rows}
-    found = run(tmp_path / "b", shards, least=3)
-    assert (found["copy1"][1], found["other1"][1]) == ("", "and 1 more")
-
-
-def test_a_line_of_very_many_documents_does_not_fill_the_memory() -> None:
-    often, rare = 1000, np.repeat(np.arange(500, dtype=np.uint64), 4)
-    lines = np.full(100_000, often, np.uint64)
-    lines[::50] = rare
-    contents = np.random.default_rng(1).permutation(len(lines)).astype(np.uint32)
-    held = find_repeated_lines.Records(5, 1000)
-    for start in range(0, len(lines), 500):
-        columns = [pa.array(lines[start : start + 500]), pa.array(contents[start : start + 500])]
-        held.add(pa.table(columns, schema=count_lines.LINES_SCHEMA))
-        assert held.rows <= 2 * len(rare)
-    assert held.repeated().tolist() == [often]
-
-
-def test_a_line_counts_within_its_source_and_its_language_and_once_a_document(tmp_path: Path) -> None:
-    often = "\n".join([NOTICE] * 9)
-    shards = {
-        "a/00000": [("a0", "en", article("a0", NOTICE)), ("a1", "fr", article("a1", NOTICE)), ("a2", "en", often)],
-        "b/00000": [("b0", "en", article("b0", NOTICE)), ("b1", "en", article("b1", MENU))],
-    }
-    assert run(tmp_path / "a", shards, least=3) == {
-        key: (language, text) for rows in shards.values() for key, language, text in rows
-    }
-    found = run(tmp_path / "b", shards, least={"a": 2, "b": 3})
-    assert found["a0"] == ("en", article("a0"))
-    assert found["a1"] == ("fr", article("a1", NOTICE))
-    assert found["a2"] == ("en", "")
-    assert found["b0"] == ("en", article("b0", NOTICE))
-
-
 def test_long_lines_blank_lines_short_lines_and_an_empty_shard(tmp_path: Path) -> None:
     long = "ab " * 400_000 + "."
     rows = [(f"d{n}", "en", f"{long}\n \t \n\n{'short line':<14}\nown {n}\n") for n in range(4)]
     found = run(tmp_path, {"a/00000": rows, "a/00001": []})
     assert [found[f"d{n}"][1] for n in range(4)] == [f" \t \n\n{'short line':<14}\nown {n}\n" for n in range(4)]
     assert counts(tmp_path, "a/00001")["documents"] == 0
-
-
-def test_what_went_from_a_text_can_be_told(tmp_path: Path) -> None:
-    for before in (
-        article("x", NOTICE, "", MENU, "  ", NOTICE) + "\n" + MENU,
-        f"{NOTICE}\r\n\r\nbody\r\n{MENU}",
-        NOTICE,
-        f"\n{NOTICE}",
-        "nothing of it",
-    ):
-        others = [("o1", "en", f"1\n{NOTICE}\n{MENU}"), ("o2", "en", f"2\n{NOTICE}\n{MENU}")]
-        found = run(tmp_path / str(len(before)), {"a/00000": [("d", "en", before), *others]})
-        gone = [line.strip() for line in before.split("\n") if line.strip() in (NOTICE, MENU)]
-        assert strip_lines.removed_lines(before, found["d"][1]) == gone
-
-
-def test_lines_of_another_shard_are_refused(tmp_path: Path) -> None:
-    shards = web(10, 5)
-    run(tmp_path, shards)
-    # The raw shard was written anew, its lines were not counted again.
-    raw = tmp_path / "raw" / "web/00000.parquet"
-    write_table(raw, read_table(raw).slice(1), kind="documents", inputs={}, parameters="")
-    with pytest.raises(InputError, match="the lines of another shard"):
-        strip_lines.strip_lines(lines_stage(), raw, tmp_path, tmp_path / "out.parquet")
 
 
 def test_the_chain_measures_compares_and_cleans_what_is_left(corpus_run: Any, tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
-"""A run with an existing tokenizer: what may be said of it, and what plans make of it."""
+"""Contradictions around the tokenizer, also with an existing one."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from changed_sample import changed, message
 from tiny_run import configuration
 
 from bloomery.base.errors import ConfigError
@@ -58,3 +59,18 @@ def test_a_trained_tokenizer_has_its_own_end_of_document() -> None:
     (problem,) = problems(end_of_document="[SEP]")
     assert problem.key == "tokenizer.end_of_document"
     assert configuration(existing="owner/name", end_of_document="[SEP]")
+
+
+def test_token_files_need_the_tokenizer_that_wrote_them() -> None:
+    tokens = {"name": "tokens", "kind": "megatron", "paths": ["data/fr_text_document"], "language": "fr"}
+    text = message(changed(sources=[tokens]))
+    assert "tokenizer.existing: null, but sources[0].kind megatron" in text
+    assert "expected: the tokenizer that the token files were encoded with" in text
+    del tokens["language"]
+    assert "sources[0].language: missing" in message(
+        changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"})
+    )
+    tokens["language"] = "fr"
+    config = validate_config(changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"}))
+    assert [source.name for source in config.adopted_sources] == ["tokens"]
+    assert config.text_sources == []

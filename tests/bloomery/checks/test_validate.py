@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from changed_sample import changed, message
 
-from bloomery.checks.validate import validate_config
-
 
 def test_contradictions_come_with_the_wrong_values_and_never_from_them() -> None:
     raw = changed(
@@ -41,18 +39,3 @@ def test_contradictions_come_with_the_wrong_values_and_never_from_them() -> None
     for part in ("min_learning_rate", "warmup_samples", "first batch"):
         assert part not in text
     assert text.startswith(f"my.yaml: {len(text.splitlines()) - 1} problems")
-
-
-def test_token_files_need_the_tokenizer_that_wrote_them() -> None:
-    tokens = {"name": "tokens", "kind": "megatron", "paths": ["data/fr_text_document"], "language": "fr"}
-    text = message(changed(sources=[tokens]))
-    assert "tokenizer.existing: null, but sources[0].kind megatron" in text
-    assert "expected: the tokenizer that the token files were encoded with" in text
-    del tokens["language"]
-    assert "sources[0].language: missing" in message(
-        changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"})
-    )
-    tokens["language"] = "fr"
-    config = validate_config(changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"}))
-    assert [source.name for source in config.adopted_sources] == ["tokens"]
-    assert config.text_sources == []

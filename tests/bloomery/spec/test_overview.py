@@ -1,0 +1,21 @@
+"""The overview of a training's sizes, against those of BLOOM-176B."""
+
+from __future__ import annotations
+
+import pytest
+
+from bloomery.config.run import RunConfig
+from bloomery.spec.overview import overview
+from bloomery.spec.partition import stage_bounds
+
+WORLD, ROWS = 384, 250_880
+
+
+def test_twelve_pipeline_stages(bloom: RunConfig) -> None:
+    assert overview(bloom).stages == ["embed|5", *["6"] * 10, "5|head"]
+    bounds = stage_bounds(bloom.model, ROWS, 12, "parameters")
+    assert (bounds[0], bounds[1], bounds[-1]) == (0, 7, 74)
+
+
+def test_checkpoint_size(bloom: RunConfig) -> None:
+    assert overview(bloom).checkpoint_bytes / 2**40 == pytest.approx(2.24, abs=0.01)
