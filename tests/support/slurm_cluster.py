@@ -8,15 +8,17 @@ wrappers that know their configuration come first on PATH.
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
+
+from waiting import wait_for
 
 PROGRAMS = ("slurmctld", "slurmd", "sinfo", "sbatch", "srun", "squeue", "scancel", "scontrol")
 _WRAPPED = ("srun", "sbatch", "squeue", "scancel", "scontrol", "sinfo", "sacct", "sacctmgr", "sshare")
@@ -141,9 +143,8 @@ class SlurmCluster:
 
     def __exit__(self, *_: object) -> None:
         subprocess.run(["scancel", "--quiet", f"--user={getpass.getuser()}"], env=dict(self.environment), timeout=20)
-        deadline = time.monotonic() + 30
-        while self.squeue("--noheader") and time.monotonic() < deadline:
-            time.sleep(0.2)
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: not self.squeue("--noheader"), 30, every=0.2)
         for path in (self.folder / "pid").iterdir():
             self._end(path)
 
@@ -162,22 +163,18 @@ class SlurmCluster:
             os.kill(pid, signal.SIGTERM)
         except (FileNotFoundError, ProcessLookupError, ValueError):
             return
-        for _ in range(100):
-            # The daemons remove their own files; one that was killed leaves it, and maybe a zombie.
-            if not pid_file.exists() or not Path(f"/proc/{pid}").exists():
-                break
-            time.sleep(0.1)
+        # The daemons remove their own files; one that was killed leaves it, and maybe a zombie.
+        with contextlib.suppress(AssertionError):
+            wait_for(lambda: not pid_file.exists() or not Path(f"/proc/{pid}").exists(), 10)
         pid_file.unlink(missing_ok=True)
 
     def _wait_until_idle(self) -> None:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            done = self.run("sinfo", "--noheader", "--Node", "--partition=main", "--states=idle", "--format=%N")
-            if len(done.stdout.split()) == self.nodes:
-                return
-            time.sleep(0.1)
-        log = (self.folder / "log/slurmctld").read_text()[-2000:]
-        raise RuntimeError(f"the nodes did not become idle:\n{log}")
+        idle = ("sinfo", "--noheader", "--Node", "--partition=main", "--states=idle", "--format=%N")
+        try:
+            wait_for(lambda: len(self.run(*idle).stdout.split()) == self.nodes, 30, every=0.1)
+        except AssertionError:
+            log = (self.folder / "log/slurmctld").read_text()[-2000:]
+            raise RuntimeError(f"the nodes did not become idle:\n{log}") from None
 
     def run(self, *command: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run a program on the cluster's client side."""

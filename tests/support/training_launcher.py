@@ -6,10 +6,10 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from recorded_losses import recorded_losses
+from waiting import wait_for
 
 
 class Launcher:
@@ -39,10 +39,4 @@ class Launcher:
 
     def wait_for_iteration(self, iteration: int, process: subprocess.Popen[str]) -> None:
         metrics = self.run / "train" / "logs" / "metrics.jsonl"
-        deadline = time.monotonic() + 600
-        while time.monotonic() < deadline:
-            if metrics.exists() and metrics.read_text().count('"loss"') >= iteration:
-                return
-            assert process.poll() is None, process.communicate()[0]
-            time.sleep(0.02)
-        raise AssertionError(f"iteration {iteration} was not reached")
+        wait_for(lambda: metrics.exists() and metrics.read_text().count('"loss"') >= iteration, 600, process)

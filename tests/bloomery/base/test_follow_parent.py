@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
+
+from waiting import wait_for
 
 from bloomery.base.follow_parent import PARENT_VARIABLE
 
@@ -27,22 +28,15 @@ WORKFLOW = """
 """
 
 
-def wait_for(path: Path, seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not path.exists():
-        time.sleep(0.05)
-    return path.exists()
-
-
 def test_a_verb_ends_with_its_killed_workflow(tmp_path: Path) -> None:
     verb, told, started = tmp_path / "verb.py", tmp_path / "told", tmp_path / "started"
     verb.write_text(textwrap.dedent(VERB))
     code = textwrap.dedent(WORKFLOW).replace("{variable}", PARENT_VARIABLE)
     workflow = subprocess.Popen([sys.executable, "-c", code, f"{sys.executable} {verb} {told} {started}"])
-    assert wait_for(started)
+    wait_for(started.exists)
     workflow.send_signal(signal.SIGKILL)
     # Not waited for yet: the workflow is a zombie, as under an init that does not reap.
-    assert wait_for(told)
+    wait_for(told.exists)
     workflow.wait()
 
 

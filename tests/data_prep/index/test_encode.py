@@ -7,7 +7,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from tokenizers import Tokenizer
 from typer.testing import CliRunner
+from waiting import wait_for
 
 from bloomery.base.digest import digest_file, document_id
 from bloomery.base.errors import InputError
@@ -227,11 +227,9 @@ def test_a_killed_job_leaves_no_idx_and_the_next_one_is_whole(run, tmp_path):
     output = tmp_path / "tokens/00000"
     command = [sys.executable, "-m", "bloomery.cli", "encode", str(shard), "--tokenizer", str(run.tokenizer.parent)]
     job = subprocess.Popen([*command, "--output", f"{output}.idx"], stderr=subprocess.DEVNULL)
-    started = time.monotonic()
-    while not any(path.stat().st_size > 1000 for path in tmp_path.glob("tokens/.00000.bin.*")):
-        assert job.poll() is None, "it ended before it could be killed"
-        assert time.monotonic() - started < 60
-        time.sleep(0.001)
+    begun = "tokens/.00000.bin.*"
+    wait_for(lambda: any(path.stat().st_size > 1000 for path in tmp_path.glob(begun)), 60, job, every=0.001)
+    assert job.poll() is None, "it ended before it could be killed"
     job.send_signal(signal.SIGKILL)
     job.wait()
     assert not list(output.parent.glob("00000*"))

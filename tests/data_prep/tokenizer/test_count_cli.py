@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import wait_for
 
 from bloomery.base.digest import digest_file
 from bloomery.config.stages import CountStage, write_stage
@@ -77,11 +77,8 @@ def test_what_ends_it_leaves_nothing_that_looks_whole(make_shard: MakeShard, tmp
     )
     output = tmp_path / "out/counts.parquet"
     process = subprocess.Popen([*COMMAND, shard, "--output", output], stderr=subprocess.DEVNULL)
-    end = time.monotonic() + 60
-    while not (output.parent.exists() and any(output.parent.iterdir())):
-        assert time.monotonic() < end
-        assert process.poll() is None
-        time.sleep(0.005)
+    wait_for(lambda: output.parent.exists() and any(output.parent.iterdir()), 60, process, every=0.005)
+    assert process.poll() is None
     os.kill(process.pid, number)
     assert process.wait(60) != 0
     assert not output.exists()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from slurm_cluster import SlurmCluster
+from waiting import wait_for
 
 from bloomery.base import slurm
 from bloomery.base.errors import TryAgainError
@@ -22,9 +21,7 @@ def client(cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> SlurmClust
 
 def submit(*options: str) -> str:
     job = slurm.call("sbatch", "--parsable", "--output=/dev/null", *options, "--wrap=sleep 100").strip()
-    deadline = time.monotonic() + 20
-    while slurm.queue(jobs=[job])[0].state == "PENDING" and time.monotonic() < deadline:
-        time.sleep(0.2)
+    wait_for(lambda: slurm.queue(jobs=[job])[0].state != "PENDING", 60, every=0.2)
     return job
 
 
@@ -40,10 +37,7 @@ def test_a_running_job_tells_its_time_its_nodes_and_its_end(client: SlurmCluster
         assert slurm.is_alive(job)
     finally:
         slurm.call("scancel", job)
-    deadline = time.monotonic() + 20
-    while slurm.is_alive(job) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert not slurm.is_alive(job)
+    wait_for(lambda: not slurm.is_alive(job), 60, every=0.2)
 
 
 def test_a_job_that_waits_says_why(client: SlurmCluster) -> None:

@@ -7,23 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 from hub_support import TOKEN
+from waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
 LOGS = "tester/tiny-bloom-logs"
-
-
-def until(condition, seconds=30.0):
-    """Wait for a condition; an error when it does not come."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen"
-        time.sleep(0.05)
 
 
 def synced(run):
@@ -37,10 +29,10 @@ def arrived(hub, run):
 
 def test_logs_are_pushed_while_the_training_runs_and_the_watch_ends_after_it(hub, run, start):
     process = start("watch", "--run", str(run.paths.run), "--every", "0.02")
-    until(lambda: synced(run))
+    wait_for(lambda: synced(run))
     first = run.state["commit"]
     run.append(4, 9)
-    until(lambda: run.state["commit"] != first)
+    wait_for(lambda: run.state["commit"] != first)
     assert process.poll() is None
     run.finish()
     talk = process.communicate(timeout=30)[1]
@@ -53,7 +45,7 @@ def test_logs_are_pushed_while_the_training_runs_and_the_watch_ends_after_it(hub
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_stop_it_syncs_a_last_time(hub, run, start, number):
     process = start("watch", "--run", str(run.paths.run), "--every", "60")
-    until(lambda: synced(run))
+    wait_for(lambda: synced(run))
     run.append(4, 9)
     process.send_signal(number)
     talk = process.communicate(timeout=30)[1]
@@ -64,7 +56,7 @@ def test_asked_to_stop_it_syncs_a_last_time(hub, run, start, number):
 def test_a_hub_that_comes_back_gets_everything(hub, run, start):
     hub.faults({"path": "/api/", "status": 503, "times": 10_000})
     process = start("watch", "--run", str(run.paths.run), "--every", "0.01", "--retry-seconds", "0.1")
-    until(lambda: (run.paths.monitoring / "sync.json").exists() and run.state["failures"] >= 2)
+    wait_for(lambda: (run.paths.monitoring / "sync.json").exists() and run.state["failures"] >= 2)
     assert "503" in run.state["error"]
     run.append(4, 9)
     run.finish()
@@ -117,7 +109,7 @@ def test_it_ends_with_its_workflow_after_a_last_sync(hub, run, killed):
     workflow = subprocess.Popen(command, env=run.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         watch = psutil.Process(int(workflow.stdout.readline()))
-        until(lambda: synced(run))
+        wait_for(lambda: synced(run))
         run.append(4, 9)
         if killed:
             os.kill(workflow.pid, signal.SIGKILL)
@@ -125,7 +117,7 @@ def test_it_ends_with_its_workflow_after_a_last_sync(hub, run, killed):
             workflow.stdin.write("\n")
             workflow.stdin.flush()
         workflow.wait(timeout=30)
-        until(lambda: not watch.is_running() or watch.status() == psutil.STATUS_ZOMBIE)
+        wait_for(lambda: not watch.is_running() or watch.status() == psutil.STATUS_ZOMBIE)
         assert arrived(hub, run)
         talk = (run.paths.run / "logs" / "watch.log").read_text()
         assert "asked to stop: one last sync" in talk

@@ -6,12 +6,14 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import time
 
 import pytest
 from fabricated_training import change_blend, make_run, stage
 from training_launcher import Launcher
+from waiting import wait_for
 
 from bloomery.contracts.checkpoint import read_checkpoint
 
@@ -71,38 +73,35 @@ def _kill_in_a_save(run, process) -> None:
             return any((run.run / "train" / "checkpoints" / ".saving").glob("step*/*"))
         return False
 
-    while len(ranks := _ranks_of(run)) < RANKS:
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.1)
+    wait_for(lambda: len(_ranks_of(run)) == RANKS, process=process, every=0.1)
+    ranks = _ranks_of(run)
     while True:
-        assert process.poll() is None, "no save was met"
-        time.sleep(0.002)
+        wait_for(is_saving, 600, process, every=0.002)
+        for rank in ranks:
+            os.kill(rank, signal.SIGSTOP)
         if is_saving():
-            for rank in ranks:
-                os.kill(rank, signal.SIGSTOP)
-            if is_saving():
-                return _kill(run, process)
-            for rank in ranks:
-                os.kill(rank, signal.SIGCONT)
+            return _kill(run, process)
+        for rank in ranks:
+            os.kill(rank, signal.SIGCONT)
 
 
-def test_launcher_takes_its_ranks_with_it(launcher):
-    run = launcher("orphans", **SHAPE)
-    process = run.start()
-    run.wait_for_iteration(1, process)
+def _kill_launcher(run, process) -> None:
+    """Kill the launcher alone; its ranks must not outlive it."""
     process.send_signal(signal.SIGKILL)
     # Not `communicate`: the ranks hold the pipe, and it would wait for the end of their training.
     process.wait()
-    deadline = time.monotonic() + 20
-    while _ranks_of(run) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not _ranks_of(run), "ranks outlived their launcher"
+    # Fails where ranks outlive their launcher.
+    wait_for(lambda: not _ranks_of(run), every=0.1)
     assert "finished after iteration" not in (run.run / "train/logs/main_log.txt").read_text()
     process.stdout.close()
 
 
-@pytest.mark.parametrize(("asynchronous", "shape"), [(False, REPLICAS), (True, SHAPE)], ids=["replicas", "stages"])
-def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, tmp_path, asynchronous, shape):
+@pytest.mark.parametrize(
+    ("asynchronous", "shape", "kill"),
+    [(False, REPLICAS, _kill), (True, SHAPE, _kill_launcher)],
+    ids=["replicas", "stages-by-their-launcher"],
+)
+def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, tmp_path, asynchronous, shape, kill):
     drawn = random.Random(f"{KILL_SEED} {asynchronous}")
     # A save begins when the one before it is sealed: by iteration 5 there is a checkpoint, however slow the disk is.
     # After iteration 14 of 19 there are saves left to be killed in.
@@ -112,7 +111,7 @@ def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, tmp
     process = run.start()
     run.wait_for_iteration(iteration, process)
     time.sleep(pause_seconds)
-    _kill(run, process)
+    kill(run, process)
     process = run.start()
     _kill_in_a_save(run, process)
     segment = run.segment()
@@ -124,7 +123,7 @@ def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, tmp
     assert not list((run.run / "train" / "checkpoints").glob(".*"))
 
 
-def test_term_saves_and_ends_and_the_same_command_goes_on(launcher, undisturbed):
+def test_term_and_a_stop_file_save_and_end_and_the_same_command_goes_on(launcher, undisturbed):
     run = launcher("stopped", **SHAPE)
     process = run.start()
     run.wait_for_iteration(4, process)
@@ -136,21 +135,35 @@ def test_term_saves_and_ends_and_the_same_command_goes_on(launcher, undisturbed)
     stopped = json.loads((run.run / "train" / "segments" / "history" / "1-1.json").read_text())
     assert stopped["status"] == "stopped"
     assert stopped["checkpoint"] == f"step{stopped['iteration']:08d}"
+    process = run.start()
+    run.wait_for_iteration(stopped["iteration"] + 1, process)
+    (run.run / "train" / "control" / "stop").touch()
+    talk, _ = process.communicate(timeout=120)
+    assert process.returncode == 75, talk
+    assert not (run.run / "train" / "control" / "stop").exists()
+    again = json.loads((run.run / "train" / "segments" / "history" / "1-2.json").read_text())
+    assert (again["status"], again["first_iteration"]) == ("stopped", stopped["iteration"] + 1)
     segment = run.segment()
-    assert segment["first_iteration"] == stopped["iteration"] + 1
+    assert segment["status"] == "finished"
+    assert segment["first_iteration"] == again["iteration"] + 1
     assert run.losses() == undisturbed
 
 
-def test_time_limit_makes_a_chain_of_segments(launcher, undisturbed):
-    run = launcher("limited", segment={"minutes": 0.001}, **SHAPE)
-    first = run.segment(1)
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory):
+    """A training after a segment whose time was too short; `_copy` it before training on."""
+    folder = tmp_path_factory.mktemp("limited") / "run"
+    launcher = Launcher(folder, make_run(folder, stage(segment={"minutes": 0.001}, **SHAPE)))
+    first = launcher.segment(1)
     assert first["status"] == "time_limit"
     assert first["iteration"] == 1, "a segment comes forward even when its time is too short"
-    make_run(run.run, stage(**SHAPE))  # the limit is a key that may change between segments
-    second = run.segment(2)
-    assert second["status"] == "finished"
-    assert second["first_iteration"] == first["iteration"] + 1
-    assert run.losses() == undisturbed
+    return launcher
+
+
+def _copy(launcher, folder) -> Launcher:
+    """The same training in a folder of its own."""
+    shutil.copytree(launcher.run, folder, symlinks=True)
+    return Launcher(folder, folder / launcher.config.relative_to(launcher.run))
 
 
 def _damage(checkpoint) -> None:
@@ -160,17 +173,20 @@ def _damage(checkpoint) -> None:
     victim.write_bytes(bytes(data))
 
 
-def test_damaged_checkpoint_is_passed_over(launcher, undisturbed):
-    run = launcher("damaged", segment={"minutes": 0.001}, **SHAPE)
+def test_time_limits_make_a_chain_of_segments_and_a_damaged_checkpoint_is_passed_over(limited, undisturbed, tmp_path):
+    run = _copy(limited, tmp_path / "damaged")
     checkpoints = run.run / "train" / "checkpoints"
-    first, second = run.segment(1), run.segment(2)
+    first, second = json.loads((run.run / "train/segments/1.json").read_text()), run.segment(2)
+    assert (second["status"], second["first_iteration"]) == ("time_limit", first["iteration"] + 1)
     _damage(checkpoints / second["checkpoint"])
-    make_run(run.run, stage(**SHAPE))
+    make_run(run.run, stage(**SHAPE))  # the limit is a key that may change between segments
     process = run.start(3)
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 0, talk
     assert f"checkpoint {second['checkpoint']} is damaged and passed over" in talk
     assert f"resuming after iteration {first['iteration']} " in talk
+    third = json.loads((run.run / "train/segments/3.json").read_text())
+    assert (third["status"], third["first_iteration"]) == ("finished", first["iteration"] + 1)
     assert run.losses() == undisturbed
     for checkpoint in checkpoints.glob("step*"):
         _damage(checkpoint)
@@ -210,9 +226,9 @@ def test_another_training_is_refused_or_continued_or_begins_anew_and_the_old_one
     assert list((run.run / "train" / "archive").glob(f"*/checkpoints/{longer['checkpoint']}/manifest.json"))
 
 
-def test_weights_that_change_behind_what_was_read_go_on_from_the_checkpoint(launcher, undisturbed):
-    run = launcher("mixed", segment={"minutes": 0.001}, **SHAPE)
-    first = run.segment(1)
+def test_weights_that_change_behind_what_was_read_go_on_from_the_checkpoint(limited, undisturbed, tmp_path):
+    run = _copy(limited, tmp_path / "mixed")
+    first = json.loads((run.run / "train/segments/1.json").read_text())
     change_blend(run.run, first["consumed_samples"])
     make_run(run.run, stage(**SHAPE, on_change="refuse"))
     second = run.segment(2)
@@ -262,15 +278,3 @@ def test_a_stop_that_comes_before_the_segment_is_heeded_once(launcher):
     assert "asked to stop before the segment began" in talk
     assert not stop.exists()
     assert not (run.run / "train" / "logs").exists()
-
-
-def test_a_stop_file_stops_a_running_segment(launcher, undisturbed):
-    run = launcher("stop-file", **SHAPE)
-    process = run.start()
-    run.wait_for_iteration(5, process)
-    (run.run / "train" / "control" / "stop").touch()
-    process.communicate(timeout=60)
-    assert process.returncode == 75
-    assert not (run.run / "train" / "control" / "stop").exists()
-    assert run.segment()["status"] == "finished"
-    assert run.losses() == undisturbed

@@ -7,25 +7,17 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
+from waiting import wait_for
 from workflow_support import Workflow
 
 pytestmark = pytest.mark.workflow
 
 DATA = ("corpus", "tokenizer", "index")
-
-
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 240) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def iterations(workflow: Workflow) -> int:
@@ -49,7 +41,7 @@ def test_a_workflow_that_is_killed_among_its_data_goes_on_with_the_same_bytes(
     workflow = fresh()
     for folder in ("corpus/measures", "corpus/duplicates", "corpus/clean", "index/tokens"):
         process = workflow.start()
-        wait_until(lambda folder=folder: any((workflow.run_folder / folder).rglob("*.*")), process)  # type: ignore[misc]
+        wait_for(lambda folder=folder: any((workflow.run_folder / folder).rglob("*.*")), 240, process)  # type: ignore[misc]
         process.send_signal(signal.SIGKILL)
         process.communicate()
     workflow.run("index")
@@ -63,9 +55,9 @@ def test_a_training_that_is_stopped_and_killed_with_its_stage_or_its_workflow_ha
     workflow = indexed
 
     process = workflow.start("train")
-    wait_until(lambda: iterations(workflow) >= 1, process)
+    wait_for(lambda: iterations(workflow) >= 1, 240, process)
     segment = launcher(process)
-    wait_until(lambda: iterations(workflow) >= 4, process)
+    wait_for(lambda: iterations(workflow) >= 4, 240, process)
     segment.terminate()
     talk, _ = process.communicate(timeout=600)
     assert process.returncode == 1
@@ -74,9 +66,9 @@ def test_a_training_that_is_stopped_and_killed_with_its_stage_or_its_workflow_ha
 
     begun = iterations(workflow)
     process = workflow.start("train")
-    wait_until(lambda: iterations(workflow) > begun, process)
+    wait_for(lambda: iterations(workflow) > begun, 240, process)
     segment = launcher(process)
-    wait_until(lambda: iterations(workflow) >= begun + 6, process)
+    wait_for(lambda: iterations(workflow) >= begun + 6, 240, process)
     segment.kill()
     talk, _ = process.communicate(timeout=600)
     assert process.returncode == 1
@@ -85,7 +77,7 @@ def test_a_training_that_is_stopped_and_killed_with_its_stage_or_its_workflow_ha
 
     begun = iterations(workflow)
     process = workflow.start()
-    wait_until(lambda: iterations(workflow) >= begun + 6, process)
+    wait_for(lambda: iterations(workflow) >= begun + 6, 240, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
 
@@ -114,7 +106,7 @@ def test_a_time_limit_is_followed_by_the_next_segment_until_one_has_finished_or_
 def test_a_second_workflow_on_the_run_is_refused_and_writes_nothing(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh()
     first = workflow.start("runs/tiny/corpus/verdicts/texts/00000.parquet")
-    wait_until(lambda: (workflow.run_folder / "corpus/raw").exists(), first)
+    wait_for(lambda: (workflow.run_folder / "corpus/raw").exists(), 240, first)
     # So that it is still at work when the others come, however fast it is.
     first.send_signal(signal.SIGSTOP)
     config = workflow.run_folder / "config/judge.json"
@@ -133,7 +125,7 @@ def test_a_second_workflow_on_the_run_is_refused_and_writes_nothing(fresh: Calla
 def test_jobs_that_outlive_the_workflow_do_not_hold_the_run(fresh: Callable[..., Workflow], tmp_path: Path) -> None:
     workflow = fresh()
     process = workflow.start("corpus")
-    wait_until(lambda: (workflow.run_folder / "logs/ingest").exists(), process)
+    wait_for(lambda: (workflow.run_folder / "logs/ingest").exists(), 240, process)
     lock = os.path.realpath(workflow.run_folder / ".lock")
 
     def holders() -> list[psutil.Process]:
@@ -145,7 +137,7 @@ def test_jobs_that_outlive_the_workflow_do_not_hold_the_run(fresh: Callable[...,
         return found
 
     # Between its fork and its exec a child has all that the workflow has open.
-    wait_until(lambda: not holders(), process, seconds=60)
+    wait_for(lambda: not holders(), 60, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     workflow.run("runs/tiny/corpus/verdicts/texts/00000.parquet")

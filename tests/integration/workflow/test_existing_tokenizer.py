@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,17 +32,25 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "own"
 
 
-def test_an_existing_tokenizer_replaces_counting_and_training(fresh: Callable[..., Workflow], folder: Path) -> None:
-    workflow = fresh().changed("tokenizer", {"existing": str(folder), "end_of_document": END})
-    planned = workflow.planned()
+def test_an_existing_tokenizer_replaces_counting_and_training(
+    fresh: Callable[..., Workflow], indexed: Workflow, folder: Path
+) -> None:
+    own = {"existing": str(folder), "end_of_document": END}
+    whole = fresh().changed("tokenizer", own)
+    planned = whole.planned()
     assert planned["import_tokenizer"] == 1
     assert not {"count_pretokens", "train_tokenizer"} & set(planned)
     assert {"encode", "report_tokenizer", "train_segment", "clean"} <= set(planned)
-    planned = workflow.planned("tokenizer")  # a stage alone
+    planned = whole.planned("tokenizer")  # a stage alone
     assert planned["import_tokenizer"] == 1
     assert not {"count_pretokens", "train_tokenizer"} & set(planned)
-    workflow.run("index")
+
+    # The corpus of the finished run, and nothing that was made with its own tokenizer.
+    workflow = indexed.changed("tokenizer", own)
     run = workflow.run_folder
+    for made in ("tokenizer", "index"):
+        shutil.rmtree(run / made)
+    workflow.run("index")
     assert (run / "tokenizer/tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
     assert json.loads((run / "tokenizer/origin.json").read_text())["end_of_document"] == {"token": END, "id": 1}
     assert not (run / "tokenizer/counts").exists()

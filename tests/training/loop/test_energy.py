@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import wait_for
 
 from bloomery.base.errors import ConfigError, ResourceError
 from bloomery.config.training_loop import EnergyConfig
@@ -25,9 +26,7 @@ def test_a_node_is_measured_once_and_its_energy_grows(capfd: pytest.CaptureFixtu
     first, second = EnergyMeter(FRANCE, local_rank=0), EnergyMeter(FRANCE, local_rank=1)
     try:
         began = first.reading()
-        deadline = time.monotonic() + 30
-        while first.reading().kwh <= began.kwh and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: first.reading().kwh > began.kwh, every=0.05)
         grown = first.reading()
     finally:
         ended = first.stop()
