@@ -1,91 +1,206 @@
-"""Who imports whom: rooms import the frame, never each other; the frame imports no room; heavy libraries stay out."""
+"""Imports run down only: a floor imports floors below it, a room imports the frame, and nothing imports in a circle.
+
+Every import counts, also inside a function and under TYPE_CHECKING.
+"""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from repository import ROOT
 
-ROOMS = ("data_prep", "training", "export", "monitoring")
-PURE = ("bloomery/plan", "bloomery/contracts", "bloomery/config", "bloomery/base", "bloomery/detect")
+ROOMS = ("data_prep", "training", "export", "monitoring", "planner")
+FLOORS = (
+    "base",
+    "config",
+    "spec",
+    "contracts",
+    "detect",
+    "checkpoint",
+    "checks",
+    "orchestration",
+    "commands",
+)
+"""The floors of the frame from the bottom; `bloomery/cli.py` is above them."""
+PURE = ("base", "config", "spec", "contracts", "detect", "checks", "orchestration")
 DEEP_LEARNING = {"torch", "deepspeed", "transformers", "apex"}
 
 
-def files(*folders: str) -> Iterator[Path]:
-    for folder in folders:
-        yield from sorted((ROOT / folder).rglob("*.py"))
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the packages -> its file."""
+    found = {}
+    for package in ("bloomery", *ROOMS):
+        for path in (ROOT / package).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """(top-level package, whether it is imported when the module is) of each import of a file, type checking aside."""
+@cache
+def imports(path: Path) -> tuple[tuple[str, bool, bool], ...]:
+    """(module, whether it is imported when the file is, whether only for types) of every import of a file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    skipped: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            skipped.update(inner for statement in node.body for inner in ast.walk(statement))
+    for_types = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
     lazy = {
         inner
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for inner in ast.walk(node)
     }
+    found = []
     for node in ast.walk(tree):
-        if node in skipped:
-            continue
+        kind = (node not in lazy, node in for_types)
         if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name.split(".")[0], node not in lazy
+            found += [(alias.name, *kind) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            yield (node.module or "").split(".")[0], node not in lazy
+            package = node.module or ""
+            for alias in node.names:
+                name = f"{package}.{alias.name}"
+                found.append((name if name in modules() else package, *kind))
+    return tuple(found)
+
+
+def edges() -> Iterator[tuple[str, str]]:
+    """(importer, imported) of every import between modules of the packages."""
+    for module, path in modules().items():
+        for name, _, _ in imports(path):
+            if name in modules() and name != module:
+                yield module, name
+
+
+def floor_of(module: str) -> int:
+    """Number of a module's floor in the frame, from the bottom."""
+    _, _, below = module.partition(".")
+    name = below.partition(".")[0]
+    return FLOORS.index(name) if name in FLOORS else len(FLOORS)
+
+
+def is_room(module: str) -> bool:
+    return module.partition(".")[0] in ROOMS
+
+
+def external(*folders: str) -> Iterator[tuple[str, str, bool]]:
+    """(module, top-level package that it imports, whether when it is imported) below `folders`, types aside."""
+    for module, path in modules().items():
+        if any(path.is_relative_to(ROOT / folder) for folder in folders):
+            for name, at_import, only_types in imports(path):
+                if not only_types:
+                    yield module, name.partition(".")[0], at_import
+
+
+def test_every_folder_of_the_frame_is_a_floor() -> None:
+    folders = {path.parent.name for path in (ROOT / "bloomery").glob("*/__init__.py")}
+    assert folders == set(FLOORS)
+    assert len(modules()) > 400
+
+
+def test_a_floor_imports_only_floors_below_it() -> None:
+    frame = [(one, other) for one, other in edges() if not is_room(one) and not is_room(other)]
+    assert not [(one, other) for one, other in frame if floor_of(other) > floor_of(one)]
+    assert len(frame) > 300
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_no_other_room(room: str) -> None:
-    others = set(ROOMS) - {room}
-    wrong = [(str(path), name) for path in files(room) for name, _ in imports(path) if name in others]
-    assert not wrong
+def test_a_room_imports_the_frame_and_no_other_room(room: str) -> None:
+    own = [(one, other) for one, other in edges() if one.partition(".")[0] == room]
+    assert not [(one, other) for one, other in own if is_room(other) and other.partition(".")[0] != room]
+    assert not [(one, other) for one, other in own if other == "bloomery.cli"]
+    assert own
 
 
 def test_the_frame_imports_no_room() -> None:
-    assert not [(str(path), name) for path in files("bloomery") for name, _ in imports(path) if name in ROOMS]
+    """`bloomery/cli.py` names rooms in its table of verbs, and imports one when its verb runs."""
+    assert not [(one, other) for one, other in edges() if not is_room(one) and is_room(other)]
+    assert not [
+        (path.name, name)
+        for path in (ROOT / "workflow").rglob("*.smk")
+        for name in ROOMS
+        if f"from {name}" in path.read_text(encoding="utf-8") or f"import {name}" in path.read_text(encoding="utf-8")
+    ]
 
 
-def test_plan_contracts_config_base_and_detect_import_no_deep_learning() -> None:
-    assert not [(str(path), name) for path in files(*PURE) for name, _ in imports(path) if name in DEEP_LEARNING]
+def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of modules that import each other (Tarjan 1972, strongly connected components of two or more)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = low[module] = len(index)
+        stack.append(module)
+        for other in sorted(graph.get(module, ())):
+            if other not in index:
+                visit(other)
+                low[module] = min(low[module], low[other])
+            elif other in stack:
+                low[module] = min(low[module], index[other])
+        if low[module] == index[module]:
+            group = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for module in sorted(graph):
+        if module not in index:
+            visit(module)
+    return found
+
+
+def test_no_files_import_each_other() -> None:
+    graph: dict[str, set[str]] = {}
+    for one, other in edges():
+        graph.setdefault(one, set()).add(other)
+    assert not cycles(graph)
+
+
+def test_a_cycle_would_be_found() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [["b", "c"]]
+
+
+def test_pure_floors_and_the_planner_import_no_deep_learning() -> None:
+    folders = [f"bloomery/{floor}" for floor in PURE]
+    assert not [found for found in external(*folders, "planner") if found[1] in DEEP_LEARNING]
 
 
 def test_data_preparation_and_monitoring_import_neither_torch_nor_deepspeed() -> None:
-    heavy = {"torch", "deepspeed"}
-    assert not [
-        (str(path), name) for path in files("data_prep", "monitoring") for name, _ in imports(path) if name in heavy
-    ]
+    assert not [found for found in external("data_prep", "monitoring") if found[1] in {"torch", "deepspeed"}]
 
 
 def test_command_lines_import_heavy_libraries_only_when_a_verb_runs() -> None:
     heavy = DEEP_LEARNING | {"datasets", "pyarrow", "tokenizers", "matplotlib", "huggingface_hub", "numpy"}
-    modules = [
-        path for path in files("bloomery", *ROOMS) if path.name.endswith("cli.py") or path.parent.name == "commands"
+    verbs = [
+        module
+        for module, path in modules().items()
+        if path.name.endswith("cli.py") or path.parent == ROOT / "bloomery/commands"
     ]
-    wrong = [(str(path), name) for path in modules for name, at_import in imports(path) if at_import and name in heavy]
-    assert len(modules) > 8
+    assert len(verbs) > 15
+    wrong = [found for found in external("bloomery", *ROOMS) if found[0] in verbs and found[2] and found[1] in heavy]
     assert not wrong
 
 
 def test_everything_imported_is_a_declared_dependency() -> None:
-    import tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [requirement for extra in project["optional-dependencies"].values() for requirement in extra]
     requirements = project["dependencies"] + extras
     declared = {requirement.split(">")[0].lower().replace("-", "_") for requirement in requirements}
     # Module -> the declared distribution that it belongs to or comes with.
-    modules = {
+    distribution = {
         "yaml": "pyyaml",
         "pynvml": "nvidia_ml_py",
         "pydantic_core": "pydantic",
@@ -94,8 +209,8 @@ def test_everything_imported_is_a_declared_dependency() -> None:
     }
     optional = {"apex", "flash_attn"}
     known = set(sys.stdlib_module_names) | set(ROOMS) | {"bloomery"} | optional
-    used = {name for path in files("bloomery", *ROOMS) for name, _ in imports(path)} - known
-    missing = sorted(name for name in used if modules.get(name, name) not in declared)
+    used = {name for _, name, _ in external("bloomery", *ROOMS)} - known
+    missing = sorted(name for name in used if distribution.get(name, name) not in declared)
     assert not missing
 
 

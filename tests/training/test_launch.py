@@ -14,6 +14,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus
 from training import launch
 from training.launch import _outcome
+from training.resume.resolve_resume import resolve_resume
 
 CONFIGURATION = stage()
 
@@ -53,7 +54,7 @@ def test_a_fault_that_may_pass_is_tried_again_within_the_crash_budget(
     save_manifest(paths, CONFIGURATION, 2, 16)
     result = paths.segments / ".result-1.json"
     write_json(result, {"error": "train: Stale file handle", "exit_code": exit_code})
-    segment, error = _outcome(CONFIGURATION, paths, 1, result, 1)
+    segment, error = _outcome(resolve_resume(CONFIGURATION, paths), paths, 1, result, 1)
     assert (segment.status, segment.crashes, segment.message) == (status, crashes, "train: Stale file handle")
     assert segment.checkpoint == "step00000002"
     assert (error is None) == (status is SegmentStatus.CRASHED)

@@ -100,7 +100,7 @@ def test_the_example_of_a_cluster_with_eight_gpus_is_valid(monkeypatch: pytest.M
     path = ROOT / "config/sites/eight-gpus.yaml"
     site = read_site(path)
     assert (site.training.gpus_per_node, site.training.max_minutes, site.scratch) == (8, 1200, "/scratch/me")
-    assert site.place_of(site.training) == {
+    assert site.job_resources(site.training) == {
         "slurm_account": "abc@gpu",
         "slurm_partition": "gpu_p",
         "qos": "qos_gpu-t3",

@@ -66,14 +66,14 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
             assert isinstance(trainer.engine.optimizer.optimizer, FusedAdam) is taken
             norms = [module for module in trainer.network.modules() if isinstance(module, LayerNorm)]
             assert [norm.kernel for norm in norms] == [fused_layer_norm_affine if taken else None] * 6
-            keeper = CheckpointManager(trainer, folder / str(number), "this training", index, tokens)
-            done = keeper.load().iteration
+            checkpoints = CheckpointManager(trainer, folder / str(number), "this training", index, tokens)
+            done = checkpoints.load().iteration
             for step in range(done, last):
                 rows = samples[step * BATCH : (step + 1) * BATCH]
                 micro_batches = [(each[:, :-1], each[:, 1:]) for each in rows.split(2)]
                 curve.append((float(trainer.engine.train_batch(iter(micro_batches))), trainer.gate.norm))
             if last != ENDS[-1]:
-                keeper.save(Position(last, last * BATCH, last * BATCH * LENGTH))
+                checkpoints.save(Position(last, last * BATCH, last * BATCH * LENGTH))
         return {"curve": curve, "weights": weights(trainer)}
 
     return [run(number, stages) for number, stages in enumerate(trainings)]
