@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import zstandard
 
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.run import RunConfig
 from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter
 

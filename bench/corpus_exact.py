@@ -43,7 +43,7 @@ from bloomery.orchestration.plan_parts import plan_parts
 from bloomery.orchestration.prepare_run import plan_run, write_sections
 from bloomery.orchestration.stage_sections import ingest_stage, stage_sections
 from data_prep.corpus.columns import text_buffers
-from data_prep.corpus.content import content_hashes
+from data_prep.corpus.content_hash import content_hashes
 from data_prep.corpus.dedup.candidates import find_candidates
 from data_prep.corpus.dedup.connect import connect
 from data_prep.corpus.dedup.members import gather_members

@@ -45,7 +45,7 @@ from bloomery.config.stages import JudgeStage, MeasureStage
 from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.corpus import _text
 from data_prep.corpus import measure as measuring
-from data_prep.corpus.content import CONTENT_HASH_BYTES
+from data_prep.corpus.content_hash import CONTENT_HASH_BYTES
 from data_prep.corpus.judge import failures, judge, verdicts
 from data_prep.corpus.langid import LanguageIdentifier
 from data_prep.corpus.langid.detection import UNKNOWN

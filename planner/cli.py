@@ -102,7 +102,7 @@ def page(
 
     from bloomery.base.atomic import write_if_changed
     from bloomery.base.progress import say
-    from bloomery.checks.validate import load_config
+    from bloomery.checks.load_config import load_config
     from planner.answers import answers
     from planner.plan_figure import figure
     from planner.plan_page import index_page, page

@@ -57,7 +57,7 @@ def check(
     from bloomery.base.errors import InputError
     from bloomery.base.print_table import print_table
     from bloomery.base.progress import say
-    from bloomery.checks.validate import load_config
+    from bloomery.checks.load_config import load_config
     from bloomery.contracts.logline import read_log
     from planner.logcheck import departures
 

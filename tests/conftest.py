@@ -40,6 +40,6 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 @pytest.fixture(scope="session")
 def bloom() -> RunConfig:
     """BLOOM-176B."""
-    from bloomery.checks.validate import load_config
+    from bloomery.checks.load_config import load_config
 
     return load_config(ROOT / "config/models/tr11-176b.yaml")

@@ -209,7 +209,7 @@ def rehearse(
     from bloomery.base.atomic import dump_json, write_text
     from bloomery.base.errors import ConfigError
     from bloomery.base.print_table import print_table
-    from bloomery.checks.validate import load_config
+    from bloomery.checks.load_config import load_config
     from bloomery.config.site import load_site
     from bloomery.orchestration.rehearsal import rehearsal
     from bloomery.orchestration.rehearsal_file import HEADER, render

@@ -21,7 +21,7 @@ def check(file: File, as_json: Json = False) -> None:
     from bloomery.base.atomic import dump_json
     from bloomery.base.print_table import print_table
     from bloomery.base.units import format_bytes
-    from bloomery.checks.validate import load_config
+    from bloomery.checks.load_config import load_config
     from bloomery.spec.overview import overview
 
     config = load_config(file)
@@ -56,7 +56,7 @@ def show(
     import yaml
 
     from bloomery.base.atomic import dump_json
-    from bloomery.checks.validate import load_config
+    from bloomery.checks.load_config import load_config
 
     config = load_config(file)
     if deepspeed:

@@ -13,7 +13,7 @@ class StageShare(BaseModel):
     weight: float
     """What the stage asks for; all of its datasets' sum to 1."""
     quota: int
-    """Samples laid out from the stage's first to `spread_to`: `bloomery.spec.blend_order` says where each lies."""
+    """Samples laid out from the stage's first to `spread_to`: `bloomery.spec.blend_counts` says where each lies."""
     first_sample: int
     """Of the dataset, where the stages before stopped."""
     taken: int

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.digest import sha256_file
 from bloomery.base.errors import CheckFailedError, InputError
-from bloomery.contracts.prefix import SamplePrefix
+from bloomery.contracts.sample_prefix import SamplePrefix
 
 MANIFEST_NAME = "manifest.json"
 LATEST_NAME = "latest"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.errors import TryAgainError
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.load import read_yaml
 from bloomery.config.run import RunConfig
 from bloomery.config.site import JobTarget, Site, load_site

@@ -1,7 +1,7 @@
 // The order of a blend: K arithmetic sequences merged, exactly.
 //
 // Sample k of a dataset with quota q lies at (2k + 1) / (2q) of a stage laid out over `planned` samples (see
-// bloomery/spec/blend_order.py). A stage is cut into `planned` slots, and the datasets are walked slot by slot as a line
+// bloomery/spec/blend_counts.py). A stage is cut into `planned` slots, and the datasets are walked slot by slot as a line
 // is drawn on a raster: whole slots and a remainder, both integers, so that no place is ever rounded. Samples are dealt to
 // their slots in linear time; a slot holds about one, and only what shares a slot is compared, by cross-multiplication.
 #pragma once

@@ -19,7 +19,7 @@ from bloomery.config.stages import MeasureStage
 from data_prep.corpus import _text
 from data_prep.corpus.code import code_measures
 from data_prep.corpus.columns import flags_of, text_buffers
-from data_prep.corpus.content import content_hashes
+from data_prep.corpus.content_hash import content_hashes
 from data_prep.corpus.langid import Detection, identifier
 from data_prep.corpus.language_words import LanguageWords
 from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest

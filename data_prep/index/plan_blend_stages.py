@@ -1,7 +1,7 @@
 """Stages of the blend in samples: what the configuration asks for, against the text that there is.
 
 A stage's quotas are laid out from its first sample to `spread_to`, and the stage is cut where the next one begins. The
-closed form of `bloomery.spec.blend_order` gives what it took of each dataset up to there, and the next stage continues
+closed form of `bloomery.spec.blend_counts` gives what it took of each dataset up to there, and the next stage continues
 behind that. So a run that was laid out to its end and gets other weights at sample N keeps its first N samples bit for
 bit, and no sample of a dataset is repeated or lost.
 
@@ -24,7 +24,7 @@ from bloomery.base.progress import say
 from bloomery.config.stages import IndexStage
 from bloomery.config.tokens import BlendStage
 from bloomery.contracts.blend import StageEntry, StageShare
-from bloomery.spec.blend_order import taken
+from bloomery.spec.blend_counts import taken
 from data_prep.formats.mixture import Mixture
 from data_prep.index.order import samples_in
 from data_prep.index.write_blend import quotas

@@ -16,7 +16,7 @@ from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest
 from bloomery.contracts.index import IndexManifest
 from bloomery.contracts.metrics_record import MetricsRecord, find_step, last_records
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.prefix import prefix_differences, sample_prefix
+from bloomery.contracts.sample_prefix import prefix_differences, sample_prefix
 from bloomery.contracts.skips import effective
 from bloomery.spec.batch import micro_batch_size
 from bloomery.spec.layout import RankCoordinates, coordinates_of, micro_batch_starts, replica_of

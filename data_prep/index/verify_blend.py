@@ -8,7 +8,7 @@ import numpy as np
 
 from bloomery.base.errors import CheckFailedError
 from bloomery.contracts.index import IndexManifest, verify_array
-from bloomery.spec.blend_order import taken
+from bloomery.spec.blend_counts import taken
 from data_prep.index.arrays import CHUNK
 
 

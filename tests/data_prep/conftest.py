@@ -12,7 +12,7 @@ from browser import Browser, browser_program
 from repository import ROOT
 from typer.testing import CliRunner
 
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.run import RunConfig
 from bloomery.config.stages import write_stage
 from bloomery.orchestration.part_names import earlier_parts

@@ -22,7 +22,7 @@ from bloomery.config.stages import ExportStage, TrainStage, write_stage
 from bloomery.config.training import TrainingConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, list_files, step_name, write_manifest
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.prefix import SamplePrefix
+from bloomery.contracts.sample_prefix import SamplePrefix
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.spec.parameters import declare, layer_count, padded_vocabulary
 from export.mapping.bloom import to_transformers

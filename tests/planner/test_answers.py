@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from repository import ROOT
 
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from bloomery.config.run import RunConfig
 from planner.answers import Answers, answers
 from planner.planned_state import speed_at, state_at

@@ -15,7 +15,7 @@ from repository import ROOT
 from stopwatch import is_faster_than
 from typer.testing import CliRunner
 
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from planner.cli import app
 
 BERT12 = {

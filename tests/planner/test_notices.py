@@ -7,7 +7,7 @@ from changed_preset import changed
 from repository import ROOT
 from tiny_run import configuration
 
-from bloomery.checks.validate import load_config, validate_config
+from bloomery.checks.load_config import load_config, validate_config
 from bloomery.spec.parameters import planned_rows
 from planner.notices import notices
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repository import ROOT
 
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from planner.answers import answers
 from planner.plan_page import index_page
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.run import RunConfig
 
 

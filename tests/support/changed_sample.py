@@ -10,7 +10,7 @@ import yaml
 from repository import ROOT
 
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 

@@ -6,7 +6,7 @@ from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
 from bloomery.contracts.index import read_index_manifest
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.prefix import sample_prefix
+from bloomery.contracts.sample_prefix import sample_prefix
 from training.resume.policy import identity
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.atomic import write_json
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.part_input import PartInput
 from bloomery.config.run import RunConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, FileEntry, step_name, write_manifest
 from bloomery.contracts.metrics_record import MetricsRecord, ValidationRecord
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.prefix import SamplePrefix
+from bloomery.contracts.sample_prefix import SamplePrefix
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.orchestration.prepare_run import Part, write_sections
 from bloomery.spec.batch import steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.run import RunConfig
 
 

@@ -20,16 +20,16 @@ from bloomery.base.errors import BloomeryError, ResourceError
 from bloomery.base.progress import say
 from bloomery.contracts.checkpoint import REFERENCE_NAME, Change, CheckpointManifest, FileEntry, step_name
 from bloomery.contracts.index import IndexManifest
-from bloomery.contracts.prefix import sample_prefix
+from bloomery.contracts.sample_prefix import sample_prefix
 from bloomery.spec.parameters import layer_count, parameter_count
 from bloomery.spec.position import START, Position
-from training.checkpoint.checkpoint_folders import CheckpointFolders
 from training.checkpoint.collective_calls import from_every_rank, from_rank_0
 from training.checkpoint.continuity import check_continuity
 from training.checkpoint.find_checkpoint import newest_good
+from training.checkpoint.load_checkpoint import load_checkpoint
 from training.checkpoint.randomness import random_states, restore_random_states, seed_all
 from training.checkpoint.reference_logits import reference_logits
-from training.checkpoint.reshape import load_checkpoint
+from training.checkpoint.seal_checkpoint import CheckpointFolders
 from training.checkpoint.shard_writer import ShardWriter
 from training.loop.build_engine import Trainer
 from training.resume.policy import changes_since, continues

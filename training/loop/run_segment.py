@@ -12,7 +12,7 @@ from bloomery.spec.position import Position
 from bloomery.spec.save_points import is_due
 from training.checkpoint.collective_calls import from_rank_0
 from training.loop.control import Order
-from training.loop.guard_actions import finish_step, guard_replicas, record_changes, record_energy
+from training.loop.finish_step import finish_step, guard_replicas, record_changes, record_energy
 from training.loop.train_step import train_step
 from training.loop.training_state import TrainingState, open_training
 from training.loop.validate import validate

@@ -10,7 +10,7 @@ from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest, step_name
 from bloomery.contracts.index import IndexManifest, read_index_manifest
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.prefix import how_to_keep, prefix_differences, sample_prefix
+from bloomery.contracts.sample_prefix import how_to_keep, prefix_differences, sample_prefix
 from bloomery.contracts.skips import effective
 from bloomery.spec.position import Position
 from bloomery.spec.trajectory import trajectory

@@ -17,7 +17,7 @@ import pyarrow as pa
 from bloomery.base.digest import digest_json, occurrence_id
 from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
-from data_prep.corpus.dedup.external import unique_rows
+from data_prep.corpus.dedup.connected_components import unique_rows
 from data_prep.corpus.dedup.prefer import from_earlier_run
 from data_prep.corpus.dedup.scatter_keys import CONTENT, IDENTITY, SCHEMA, Columns
 from data_prep.corpus.numbered_documents import Nodes, NumberedDocuments

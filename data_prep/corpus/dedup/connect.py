@@ -16,7 +16,7 @@ from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
 from bloomery.config.stages import DedupStage
-from data_prep.corpus.dedup.external import MOST_FILES, Buckets, Pairs, bucket_count, by_hash, components
+from data_prep.corpus.dedup.connected_components import MOST_FILES, Buckets, Pairs, bucket_count, by_hash, components
 from data_prep.corpus.numbered_documents import NumberedDocuments
 from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 

@@ -25,7 +25,7 @@ from bloomery.base.digest import digest_json
 from bloomery.base.progress import Progress
 from bloomery.config.stages import DedupStage
 from data_prep.corpus import _text
-from data_prep.corpus.dedup.external import mix, unique_rows
+from data_prep.corpus.dedup.connected_components import mix, unique_rows
 from data_prep.corpus.dedup.members import SCHEMA as MEMBER_SCHEMA
 from data_prep.corpus.dedup.prefer import best_first, id_words
 from data_prep.corpus.numbered_documents import NumberedDocuments

@@ -19,7 +19,7 @@ from bloomery.base.errors import InputError
 from bloomery.config.stages import DedupStage
 from bloomery.orchestration.part_names import own_part
 from data_prep.corpus.columns import fixed_bytes, language_salts
-from data_prep.corpus.content import CONTENT_HASH_BYTES
+from data_prep.corpus.content_hash import CONTENT_HASH_BYTES
 from data_prep.corpus.dedup.prefer import id_words, short_rank, source_rank_of, source_ranks
 from data_prep.corpus.measure import key_digest
 from data_prep.corpus.numbered_documents import CorpusTables

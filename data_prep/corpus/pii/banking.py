@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from data_prep.corpus.pii import checks
+from data_prep.corpus.pii import check_digits
 from data_prep.corpus.pii.passage import Passage
 from data_prep.corpus.pii.spans import Span
 
@@ -52,7 +52,7 @@ def find_ibans(passage: Passage) -> Iterator[Span]:
             continue
         end = places[-1] + 1
         number = text[start : match.end()] + "".join(text[place] for place in places)
-        if not _GOES_ON.match(text, end) and checks.iban(number):
+        if not _GOES_ON.match(text, end) and check_digits.iban(number):
             yield Span(start, end, "iban")
 
 
@@ -101,5 +101,10 @@ def find_cards(passage: Passage) -> Iterator[Span]:
         digits = "".join(filter(str.isdigit, match.group()))
         head = int(digits[:6])
         known = any(first <= head <= last and len(digits) in lengths for first, last, lengths in _ISSUERS)
-        if known and checks.luhn(digits) and passage.stands_alone(start, end) and not passage.is_other_number(start):
+        if (
+            known
+            and check_digits.luhn(digits)
+            and passage.stands_alone(start, end)
+            and not passage.is_other_number(start)
+        ):
             yield Span(start, end, "card")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from data_prep.corpus.pii import checks
+from data_prep.corpus.pii import check_digits
 from data_prep.corpus.pii.passage import Passage, label
 from data_prep.corpus.pii.spans import Span
 
@@ -29,8 +29,8 @@ def _nie(number: str) -> bool:
 
 
 def _cpf(number: str) -> bool:
-    first = checks.weighted(number, range(10, 1, -1)) * 10 % 11 % 10
-    second = checks.weighted(number, range(11, 1, -1)) * 10 % 11 % 10
+    first = check_digits.weighted(number, range(10, 1, -1)) * 10 % 11 % 10
+    second = check_digits.weighted(number, range(11, 1, -1)) * 10 % 11 % 10
     return len(set(number)) > 1 and number[9:] == f"{first}{second}"
 
 
@@ -40,37 +40,38 @@ def _nir(number: str) -> bool:
 
 def _resident(number: str) -> bool:
     """ISO 7064 modulo 11-2 over region, day of birth and order (GB 11643)."""
-    total = checks.weighted(number, [2 ** (17 - place) % 11 for place in range(17)])
+    total = check_digits.weighted(number, [2 ** (17 - place) % 11 for place in range(17)])
     return (
-        checks.is_date(number[6:10], number[10:12], number[12:14]) and _CHINESE_CHECK[total % 11] == number[17].upper()
+        check_digits.is_date(number[6:10], number[10:12], number[12:14])
+        and _CHINESE_CHECK[total % 11] == number[17].upper()
     )
 
 
 def _taiwanese(number: str) -> bool:
     region = str(_TAIWANESE_REGIONS.index(number[0]) + 10)
-    return checks.weighted(region + number[1:], [1, 9, 8, 7, 6, 5, 4, 3, 2, 1, 1]) % 10 == 0
+    return check_digits.weighted(region + number[1:], [1, 9, 8, 7, 6, 5, 4, 3, 2, 1, 1]) % 10 == 0
 
 
 def _south_african(number: str) -> bool:
-    born = any(checks.is_date(century + number[:2], number[2:4], number[4:6]) for century in ("19", "20"))
-    return born and checks.luhn(number)
+    born = any(check_digits.is_date(century + number[:2], number[2:4], number[4:6]) for century in ("19", "20"))
+    return born and check_digits.luhn(number)
 
 
 def _nhs(number: str) -> bool:
-    return 11 - checks.weighted(number, range(10, 1, -1)) % 11 in (int(number[9]), int(number[9]) + 11)
+    return 11 - check_digits.weighted(number, range(10, 1, -1)) % 11 in (int(number[9]), int(number[9]) + 11)
 
 
 def _nif(number: str) -> bool:
-    rest = checks.weighted(number, range(9, 1, -1)) % 11
+    rest = check_digits.weighted(number, range(9, 1, -1)) % 11
     return int(number[8]) == (0 if rest < 2 else 11 - rest)
 
 
 def _cuil(number: str) -> bool:
-    return (11 - checks.weighted(number, [5, 4, 3, 2, 7, 6, 5, 4, 3, 2]) % 11) % 11 == int(number[10])
+    return (11 - check_digits.weighted(number, [5, 4, 3, 2, 7, 6, 5, 4, 3, 2]) % 11) % 11 == int(number[10])
 
 
 def _rut(number: str) -> bool:
-    return "0123456789K0"[11 - checks.weighted(number[-2::-1], [2, 3, 4, 5, 6, 7] * 2) % 11] == number[-1].upper()
+    return "0123456789K0"[11 - check_digits.weighted(number[-2::-1], [2, 3, 4, 5, 6, 7] * 2) % 11] == number[-1].upper()
 
 
 def _of(digits: int) -> range:
@@ -110,7 +111,12 @@ IDENTIFIERS = [
     Identifier("CN resident", r"[1-8]\d{5}(?:19|20)\d{9}[\dXx]", range(17, 19), _resident, "*", "身份证|身份證"),
     Identifier("TW identity card", r"[A-Z][1289]\d{8}", _of(9), _taiwanese, "zht", "身分證|身份證"),
     Identifier(
-        "IN Aadhaar", r"[2-9]\d{3}~\d{4}~\d{4}", _of(12), checks.verhoeff, "", "aadhaa?r|uidai|आधार|আধার|ஆதார்|ఆధార్|આધાર"
+        "IN Aadhaar",
+        r"[2-9]\d{3}~\d{4}~\d{4}",
+        _of(12),
+        check_digits.verhoeff,
+        "",
+        "aadhaa?r|uidai|आधार|আধার|ஆதார்|ఆధార్|આધાર",
     ),
     Identifier("ZA identity", r"\d{13}", _of(13), _south_african, "zu xh st nso tn ts", "id|identity|rsa id"),
     Identifier("GB NHS", r"\d{3}~\d{3}~\d{4}", _of(10), _nhs, "", "nhs"),

@@ -9,7 +9,7 @@ from changed_sample import changed, message
 from tiny_run import configuration
 
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.section import Problem
 
 

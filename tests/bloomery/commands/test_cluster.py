@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from repository import ROOT
 
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from bloomery.config.site import read_site
 
 DATA = ROOT / "tests/bloomery/orchestration/data"

@@ -10,7 +10,7 @@ import yaml
 from repository import ROOT
 
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import load_config, validate_config
+from bloomery.checks.load_config import load_config, validate_config
 from bloomery.config.run import RunConfig
 from bloomery.orchestration.stage_sections import stage_sections
 

@@ -11,7 +11,7 @@ from changed_sample import SAMPLE, changed, message
 from repository import ROOT
 
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import load_config, validate_config
+from bloomery.checks.load_config import load_config, validate_config
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config").glob("*.yaml")), ids=lambda path: path.stem)

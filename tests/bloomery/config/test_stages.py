@@ -12,7 +12,7 @@ from repository import ROOT
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import IngestStage, JudgeStage, TrainStage, read_stage, write_stage
 from bloomery.orchestration.stage_sections import ingest_stage, stage_sections

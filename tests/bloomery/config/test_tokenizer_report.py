@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.orchestration.stage_sections import stage_sections
 
 RUN: dict[str, Any] = {

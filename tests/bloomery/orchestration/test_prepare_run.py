@@ -12,7 +12,7 @@ import yaml
 from repository import ROOT
 
 from bloomery.base.errors import InputError
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.part_input import FilePiece, PartInput
 from bloomery.config.run import RunConfig
 from bloomery.contracts.paths import RunPaths

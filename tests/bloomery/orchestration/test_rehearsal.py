@@ -11,7 +11,7 @@ from repository import ROOT
 from tiny_run import configuration
 
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import load_config, validate_config
+from bloomery.checks.load_config import load_config, validate_config
 from bloomery.config.site import Site
 from bloomery.config.training import ParallelConfig
 from bloomery.config.training_loop import SkipRange

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 from repository import ROOT
 
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.orchestration.stage_sections import stage_sections
 
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())

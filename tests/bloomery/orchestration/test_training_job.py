@@ -11,7 +11,7 @@ from snakemake_executor_plugin_slurm.utils import set_gres_string
 from snakemake_executor_plugin_slurm.validation import validate_slurm_extra
 
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from bloomery.config.run import RunConfig
 from bloomery.config.site import Site
 from bloomery.orchestration.training_job import training_job

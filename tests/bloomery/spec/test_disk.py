@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repository import ROOT
 
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from bloomery.config.run import RunConfig
 from bloomery.spec.disk import disk_bytes, kept_checkpoints
 from bloomery.spec.trajectory import trajectory

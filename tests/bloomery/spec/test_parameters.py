@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repository import ROOT
 
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from bloomery.config.model import ModelConfig
 from bloomery.spec.parameters import declare, layer_count, padded_vocabulary, parameter_count
 

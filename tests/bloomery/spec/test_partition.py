@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repository import ROOT
 
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from bloomery.config.model import ModelConfig
 from bloomery.spec.parameters import parameter_count
 from bloomery.spec.partition import partition_problem, stage_bounds, stages

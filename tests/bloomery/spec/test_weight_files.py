@@ -6,7 +6,7 @@ import yaml
 from repository import ROOT
 from tiny_run import configuration
 
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.run import RunConfig
 from bloomery.spec.parameters import parameter_count
 from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files

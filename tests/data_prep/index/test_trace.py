@@ -15,7 +15,7 @@ from bloomery.config.stages import TrainStage, write_stage
 from bloomery.contracts.checkpoint import CheckpointManifest, step_name, write_manifest
 from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.contracts.paths import RunPaths
-from bloomery.contracts.prefix import sample_prefix
+from bloomery.contracts.sample_prefix import sample_prefix
 from bloomery.contracts.sample_reader import SampleRangeError, SampleReader
 from bloomery.contracts.tokenizer import load_tokenizer
 from bloomery.spec.batch import steps

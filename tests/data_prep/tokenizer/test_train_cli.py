@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 from typer.testing import CliRunner
 
 from bloomery.base.errors import ConfigError, InputError
-from bloomery.checks.validate import validate_config
+from bloomery.checks.load_config import validate_config
 from bloomery.config.stages import CountStage
 from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.tokenizer.cli import app

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from repository import ROOT
 
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from planner.answers import answers
 from planner.plan_figure import figure
 from planner.plan_page import page

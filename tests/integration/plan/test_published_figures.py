@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from repository import ROOT
 
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from bloomery.config.run import RunConfig
 from bloomery.spec.batch import micro_batch_size
 from bloomery.spec.curriculum import recommended_steps

@@ -8,7 +8,7 @@ import pytest
 from simulated_run import changed
 
 from bloomery.base.errors import ConfigError
-from bloomery.checks.validate import load_config
+from bloomery.checks.load_config import load_config
 from bloomery.spec.duration import ladder_seconds, save_seconds
 from planner.simulation.scenario import Phase, scenario_of
 

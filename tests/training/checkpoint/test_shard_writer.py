@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bloomery.config.training_loop import CheckpointConfig
-from training.checkpoint.checkpoint_folders import CheckpointFolders
+from training.checkpoint.seal_checkpoint import CheckpointFolders
 
 
 def test_a_rank_that_does_not_see_the_folder_yet_makes_it(tmp_path):

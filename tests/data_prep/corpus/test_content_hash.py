@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from repository import ROOT
 
 from data_prep.corpus import _text
-from data_prep.corpus.content import content_hashes
+from data_prep.corpus.content_hash import content_hashes
 
 CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
 COMBINING = [char for char in CHARACTERS if unicodedata.combining(char) or unicodedata.decomposition(char)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
-from bloomery.spec.blend_order import taken
+from bloomery.spec.blend_counts import taken
 
 if TYPE_CHECKING:
     from bloomery.contracts.index import IndexManifest
@@ -25,7 +25,7 @@ class PrefixStage(BaseModel):
     from_sample: int
     to_sample: int
     quotas: dict[str, int]
-    """Per dataset. They and `from_sample` say where each sample lies (`bloomery.spec.blend_order`)."""
+    """Per dataset. They and `from_sample` say where each sample lies (`bloomery.spec.blend_counts`)."""
 
     @property
     def spread_to(self) -> int:

@@ -2,7 +2,7 @@
 
 import itertools
 
-from data_prep.corpus.pii.checks import iban, luhn, verhoeff
+from data_prep.corpus.pii.check_digits import iban, luhn, verhoeff
 
 
 def test_check_digits_catch_every_wrong_digit_and_verhoeff_every_swap() -> None:

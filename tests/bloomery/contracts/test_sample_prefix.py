@@ -8,7 +8,7 @@ import pytest
 
 from bloomery.contracts.blend import StageEntry, StageShare
 from bloomery.contracts.index import ArrayEntry, DatasetEntry, IndexManifest
-from bloomery.contracts.prefix import how_to_keep, prefix_differences, sample_prefix
+from bloomery.contracts.sample_prefix import how_to_keep, prefix_differences, sample_prefix
 
 ARRAY = ArrayEntry(path="", dtype="", shape=[], digest="")
 

@@ -182,8 +182,8 @@ def _save_as(configuration: TrainStage, run: Path) -> int:
     from bloomery.contracts.sample_reader import SampleReader
     from bloomery.spec.position import Position
     from training.checkpoint.checkpoint_manager import CheckpointManager
+    from training.checkpoint.load_checkpoint import load_checkpoint
     from training.checkpoint.reference_logits import reference_tokens
-    from training.checkpoint.reshape import load_checkpoint
     from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 
@@ -266,7 +266,7 @@ def _refusals(configuration: TrainStage, good: Path, planted: list[Path]) -> lis
     from bloomery.base.errors import BloomeryError
     from training.checkpoint.collective_calls import from_every_rank
     from training.checkpoint.continuity import check_continuity
-    from training.checkpoint.reshape import load_checkpoint
+    from training.checkpoint.load_checkpoint import load_checkpoint
     from training.loop.build_engine import build_trainer
     from training.parallel.mesh import build_mesh
 

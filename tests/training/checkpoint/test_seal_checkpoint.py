@@ -9,8 +9,8 @@ import pytest
 from bloomery.base.errors import ResourceError
 from bloomery.config.training_loop import CheckpointConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, read_checkpoint, step_name
-from bloomery.contracts.prefix import SamplePrefix
-from training.checkpoint.checkpoint_folders import CheckpointFolders
+from bloomery.contracts.sample_prefix import SamplePrefix
+from training.checkpoint.seal_checkpoint import CheckpointFolders
 
 
 def manifest(iteration: int) -> CheckpointManifest:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomery.spec.blend_order import before_slot, taken
+from bloomery.spec.blend_counts import before_slot, taken
 
 QUOTAS = st.dictionaries(st.text("abc/-", min_size=1, max_size=3), st.integers(0, 40), min_size=1, max_size=7)
 

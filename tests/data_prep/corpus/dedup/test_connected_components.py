@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from data_prep.corpus.dedup.external import components
+from data_prep.corpus.dedup.connected_components import components
 
 
 def by_union_find(edges: list[tuple[int, int]]) -> dict[int, int]:
