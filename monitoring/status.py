@@ -19,7 +19,7 @@ from bloomery.contracts.segment import SegmentStatus
 from bloomery.orchestration.prepare_run import PARTS_NAME, TOKEN_FILES_NAME
 from bloomery.orchestration.run_lock import LOCK_NAME, holder
 from bloomery.orchestration.slurm_jobs import TRAINING_RULE, jobs_alive, workflow_names
-from monitoring.sync_record import read_sync
+from monitoring.sync_state import read_sync
 from monitoring.training_progress import (
     ChainFacts,
     CheckpointFacts,

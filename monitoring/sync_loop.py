@@ -20,9 +20,8 @@ from bloomery.base.follow_parent import PARENT_VARIABLE
 from bloomery.base.progress import say
 from bloomery.base.times import utc_now
 from bloomery.contracts.paths import RunPaths
-from monitoring.sync_record import write_sync
 from monitoring.sync_run import read_publish_stage
-from monitoring.sync_state import failing, read_state
+from monitoring.sync_state import failing, read_state, write_sync
 
 _LONGEST_END_SECONDS = 110.0
 """From being asked to stop to the end: below what the workflow waits for (`bloomery.orchestration.sync_process`)."""

@@ -22,8 +22,8 @@ from bloomery.config.stages import PublishStage, read_stage
 from bloomery.contracts.paths import RunPaths
 from monitoring.logs_bundle import logs_bundle
 from monitoring.snapshot import training_ended
-from monitoring.sync_record import SyncState, write_sync
-from monitoring.sync_state import failing, read_state, sync_lock
+from monitoring.sync_lock import sync_lock
+from monitoring.sync_state import SyncState, failing, read_state, write_sync
 
 _ATTRIBUTES = ".gitattributes"
 _LARGE_FILES = ("logs/**", "archive/**")

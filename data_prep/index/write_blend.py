@@ -4,8 +4,8 @@ Quotas are a stage's weights times its number of samples, rounded by largest rem
 dataset can be over-run: each is built to hold what the stages take of it. (Megatron's greedy blend bounds nothing and
 fails late in training when a dataset runs out: NVIDIA/Megatron-LM#705.)
 
-Sample k of a dataset with quota q belongs at (k + 1/2) / q of its stage (`bloomery.spec.blend_counts`); every stretch of
-a stage then holds each dataset in its share to within one sample per dataset. A window of the stage begins in each
+Sample k of a dataset with quota q belongs at (k + 1/2) / q of its stage (`bloomery.spec.blend_counts`); every stretch
+of a stage then holds each dataset in its share to within one sample per dataset. A window of the stage begins in each
 dataset where an integer division says, so the order is made window by window, by `csrc/index/blend.cpp`. 166.8 M
 samples: 40 windows of 4 M, 1 GB of output (6 bytes a sample), some 200 MB of memory, whatever the number of datasets.
 """

@@ -28,7 +28,7 @@ from bloomery.contracts.segment import SegmentStatus
 from bloomery.orchestration.run_lock import RunLock
 from monitoring.status import RunState, find_runs, gather_status
 from monitoring.status_cli import lines
-from monitoring.sync_record import SyncState, write_sync
+from monitoring.sync_state import SyncState, write_sync
 
 CONFIG = configuration()
 ENDED = 2**22 + 1

@@ -9,7 +9,7 @@ import pytest
 
 from bloomery.base.atomic import write_json
 from bloomery.base.errors import InputError
-from monitoring.sync_record import SyncState, read_sync, write_sync
+from monitoring.sync_state import SyncState, read_sync, write_sync
 
 
 def test_a_state_is_read_back(tmp_path: Path) -> None:
