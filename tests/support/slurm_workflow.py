@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +47,14 @@ LONG = TINY | {
     "name": "long",
     "training": {
         **TINY["training"],
-        "train_samples": 4800,
+        "train_samples": 2400,
         "parallel": {"tensor": 2, "pipeline": 2},
         "checkpoint": {"every_iterations": 50},
-        "validation": {"every_iterations": 200, "samples": 2},
+        "validation": {"every_iterations": 100, "samples": 2},
         "segment": {"margin_minutes": 0.45},
     },
 }
-"""Long enough to be disturbed: its training takes most of a minute."""
+"""Long enough to be disturbed: 300 iterations. Who needs more time to look at one of them pauses its ranks."""
 
 
 def bloomery(environment: Mapping[str, str], folder: Path, *arguments: str, expect: int = 0) -> Any:
@@ -84,11 +84,29 @@ def alive(cluster: SlurmCluster, workflow: Workflow) -> list[str]:
     return [line.split()[0] for line in lines if line.split()[1] == str(workflow.folder)]
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 1200) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+def ranks(folder: Path) -> list[psutil.Process]:
+    """Processes that train the run in `folder`."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        line = process.info["cmdline"] or []
+        if process.info["cwd"] == str(folder) and "training.loop.main" in line and "training.torchrun" not in line:
+            found.append(process)
+    return found
+
+
+@contextlib.contextmanager
+def paused(folder: Path) -> Iterator[None]:
+    """Stop the ranks that train the run in `folder`, and let them go on afterwards: it is not over meanwhile."""
+    stopped = ranks(folder)
+    assert stopped
+    for rank in stopped:
+        rank.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for rank in stopped:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                rank.send_signal(signal.SIGCONT)
 
 
 def iterations(workflow: Workflow) -> int:

@@ -106,7 +106,7 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
         self.files[path.relative_to(self._folder).as_posix()] = entry
 
     def load(self, path: str, map_location: Any = None) -> Any:
-        """Refuse: DeepSpeed would unpickle whatever is there. `training.checkpoint.load_checkpoint` reads checkpoints."""
+        """Refuse: DeepSpeed would unpickle whatever is there. `training.checkpoint.load_checkpoint` reads them."""
         raise CheckFailedError("DeepSpeed's own loader would unpickle this file", where=path)
 
     def create(self, info: Any) -> None:

@@ -1,15 +1,22 @@
-"""A SLURM cluster for the session, and workflows that run on it."""
+"""A SLURM cluster and a Hub for the session, a run that was made on both, and workflows that run there."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hub_support import HubServer, running_hub
 from slurm_cluster import SlurmCluster, missing_programs
-from slurm_workflow import LONG, end_workflows, slurm_workflow
+from slurm_workflow import LONG, end_workflows, iterations, paused, slurm_workflow
+from waiting import wait_for
 from workflow_support import TINY, Workflow
+
+LOGS = "tester/long-logs"
+WHOLE_SECONDS = 1200
+"""Longer than all that comes before the training takes on a busy machine."""
 
 
 @pytest.fixture(scope="session")
@@ -20,12 +27,47 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
         yield running
 
 
+@dataclass(frozen=True)
+class Published:
+    """A run on the cluster that went the whole way to a Hub."""
+
+    workflow: Workflow
+    hub: HubServer
+    sent_metrics: bytes
+    """What the Hub had of metrics.jsonl while the training ran."""
+
+
 @pytest.fixture(scope="session")
-def undisturbed(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """LONG, finished without trouble; tests leave its losses as they are."""
-    workflow = slurm_workflow(cluster, tmp_path_factory.mktemp("undisturbed"), LONG)
-    workflow.run()
-    return workflow
+def published(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
+    """LONG, finished without trouble, its logs and its model on a Hub; tests leave both as they are."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    with running_hub(tmp_path_factory.mktemp("hub")) as hub:
+        variables = {key: value for key, value in hub.environment.items() if key.startswith("HF_")}
+        config = LONG | {"publish": {"hub": True, "sync_minutes": 0.2}}
+        workflow = slurm_workflow(cluster, folder, config, **variables)
+        process = workflow.start()
+        try:
+            wait_for(lambda: iterations(workflow) >= 40, WHOLE_SECONDS, process)
+            with paused(folder):
+                # A sync before the first iteration has sent a file without one.
+                wait_for(lambda: b'"loss"' in _logged(hub), WHOLE_SECONDS, process, every=0.1)
+                sent = _logged(hub)
+            talk, _ = process.communicate(timeout=1800)
+            assert process.returncode == 0, talk
+            yield Published(workflow, hub, sent)
+        finally:
+            end_workflows(folder)
+
+
+def _logged(hub: HubServer) -> bytes:
+    held = hub.paths(LOGS) if hub.has(LOGS) else []
+    return hub.file(LOGS, "logs/metrics.jsonl") if "logs/metrics.jsonl" in held else b""
+
+
+@pytest.fixture(scope="session")
+def undisturbed(published: Published) -> Workflow:
+    """The workflow of `published`; tests leave its losses as they are."""
+    return published.workflow
 
 
 @pytest.fixture

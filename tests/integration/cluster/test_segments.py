@@ -6,12 +6,11 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 
-import psutil
 import pytest
 from slurm_cluster import SlurmCluster
-from slurm_workflow import SITE, alive, bloomery, iterations, wait_for
+from slurm_workflow import SITE, alive, bloomery, iterations, paused, ranks
+from waiting import wait_for
 from workflow_support import Workflow
 
 pytestmark = pytest.mark.cluster
@@ -20,16 +19,6 @@ pytestmark = pytest.mark.cluster
 def segments(workflow: Workflow) -> list[dict[str, object]]:
     folder = workflow.run_folder / "train/segments"
     return [json.loads((folder / f"{n}.json").read_text()) for n in range(1, 1 + len(list(folder.glob("*.json"))))]
-
-
-def ranks(folder: Path) -> list[psutil.Process]:
-    """Processes that train the run in `folder`."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "cwd"]):
-        line = process.info["cmdline"] or []
-        if process.info["cwd"] == str(folder) and "training.loop.main" in line and "training.torchrun" not in line:
-            found.append(process)
-    return found
 
 
 def test_a_training_longer_than_the_time_limit_goes_on_in_further_segments_with_the_same_losses(
@@ -43,7 +32,7 @@ def test_a_training_longer_than_the_time_limit_goes_on_in_further_segments_with_
     workflow.run("finish_training")
     chain = segments(workflow)
     ends = [(segment["status"], segment["iteration"]) for segment in chain]
-    assert ends == [("time_limit", 1), ("time_limit", 2), ("finished", 600)]
+    assert ends == [("time_limit", 1), ("time_limit", 2), ("finished", 300)]
     assert workflow.losses() == undisturbed.losses()
     found = bloomery(workflow.environment, workflow.folder, "status", "--run", "runs/long")
     assert found["segments"]["count"] == len(chain)
@@ -55,7 +44,7 @@ def test_a_workflow_that_is_killed_leaves_its_training_running_and_the_next_one_
 ) -> None:
     workflow = untrained()
     first = workflow.start("finish_training")
-    wait_for(lambda: iterations(workflow) >= 60)
+    wait_for(lambda: iterations(workflow) >= 60, 1200, first)
     first.send_signal(signal.SIGKILL)
     first.communicate()
     (orphan,) = alive(cluster, workflow)
@@ -63,11 +52,12 @@ def test_a_workflow_that_is_killed_leaves_its_training_running_and_the_next_one_
     assert (found["state"], found["workflow"]["alive"], found["trainer"]["job"]) == ("training", False, orphan)
     assert [job["rule"] for job in found["queue"]["jobs"]] == ["train_segment"]
     assert 0 < found["queue"]["jobs"][0]["seconds_left"] < 1200
-    second = workflow.start("finish_training")
-    wait_for(lambda: len(alive(cluster, workflow)) == 2)
-    (waiting,) = set(alive(cluster, workflow)) - {orphan}
-    assert f"afterany:{orphan}" in cluster.run("scontrol", "show", "job", waiting).stdout
-    assert len(ranks(workflow.folder)) == 4
+    with paused(workflow.folder):
+        second = workflow.start("finish_training")
+        wait_for(lambda: len(alive(cluster, workflow)) == 2, 1200, second, every=0.2)
+        (waiting,) = set(alive(cluster, workflow)) - {orphan}
+        assert f"afterany:{orphan}" in cluster.run("scontrol", "show", "job", waiting).stdout
+        assert len(ranks(workflow.folder)) == 4
     talk, _ = second.communicate(timeout=1800)
     assert second.returncode == 0, talk
     # The job of the killed workflow trained to the end: nothing was trained twice, nothing was lost.
@@ -83,7 +73,7 @@ def test_a_rank_that_dies_costs_a_segment_and_no_iteration(
 ) -> None:
     workflow = untrained()
     process = workflow.start("finish_training")
-    wait_for(lambda: iterations(workflow) >= 60)
+    wait_for(lambda: iterations(workflow) >= 60, 1200, process)
     os.kill(ranks(workflow.folder)[-1].pid, signal.SIGKILL)
     talk, _ = process.communicate(timeout=1800)
     assert process.returncode == 0, talk
@@ -94,7 +84,7 @@ def test_a_rank_that_dies_costs_a_segment_and_no_iteration(
 def test_more_crashes_than_the_budget_end_the_chain(untrained: Callable[..., Workflow]) -> None:
     workflow = untrained().changed("training.segment.max_crashes", 0)
     process = workflow.start("finish_training", "--retries", "0")
-    wait_for(lambda: iterations(workflow) >= 5)
+    wait_for(lambda: iterations(workflow) >= 5, 1200, process)
     os.kill(ranks(workflow.folder)[0].pid, signal.SIGKILL)
     talk, _ = process.communicate(timeout=1800)
     assert process.returncode == 1
@@ -107,7 +97,7 @@ def test_a_training_that_is_cancelled_saves_is_not_started_again_and_goes_on_whe
 ) -> None:
     workflow = untrained()
     process = workflow.start("finish_training")
-    wait_for(lambda: iterations(workflow) >= 60)
+    wait_for(lambda: iterations(workflow) >= 60, 1200, process)
     (job,) = alive(cluster, workflow)
     cluster.run("scancel", job)
     talk, _ = process.communicate(timeout=1800)

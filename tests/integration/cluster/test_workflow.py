@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from slurm_cluster import SlurmCluster
-from slurm_workflow import alive, iterations, wait_for
+from slurm_workflow import alive, iterations
+from waiting import wait_for
 from workflow_support import Workflow
 
 pytestmark = pytest.mark.cluster
@@ -34,8 +35,8 @@ def test_a_run_of_two_nodes_with_two_processes_each_goes_the_whole_way(
 def test_the_executor_as_it_is_runs_jobs_one_after_another(on_cluster: Callable[..., Workflow]) -> None:
     # Its polling, which waits longer each time, costs more than the jobs: three steps are enough.
     workflow = on_cluster(stock=True)
-    workflow.run("runs/tiny/corpus/duplicates/resolved-0.parquet")
-    assert (workflow.run_folder / "corpus/duplicates/resolved-0.json").is_file()
+    workflow.run("runs/tiny/corpus/duplicates/clusters.parquet")
+    assert (workflow.run_folder / "corpus/duplicates/clusters.parquet").is_file()
 
 
 def test_shards_share_jobs(cluster: SlurmCluster, undisturbed: Workflow) -> None:
@@ -73,7 +74,7 @@ def test_a_workflow_that_is_killed_during_data_jobs_leaves_nothing_that_harms_th
     workflow = on_cluster()
     process = workflow.start("corpus")
     # One shard is through, others are not.
-    wait_for(lambda: any((workflow.run_folder / "corpus/verdicts").rglob("*.json")), 300)
+    wait_for(lambda: any((workflow.run_folder / "corpus/verdicts").rglob("*.json")), 300, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert alive(cluster, workflow)
@@ -88,11 +89,11 @@ def test_ctrl_c_leaves_no_job_behind_and_the_next_start_goes_on(
     # Long enough for any machine: the workflow may take most of a minute to hear of Ctrl-C and cancel the job.
     workflow = untrained().changed("training.train_samples", 48_000)
     process = workflow.start("finish_training")
-    wait_for(lambda: iterations(workflow) >= 60)
+    wait_for(lambda: iterations(workflow) >= 60, 1200, process)
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=900)
     assert process.returncode != 0
-    wait_for(lambda: not alive(cluster, workflow), seconds=600)
+    wait_for(lambda: not alive(cluster, workflow), 600, every=0.2)
     assert not workflow.planned("index")
     # One more iteration is enough to see that it goes on.
     workflow.changed("training.segment.minutes", 0.001).run("runs/long/train/segments/1.json")
