@@ -24,10 +24,12 @@ from data_prep.index.split import numbers_of
 from data_prep.index.split_keys import id_hashes
 from data_prep.index.verify_index import verify_index
 
-gpt_dataset = pytest.importorskip("megatron.core.datasets.gpt_dataset")
-helpers = pytest.importorskip("megatron.core.datasets.helpers")
-indexed_dataset = pytest.importorskip("megatron.core.datasets.indexed_dataset")
 END = 2
+
+
+def megatron(module):
+    """A module of megatron-core, imported in a test: it takes seconds, which every collection of tests would pay."""
+    return pytest.importorskip(f"megatron.core.datasets.{module}")
 
 
 def write_pair(folder, lengths):
@@ -94,8 +96,7 @@ class Tokenizer:
 
 
 def megatron_dataset(prefix, sequence_length, samples, seed):
-    from megatron.core.datasets.utils import Split
-
+    gpt_dataset = megatron("gpt_dataset")
     config = gpt_dataset.GPTDatasetConfig(
         random_seed=seed,
         sequence_length=sequence_length,
@@ -109,9 +110,9 @@ def megatron_dataset(prefix, sequence_length, samples, seed):
         tokenizer=Tokenizer(),
         mmap_bin_files=True,
     )
-    low_level = indexed_dataset.IndexedDataset(str(prefix), mmap=True)
+    low_level = megatron("indexed_dataset").IndexedDataset(str(prefix), mmap=True)
     indices = np.arange(len(low_level), dtype=np.int32)
-    return gpt_dataset.GPTDataset(low_level, str(prefix), indices, samples, Split.train, config)
+    return gpt_dataset.GPTDataset(low_level, str(prefix), indices, samples, megatron("utils").Split.train, config)
 
 
 CASES = {
@@ -169,7 +170,7 @@ def test_sample_starts_are_megatrons_for_the_same_order(sequence_length):
     rows = np.concatenate(list(order.documents()))
     ours = _index.SampleWalk(sequence_length, order.samples, 0, 0).advance(rows, False)
     documents = numbers_of(rows).astype(np.int32)
-    theirs = helpers.build_sample_idx(
+    theirs = megatron("helpers").build_sample_idx(
         lengths, documents, sequence_length, 1, int(lengths[documents].sum(dtype=np.int64))
     )
     assert len(ours) == order.samples + 1
@@ -180,7 +181,7 @@ def test_megatron_loses_a_sample_to_float32():
     """drop_last_partial_sequence=False: ceil in float32. 134,217,988 tokens are 2,097,157 samples of 64."""
     tokens, sequence_length = 134_217_988, 64
     lengths, one = np.array([tokens], np.int32), np.zeros(1, np.int32)
-    theirs = helpers.build_sample_idx(lengths, one, sequence_length, 1, tokens, False, True)
+    theirs = megatron("helpers").build_sample_idx(lengths, one, sequence_length, 1, tokens, False, True)
     right = -(-(tokens - 1) // sequence_length)
     assert right == 2_097_157
     assert len(theirs) - 1 == 2_097_156
