@@ -10,6 +10,7 @@ from checkpoint_manifests import save_manifest
 from fabricated_training import make_run, stage
 
 from bloomery.base.atomic import write_json
+from bloomery.base.errors import ConfigError
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import SegmentStatus
 from training import launch
@@ -58,3 +59,18 @@ def test_a_fault_that_may_pass_is_tried_again_within_the_crash_budget(
     assert (segment.status, segment.crashes, segment.message) == (status, crashes, "train: Stale file handle")
     assert segment.checkpoint == "step00000002"
     assert (error is None) == (status is SegmentStatus.CRASHED)
+
+
+def test_a_training_that_contradicts_itself_is_refused_before_any_process_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stage file that somebody edited by hand has not passed the checks of the run's YAML."""
+    monkeypatch.setattr(launch, "start_command", lambda *_: pytest.fail("started"))
+    values = stage().model_dump(mode="json")
+    values["training"]["batch"] |= {"micro_batch_size": 3, "global_batch_size": 8}
+    config = tmp_path / "train.json"
+    write_json(config, values)
+    with pytest.raises(ConfigError, match="batch: 8 not divisible by micro_batch_size") as refused:
+        launch.launch_segment(config, tmp_path, 1, tmp_path / "1.json")
+    assert refused.value.where == str(config)
+    assert not RunPaths(tmp_path).train.exists()
