@@ -14,7 +14,7 @@ from slurm_workflow import LONG, end_workflows, iterations, paused, slurm_workfl
 from waiting import wait_for
 from workflow_support import TINY, Workflow
 
-LOGS = "tester/long-logs"
+MODEL, LOGS = "tester/long", "tester/long-logs"
 WHOLE_SECONDS = 1200
 """Longer than all that comes before the training takes on a busy machine."""
 
@@ -35,6 +35,9 @@ class Published:
     hub: HubServer
     sent_metrics: bytes
     """What the Hub had of metrics.jsonl while the training ran."""
+    tags: dict[str, str]
+    """Of the model's repository when the run had ended: name -> commit."""
+    newest_commit: str
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +57,7 @@ def published(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -
                 sent = _logged(hub)
             talk, _ = process.communicate(timeout=1800)
             assert process.returncode == 0, talk
-            yield Published(workflow, hub, sent)
+            yield Published(workflow, hub, sent, hub.tags(MODEL), hub.commits(MODEL)[0])
         finally:
             end_workflows(folder)
 
