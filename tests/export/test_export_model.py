@@ -17,6 +17,8 @@ from bloomery.spec.parameters import declare
 from export.export_model import export_model
 from export.mapping.bloom import to_transformers
 
+pytestmark = pytest.mark.slow
+
 EVERYTHING = {
     "README.md",
     "config.json",

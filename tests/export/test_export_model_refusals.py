@@ -17,6 +17,8 @@ from bloomery.contracts.segment import SegmentStatus, read_segment, write_segmen
 from bloomery.spec.gpt import head_layer
 from export.export_model import export_model
 
+pytestmark = pytest.mark.slow
+
 FIRST_BLOCK = 2
 
 

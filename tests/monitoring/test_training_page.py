@@ -12,6 +12,8 @@ from bloomery.base.errors import InputError
 from bloomery.contracts.metrics_record import EnergyRecord, EventRecord
 from monitoring.training_page import training_page
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_page_is_whole_and_loads_nothing() -> None:
     page = training_page("my <run>", records(40), validations(4))

@@ -13,6 +13,8 @@ from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
 from data_prep.formats.shard import DOCUMENT_SCHEMA, read_manifest, read_table
 
+pytestmark = pytest.mark.slow
+
 RULES = {
     "wrong-language": {"wrong_language"},
     "repetition": {"max_character_repetition_ratio", "max_word_repetition_ratio", "max_duplicate_line_ratio"},

@@ -25,6 +25,8 @@ from data_prep.index.trace_cli import app
 from training.guards.incident import Incident, texts_path, write_incident
 from training.guards.incident_texts import IncidentTexts
 
+pytestmark = pytest.mark.slow
+
 PARALLEL = {"tensor": 2, "pipeline": 3, "data": 2}
 
 

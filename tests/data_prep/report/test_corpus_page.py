@@ -6,8 +6,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bloomery.config.languages import language_profiles
 from data_prep.report.corpus_page import render
+
+pytestmark = pytest.mark.slow
 
 VOID = {"meta", "link", "br", "input"}
 

@@ -6,6 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 BODY = (
     "{name} walked to the market before sunrise, bought {thing} from an old friend, and carried it home along the "
     "river while the town was still asleep and the first boats came in with {thing} and news from the islands."

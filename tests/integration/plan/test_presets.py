@@ -20,6 +20,8 @@ from planner.answers import answers
 from planner.plan_figure import figure
 from planner.plan_page import page
 
+pytestmark = pytest.mark.slow
+
 PRESETS = sorted((ROOT / "config/models").glob("*.yaml"))
 NAMES = {
     *("tr1-13b", "tr8-104b", "tr8-104b-curriculum", "bert-4l", "bert-large", "bert-85l", "t5-small"),

@@ -21,6 +21,8 @@ from data_prep.corpus.explain import explain
 from data_prep.corpus.numbered_documents import NumberedDocuments
 from data_prep.formats.shard import read_manifest, read_table
 
+pytestmark = pytest.mark.slow
+
 OPEN: dict[str, Any] = {"judge": {"preset": "none"}}
 
 

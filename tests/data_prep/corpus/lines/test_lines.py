@@ -13,6 +13,8 @@ from bloomery.base.errors import InputError
 from bloomery.contracts.paths import RunPaths
 from data_prep.corpus.explain import explain
 
+pytestmark = pytest.mark.slow
+
 
 def in_python(shards: dict[str, list[Row]], least: int) -> dict[str, tuple[str, str]]:
     """The same, with sets of whole documents."""

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+pytestmark = pytest.mark.slow
+
 LENGTH, HEAD_DIM = 40, 16
 
 
