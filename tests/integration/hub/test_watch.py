@@ -72,8 +72,8 @@ def test_a_sync_that_hangs_is_ended_and_the_next_one_does_the_work(hub, run):
     run.finish()
     code = (
         "import sys; from pathlib import Path\n"
-        "from bloomery.contracts.paths import RunPaths; from monitoring.sync_loop import Watch\n"
-        "Watch(RunPaths(Path(sys.argv[1])), 0.5, longest_seconds=10).run()"
+        "from bloomery.contracts.paths import RunPaths; from monitoring.sync_loop import SyncLoop\n"
+        "SyncLoop(RunPaths(Path(sys.argv[1])), 0.5, longest_seconds=10).run()"
     )
     command = [sys.executable, "-c", code, str(run.paths.run)]
     done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=240)
