@@ -73,7 +73,8 @@ def _kill_in_a_save(run, process) -> None:
             return any((run.run / "train" / "checkpoints" / ".saving").glob("step*/*"))
         return False
 
-    wait_for(lambda: len(_ranks_of(run)) == RANKS, process=process, every=0.1)
+    # torchrun is among them.
+    wait_for(lambda: len(_ranks_of(run)) >= RANKS, process=process, every=0.1)
     ranks = _ranks_of(run)
     while True:
         wait_for(is_saving, 600, process, every=0.002)
