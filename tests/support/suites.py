@@ -1,8 +1,8 @@
 """Run suites of tests, say what each took, and end with a table of all of them.
 
-`suites.py unit slow --beside cluster` runs unit and slow one after the other, and cluster at the same time: its tests
-mostly wait for the scheduler's daemons. A suite that fails does not keep the others from running. Exit code 1 when one
-of them failed. Each suite prints its ten slowest tests; pytest's options for a run of one's own are in PYTEST_ADDOPTS.
+`suites.py unit slow --beside workflow cluster` runs unit and slow one after the other. It runs workflow and cluster at the
+same time, because neither keeps two cores busy. A suite that fails does not keep the others from running. The exit code
+is 1 when a suite failed. Each suite prints its ten slowest tests. PYTEST_ADDOPTS takes further options of pytest.
 """
 
 from __future__ import annotations
@@ -103,20 +103,20 @@ def main() -> int:
     """Run what the arguments name."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="+", choices=SUITES, help="one after the other")
-    parser.add_argument("--beside", choices=SUITES, help="at the same time")
+    parser.add_argument("--beside", nargs="+", default=[], choices=SUITES, help="each at the same time as those")
     chosen = parser.parse_args()
     began, outcomes = time.monotonic(), {}
 
     def run(suite: str, aside: bool) -> None:
         outcomes[suite] = run_suite(suite, aside=aside)
 
-    beside = threading.Thread(target=run, args=(chosen.beside, True)) if chosen.beside else None
-    if beside is not None:
-        beside.start()
+    beside = [threading.Thread(target=run, args=(suite, True)) for suite in chosen.beside]
+    for thread in beside:
+        thread.start()
     for suite in chosen.suites:
         run(suite, False)
-    if beside is not None:
-        beside.join()
+    for thread in beside:
+        thread.join()
     ended = [outcomes[suite] for suite in SUITES if suite in outcomes]
     print(f"\n{table(ended, time.monotonic() - began)}", flush=True)
     return 0 if all(outcome.passed for outcome in ended) else 1
