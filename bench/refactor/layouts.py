@@ -19,7 +19,7 @@ LAYOUTS = [
     (1, 2, 2),
     (2, 2, 2),
 ]
-"""(tensor, pipeline, data), as in tests/training/test_layouts.py."""
+"""(tensor, pipeline, data), as in tests/integration/training/test_layouts.py."""
 _SHORT: dict[str, Any] = {
     "train_samples": 64,
     "batch": {

@@ -16,7 +16,7 @@ MOST_SIZES = 10_000
 
 
 def batch_contradictions(training: TrainingConfig) -> list[Contradiction]:
-    """Keys of `training.batch` that contradict each other, the layout or the length of the training."""
+    """Find keys of `training.batch` that contradict each other, the layout or the length of the training."""
     batch, ramp = training.batch, training.batch.rampup
     full, first, size = "training.batch.global_batch_size", "training.batch.rampup.start", batch.global_batch_size
     problems: list[Contradiction] = []

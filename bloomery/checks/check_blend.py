@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def blend_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Stages that are not in order, lie beyond the training, or are laid out to less than they last."""
+    """Find stages that are out of order, begin after the training, or have `spread_to` before their end."""
     stages, training = config.index.blend, config.training
     if not stages or not has_countable_steps(config):
         return []

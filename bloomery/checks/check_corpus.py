@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def source_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Sources of one name, and token files without the tokenizer that they were encoded with."""
+    """Find sources of one name, and token files without the tokenizer that they were encoded with."""
     places: dict[str, list[int]] = {}
     for number, source in enumerate(config.sources):
         places.setdefault(source.name, []).append(number)
@@ -41,7 +41,7 @@ def source_contradictions(config: RunConfig) -> list[Contradiction]:
 
 
 def threshold_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Limits and word lists of unknown languages, and least values above their greatest ones."""
+    """Find limits and word lists of unknown languages, and least values above their greatest ones."""
     judge, section = config.corpus.judge, "corpus.judge.thresholds"
     known = {"default", *language_profiles()}
     declared = [f"sources[{number}]" for number in range(len(config.sources))]
@@ -77,7 +77,7 @@ def _crossed(limits: dict[str, Thresholds]) -> Iterator[tuple[str, str, str, flo
 
 
 def recipe_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Recipes that a source names and nobody defines, and recipes that keep nothing."""
+    """Find recipes that are not defined, and recipes that keep nothing."""
     known = config.corpus.judge.recipes
     problems = []
     for number, source in enumerate(config.sources):

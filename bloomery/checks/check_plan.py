@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def plan_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Unknown hardware, assumed keys that do not exist, and a disk that is too small for the run."""
+    """Find unknown hardware, assumed keys that do not exist, and a disk that is too small for the run."""
     plan = config.plan
     problems = []
     for key, name, table in (("plan.gpu", plan.gpu, gpus), ("plan.grid", plan.grid, grids)):

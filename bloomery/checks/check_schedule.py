@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
-    """Keys of the schedule that contradict each other."""
+    """Find keys of the schedule that contradict each other."""
     optimizer, section = training.optimizer, "training.optimizer"
     decay = optimizer.decay_samples or training.train_samples
     warmup, samples, rate = f"{section}.warmup_samples", f"{section}.decay_samples", f"{section}.learning_rate"
@@ -53,7 +53,7 @@ def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
 
 
 def _cooldown_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
-    """A cooldown is wsd's, in the unit of the decay's end."""
+    """Find a cooldown that the schedule has not, or that is in another unit than the end of the decay."""
     section, problems = "training.optimizer", []
     in_force = "cooldown_tokens" if optimizer.decay_tokens is not None else "cooldown_samples"
     for name in ("cooldown_samples", "cooldown_tokens"):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def existing_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Keys of a tokenizer that is trained, beside an existing one that decides them itself."""
+    """Find keys of a tokenizer that is trained, beside an existing one that decides them itself."""
     tokenizer, key = config.tokenizer, "tokenizer.existing"
     if tokenizer.existing is None:
         if tokenizer.end_of_document is None:
@@ -34,7 +34,7 @@ def existing_contradictions(config: RunConfig) -> list[Contradiction]:
 
 
 def vocabulary_contradictions(config: RunConfig) -> list[Contradiction]:
-    """A vocabulary that is too small for its special, reserved and byte tokens."""
+    """Find a vocabulary that is too small for its special, reserved and byte tokens."""
     tokenizer = config.tokenizer
     least = smallest_vocabulary(tokenizer.reserved_tokens)
     if tokenizer.existing is not None or tokenizer.vocabulary_size >= least:
@@ -48,7 +48,7 @@ def vocabulary_contradictions(config: RunConfig) -> list[Contradiction]:
 
 
 def report_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Settings of the tokenizer's report that contradict each other, the sources or an existing tokenizer."""
+    """Find settings of the tokenizer's report that contradict each other, the sources or an existing tokenizer."""
     report, existing = config.tokenizer.report, "tokenizer.existing"
     found = _of_report(report, [source.name for source in config.sources])
     if config.tokenizer.existing is not None and report.gate and report.gate.max_over_monolingual is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bloomery.base.errors import ConfigError
+from bloomery.base.errors import InputError
 from bloomery.checks.check_batch import MOST_SIZES, batch_contradictions, has_countable_steps
 from bloomery.checks.check_schedule import schedule_contradictions
 from bloomery.config.section import Contradiction
@@ -23,10 +23,15 @@ def section_contradictions(training: TrainingConfig) -> list[Contradiction]:
 
 
 def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
-    """Refuse a training whose own keys contradict each other; `where` names its file. Raises ConfigError."""
+    """Refuse a stage file whose training contradicts itself, which the checks of a run's YAML never write.
+
+    Raises:
+        InputError: every contradiction; `where` names the file.
+    """
     problems = [found.problem for found in section_contradictions(training)]
     if problems:
-        raise ConfigError("; ".join(map(str, problems)), where=where, problems=problems)
+        expected = "the configuration that the workflow writes under runs/<name>/config/"
+        raise InputError("; ".join(map(str, problems)), where=where, expected=expected)
 
 
 def training_contradictions(config: RunConfig) -> list[Contradiction]:
@@ -152,7 +157,7 @@ def _of_sequence_parallel(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_tokens(config: RunConfig) -> list[Contradiction]:
-    """Where the decay or the run ends by tokens, warm-up and decay must lie before that end."""
+    """Find a warm-up or a decay that ends after the decay or the run does, where these end by tokens."""
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
     ends, decays = training.train_tokens, optimizer.decay_tokens
     if (ends is None and decays is None and optimizer.warmup_tokens is None) or not has_countable_steps(config):
@@ -260,7 +265,7 @@ def _of_kernels(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_engine(training: TrainingConfig) -> list[Contradiction]:
-    """What DeepSpeed's pipeline engine cannot do, or does without the precision that was asked for."""
+    """Find settings that DeepSpeed's pipeline engine does not support."""
     problems: list[Contradiction] = []
     keys: tuple[str, ...]
     if training.zero_stage > 1:

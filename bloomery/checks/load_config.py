@@ -22,6 +22,7 @@ from bloomery.config.run import RunConfig
 from bloomery.config.section import Contradiction, Problem
 
 _CHECKS: tuple[Callable[[RunConfig], list[Contradiction]], ...] = (
+    # First, because people correct the training's own keys before those of other sections.
     lambda config: section_contradictions(config.training),
     source_contradictions,
     existing_contradictions,

@@ -115,7 +115,7 @@ def validate(
 def _validate(
     raw: dict[str, Any], model: type[S], wrong: set[str], checks: Callable[[S], list[Contradiction]] | None
 ) -> tuple[S | None, list[Problem]]:
-    """The configuration (None when a single value is wrong) and all problems; `wrong` are paths already known as such.
+    """Return the configuration (None when a single value is wrong) and all problems; `wrong`: paths known to be wrong.
 
     pydantic compares keys with each other only where each is valid by itself. So wrong values are replaced in `raw`,
     and the rest is checked again, until only contradictions are left. A contradiction that names a replaced value is
@@ -133,7 +133,7 @@ def _validate(
                 path = path_text(location)
                 if not touches(known, path):
                     problems.append(_explain(detail, model))
-                if not touches(replaced, path):  # else it went with the section around it
+                if not touches(replaced, path):  # otherwise the section around it was replaced
                     replaced.add(path_text(replace_wrong_value(raw, location)))
             wrong |= replaced
             if wrong == known:  # nothing that can be replaced

@@ -98,7 +98,7 @@ class Contradiction:
 
 
 def report(found: list[Contradiction], info: ValidationInfo) -> None:
-    """Hand contradictions to whoever collects them (`bloomery.config.load`); nobody does: raise ValueError.
+    """Add `found` to the list in `info.context` (`bloomery.config.load`); raise ValueError if there is no list.
 
     Collected, they do not keep the sections around them from being checked too.
     """

@@ -18,14 +18,15 @@ from bloomery.config.sources import AnySource, FileSource, MegatronSource, TextS
 def plan_parts(source: AnySource, ingest: IngestConfig) -> list[PartInput]:
     """What each part of a source reads, in order: as many parts as its bytes over `ingest.shard_bytes`.
 
-    Files are sorted by name and grouped greedily up to that size; a larger file is cut into pieces, one a part, where
-    its kind can be (`piece.py`), else it is a part of its own. The plan depends on names and sizes only, so a rerun
-    finds the same parts. A source that is read in part (`max_documents`) has its first part only. One that is not made
-    of files is one part. Of Megatron's token files each pair is a part, its `.idx` before its `.bin`.
+    Files are sorted by name and grouped greedily up to that size. A larger file of a kind that can be cut
+    (`data_prep.corpus.sources.file_piece`) becomes several parts, each with one piece of it; any other larger file is
+    one part. The plan depends on names and sizes only, so a rerun finds the same parts. A source that is read in part
+    (`max_documents`) has its first part only. One that is not made of files is one part. Of Megatron's token files each
+    pair is a part, its `.idx` before its `.bin`.
 
     Documents without an id of their own are named by their file, so files of one name in several folders must differ:
     a file below the folder that all of the source's patterns share is listed as `folder/./below/en.jsonl`. What follows
-    the dot names the file (`rows.name_of`), wherever the folder lies and whichever part the file falls in.
+    the dot names the file (`data_prep.corpus.rows.name_of`), wherever the folder is and whichever part reads the file.
 
     Raises:
         ConfigError: a path or pattern that matches no file, or a file name that is not UTF-8, with its key path.

@@ -7,7 +7,7 @@ not imported here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +40,7 @@ class RunPlan:
     paths: RunPaths
     site: Site
     online: JobTarget | None
-    """Where jobs reach the Hub; None: beside the workflow."""
+    """Job target with Internet access; None: such jobs run on the workflow's own machine."""
     training_job: TrainingJob
     lock: RunLock | TryAgainError | None
     """The lock of the run; the error if another workflow holds it; None in a job of the workflow."""
@@ -109,7 +109,7 @@ class RunPlan:
         return self.config.tokenizer.report.gate if self.text_parts else None
 
 
-def read_config(given: dict[str, Any], files: Iterable[Path | str]) -> RunConfig:
+def read_config(given: dict[str, Any], files: Sequence[Path | str]) -> RunConfig:
     """Validate the configuration that Snakemake merged from `files` and its command line.
 
     The files are parsed once more, because Snakemake's own parser accepts a key that is written twice.

@@ -233,7 +233,7 @@ def check_columns(path: Path, found: Sequence[str], schema: pa.Schema, *, delete
         raise InputError(
             f"was written by an earlier version: it has no column {', '.join(missing)}",
             where=str(path),
-            expected=f"a table of this version; delete {delete} and run the workflow again",
+            expected=f"a table of this version; delete {delete} and run the workflow again, later stages included",
         )
 
 

@@ -1,6 +1,6 @@
 """Run suites of tests, say what each took, and end with a table of all of them.
 
-`suites.py unit slow --beside workflow cluster` runs unit and slow one after the other. It runs workflow and cluster at the
+`suites.py unit slow --beside workflow cluster` runs unit and slow one after the other, and workflow and cluster at the
 same time, because neither keeps two cores busy. A suite that fails does not keep the others from running. The exit code
 is 1 when a suite failed. Each suite prints its ten slowest tests. PYTEST_ADDOPTS takes further options of pytest.
 """
@@ -68,7 +68,13 @@ def run_suite(suite: str, *, aside: bool) -> Outcome:
     began, said = time.monotonic(), []
     with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:
         process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
         )
         assert process.stdout is not None
         for line in process.stdout:
@@ -79,7 +85,7 @@ def run_suite(suite: str, *, aside: bool) -> Outcome:
         kept.seek(0)
         sys.stdout.write(kept.read())
     print(f"suite {suite}: {seconds:.0f} s{'' if code == 0 else ', FAILED'}", flush=True)
-    failures = [line.rstrip() for line in said if line.startswith(("FAILED ", "ERROR "))]
+    failures = [line.rstrip() for line in said if re.match(r"(FAILED|ERROR) tests/", line)]
     counts = [line.strip("= \n") for line in said if re.search(r"\d+ (passed|failed|error|skipped)|no tests ran", line)]
     return Outcome(suite, seconds, code, counts[-1] if counts else "no summary", failures)
 
@@ -119,7 +125,9 @@ def main() -> int:
         thread.join()
     ended = [outcomes[suite] for suite in SUITES if suite in outcomes]
     print(f"\n{table(ended, time.monotonic() - began)}", flush=True)
-    return 0 if all(outcome.passed for outcome in ended) else 1
+    if lost := sorted({*chosen.suites, *chosen.beside} - outcomes.keys()):
+        print(f"FAILED: no end of suite {', '.join(lost)}")
+    return 1 if lost or not all(outcome.passed for outcome in ended) else 0
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def wait_for(
     Args:
         condition: asked again and again; what it raises is raised.
         seconds: a limit for the slowest machine, after which the wait has failed.
-        process: what shall bring the condition about; the wait has failed when it ends before.
+        process: the process that makes the condition true; the wait has failed when it ends before.
         every: seconds between two questions.
 
     Raises:

@@ -71,10 +71,10 @@ class Poll:
 class ControlPlane:
     """Asks for orders. Rank 0 looks at files and the clock; every rank listens to signals."""
 
-    def __init__(self, folder: Path, device: torch.device, clock: SegmentDeadline) -> None:
+    def __init__(self, folder: Path, device: torch.device, deadline: SegmentDeadline) -> None:
         self._folder = folder
         self._device = device
-        self._clock = clock
+        self._deadline = deadline
         self._signalled = False
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             signal.signal(number, self._on_signal)
@@ -89,7 +89,7 @@ class ControlPlane:
             return Order.GO
         if (self._folder / STOP_FILE).exists():
             return Order.STOP
-        if self._clock.is_over():
+        if self._deadline.is_over():
             return Order.TIME_LIMIT
         return Order.SAVE if (self._folder / SAVE_FILE).exists() else Order.GO
 

@@ -22,7 +22,7 @@ _ORDERS = {"log": Order.GO, "skip": Order.GO, "roll_back": Order.ROLL_BACK, "sto
 
 
 def finish_step(run: TrainingState, done: TrainedStep) -> Poll:
-    """Poll, record, and do what the guards say of a step; the order that all ranks follow. Collective.
+    """Poll, write the step's records and act on the guards' verdict. Collective.
 
     Raises:
         CheckFailedError: a guard ends the training.

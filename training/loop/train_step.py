@@ -81,7 +81,7 @@ def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
 
 
 def record_of(run: TrainingState, done: TrainedStep, work_seconds: tuple[float, ...]) -> MetricsRecord:
-    """The record of the step that the position stands behind; `work_seconds` are those of each rank."""
+    """Return the record of the step that was just trained; `work_seconds` are those of each rank."""
     stage, mesh, planned, outcome = run.trainer.stage, run.trainer.mesh, done.planned, done.outcome
     size, length, seconds = planned.global_batch_size, planned.sequence_length, done.seconds
     flops = partial(iteration_flops, stage.model, run.trainer.vocabulary_rows, size, sequence_length=length)

@@ -161,8 +161,8 @@ def open_training(
     training, index = stage.training, read_index_manifest(paths.index_manifest)
     from_rank_0(lambda: _verify_arrays(paths, index))
     limits = training.segment
-    clock = SegmentDeadline(limits.minutes, end, 60.0 * limits.margin_minutes, limits.iterations)
-    control = ControlPlane(paths.control, mesh.device, clock)
+    deadline = SegmentDeadline(limits.minutes, end, 60.0 * limits.margin_minutes, limits.iterations)
+    control = ControlPlane(paths.control, mesh.device, deadline)
     reader = SampleReader(paths.index)
     # A checkpoint's embedding keeps its rows, whatever the layout that goes on from it.
     newest = from_rank_0(lambda: newest_manifest(paths.checkpoints))
@@ -184,7 +184,7 @@ def open_training(
         total_iterations=trajectory(stage.model, training, position).iterations,
         checkpoints=checkpoints,
         anomalies=AnomalyGuard(training.guards, past.records, past.roll_backs, training.loss_scale.minimum),
-        deadline=clock,
+        deadline=deadline,
         control=control,
         compute_timer=ComputeTimer(trainer.engine, mesh.device),
         slow_ranks=SlowRankDetector(_peers(mesh)),

@@ -1,5 +1,5 @@
-# What all rules share: the plan of the run, and functions that look up a job's wildcards in it. They are computed and
-# tested in bloomery/orchestration.
+# All rules share the plan of the run, and functions that look up a job's wildcards in it. bloomery/orchestration computes
+# both.
 from functools import partial
 
 from bloomery.orchestration import rule_inputs, slurm_jobs

@@ -12,7 +12,10 @@ import pytest
 from bloomery.base.errors import InputError
 from bloomery.contracts.logline import render_energy, render_event, render_validation
 from bloomery.contracts.metrics_record import (
+    EnergyRecord,
+    EventRecord,
     MetricsRecord,
+    Stamp,
     ValidationRecord,
     dump_record,
     events,
@@ -205,3 +208,8 @@ def test_validation_is_printed_a_set_a_line(tmp_path: Path) -> None:
         " validation loss at iteration 7 on fr | lm loss value: 2.000000E+00 | lm loss PPL: 7.389056E+00 |",
         " validation loss at iteration 7, mean over 2 sets | lm loss value: 2.500000E+00 | lm loss PPL: 1.218249E+01 |",
     ]
+
+
+def test_a_stamp_has_the_fields_that_every_record_shares() -> None:
+    for kind in (EventRecord, EnergyRecord, ValidationRecord, MetricsRecord):
+        assert Stamp.__annotations__.keys() <= kind.model_fields.keys()

@@ -43,7 +43,8 @@ def earlier_run(sample_run: Any, tmp_path: Path) -> Any:
 def refused(path: Path, columns: str, files: str) -> str:
     return (
         f"{path}: was written by an earlier version: it has no column {columns}; "
-        f"expected: a table of this version; delete {files} of this run and run the workflow again"
+        f"expected: a table of this version; delete {files} of this run and run the workflow again, "
+        "later stages included"
     )
 
 

@@ -13,6 +13,8 @@ from slurm_workflow import alive, iterations
 from waiting import wait_for
 from workflow_support import Workflow
 
+from data_prep.formats.shard import check_table
+
 pytestmark = pytest.mark.cluster
 
 
@@ -36,7 +38,7 @@ def test_the_executor_as_it_is_runs_jobs_one_after_another(on_cluster: Callable[
     # Its polling, which waits longer each time, costs more than the jobs: three steps are enough.
     workflow = on_cluster(stock=True)
     workflow.run("runs/tiny/corpus/duplicates/clusters.parquet")
-    assert (workflow.run_folder / "corpus/duplicates/clusters.parquet").is_file()
+    check_table(workflow.run_folder / "corpus/duplicates/clusters.parquet")
 
 
 def test_shards_share_jobs(cluster: SlurmCluster, undisturbed: Workflow) -> None:

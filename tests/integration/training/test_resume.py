@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 SHAPE = {"tensor": 1, "pipeline": 2, "samples": 280}
 REPLICAS = {"tensor": 1, "pipeline": 1, "data": 2, "samples": 280}
 RANKS = 2
-"""Of either."""
+"""Ranks of each shape."""
 KILL_SEED = os.environ.get("BLOOMERY_KILL_SEED", "0")
 """What the moments of the kills are drawn from; another one tries others."""
 
@@ -73,8 +73,8 @@ def _kill_in_a_save(run, process) -> None:
             return any((run.run / "train" / "checkpoints" / ".saving").glob("step*/*"))
         return False
 
-    # torchrun is among them.
-    wait_for(lambda: len(_ranks_of(run)) >= RANKS, process=process, every=0.1)
+    # The command line of torchrun names the same program.
+    wait_for(lambda: len(_ranks_of(run)) > RANKS, process=process, every=0.1)
     ranks = _ranks_of(run)
     while True:
         wait_for(is_saving, 600, process, every=0.002)
@@ -92,7 +92,7 @@ def _kill_launcher(run, process) -> None:
     # Not `communicate`: the ranks hold the pipe, and it would wait for the end of their training.
     process.wait()
     # Fails where ranks outlive their launcher.
-    wait_for(lambda: not _ranks_of(run), every=0.1)
+    wait_for(lambda: not _ranks_of(run), 20, every=0.1)
     assert "finished after iteration" not in (run.run / "train/logs/main_log.txt").read_text()
     process.stdout.close()
 
