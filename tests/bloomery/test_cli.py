@@ -12,6 +12,8 @@ from repository import ROOT
 
 from bloomery.cli import VERBS, load_verb
 
+pytestmark = pytest.mark.slow
+
 
 def test_help_answers_in_under_04_seconds() -> None:
     def seconds(*arguments: str) -> float:

@@ -14,6 +14,8 @@ from repository import ROOT
 from bloomery.checks.load_config import load_config
 from bloomery.config.site import read_site
 
+pytestmark = pytest.mark.slow
+
 DATA = ROOT / "tests/bloomery/orchestration/data"
 ALL = ("--partition", "cpu", "--training-partition", "gpu", "--gpus-per-node", "8", "--max-minutes", "1200")
 

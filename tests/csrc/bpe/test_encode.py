@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from data_prep.tokenizer import _bpe
 
+pytestmark = pytest.mark.slow
+
 BYTES = np.arange(256, dtype=np.int32)[::-1] + 1000
 """Ids of the bytes: neither the bytes themselves nor in their order."""
 Merges = list[tuple[int, int, int]]

@@ -17,6 +17,8 @@ from tokenizers.trainers import BpeTrainer
 
 from data_prep.tokenizer import _bpe
 
+pytestmark = pytest.mark.slow
+
 UDHR_ARTICLE_1 = [  # real text, from the Universal Declaration of Human Rights
     "All human beings are born free and equal in dignity and rights. They are endowed with reason and conscience and"
     " should act towards one another in a spirit of brotherhood.",

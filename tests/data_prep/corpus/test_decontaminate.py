@@ -17,6 +17,8 @@ from bloomery.orchestration.plan_parts import evaluation_files
 from data_prep.corpus.explain import explain
 from data_prep.formats.shard import read_manifest
 
+pytestmark = pytest.mark.slow
+
 QUESTION = "Which of the three rivers that meet below the old castle was dammed first, and in what year was it done?"
 CHINESE = (
     "下列哪一条河流在老城堡下面汇合以后最先被人们筑起大坝并且在哪"

@@ -17,6 +17,8 @@ from data_prep.index.encoder import HOSTILE, Encoder, load_encoder
 from data_prep.tokenizer.pre_tokenizer import build
 from data_prep.tokenizer.vocabulary import byte_characters
 
+pytestmark = pytest.mark.slow
+
 WORDS = [
     *("all", "human", "beings", "are", "born", "free", "and", "equal", "in", "dignity", "12345", "don't", "()"),
     *("tous", "les", "êtres", "humains", "naissent", "libres", "égaux", "सभी", "मनुष्यों", "को", "गौरव", "और"),

@@ -15,6 +15,8 @@ from bloomery.base.digest import digest_file
 from bloomery.config.stages import CountStage, write_stage
 from data_prep.formats.shard import manifest_path, read_manifest
 
+pytestmark = pytest.mark.slow
+
 Texts = dict[str, list[str]]
 MakeShard = Callable[[str, Texts], Path]
 COMMAND = [sys.executable, "-m", "bloomery.cli", "tokenizer", "count"]

@@ -18,6 +18,8 @@ from data_prep.tokenizer.cli import app
 from data_prep.tokenizer.count import count_shards
 from data_prep.tokenizer.pre_tokenizer import recognise
 
+pytestmark = pytest.mark.slow
+
 ENGLISH = {"the": 900, " the": 800, " and": 700, " then": 60, " 1234": 50, "<s>": 40, " a<pad>b": 9, " ": 5}
 FRENCH = {" les": 90, " été": 70, " là": 6}
 FILES = ["special_tokens_map.json", "tokenizer.json", "tokenizer_config.json", "training.json"]

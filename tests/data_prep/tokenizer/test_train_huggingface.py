@@ -21,6 +21,8 @@ from data_prep.tokenizer.pre_tokenizer import PRESETS, build
 from data_prep.tokenizer.train import train
 from data_prep.tokenizer.vocabulary import SPECIAL_TOKENS, symbol_order
 
+pytestmark = pytest.mark.slow
+
 LANGUAGES = ["ar", "en", "hi", "sw", "ta", "vi", "yo", "zhs"]
 
 

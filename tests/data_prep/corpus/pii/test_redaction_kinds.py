@@ -17,6 +17,8 @@ from bloomery.config.corpus import PiiConfig
 from data_prep.corpus.pii import FINDERS, PLACEHOLDERS, find_spans, redact
 from data_prep.corpus.pii.passage import Passage
 
+pytestmark = pytest.mark.slow
+
 KINDS = list(PLACEHOLDERS)
 
 REDACTED = [
