@@ -52,9 +52,9 @@ system:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-# Workflows and clusters leave a core idle half of the time, so their tests run beside the others.
+# The cluster's tests leave a core idle half of the time, so they run beside the others.
 test: style system
-	$(SUITES) unit slow distributed --beside workflow cluster
+	$(SUITES) unit slow distributed workflow --beside cluster
 
 style: install
 	$(BIN)/ruff check .

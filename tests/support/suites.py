@@ -1,7 +1,7 @@
 """Run suites of tests, say what each took, and end with a table of all of them.
 
-`suites.py unit slow --beside workflow cluster` runs unit and slow one after the other, and workflow and cluster at the
-same time, because neither keeps two cores busy. A suite that fails does not keep the others from running. The exit code
+`suites.py unit slow --beside cluster` runs unit and slow one after the other, and cluster at the same time, because it
+does not keep a core busy. A suite that fails does not keep the others from running. The exit code
 is 1 when a suite failed. Each suite prints its ten slowest tests. PYTEST_ADDOPTS takes further options of pytest.
 """
 
