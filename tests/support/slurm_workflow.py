@@ -96,7 +96,7 @@ def ranks(folder: Path) -> list[psutil.Process]:
 
 @contextlib.contextmanager
 def paused(folder: Path) -> Iterator[None]:
-    """Stop the ranks that train the run in `folder`, and let them go on afterwards: it is not over meanwhile."""
+    """Stop the ranks in `folder` so that the training cannot end inside the block; resume them afterwards."""
     stopped = ranks(folder)
     assert stopped
     for rank in stopped:

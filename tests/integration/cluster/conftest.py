@@ -36,7 +36,7 @@ class Published:
     sent_metrics: bytes
     """What the Hub had of metrics.jsonl while the training ran."""
     tags: dict[str, str]
-    """Of the model's repository when the run had ended: name -> commit."""
+    """Tags of the model's repository when the run had ended: name -> commit."""
     newest_commit: str
 
 
