@@ -23,11 +23,3 @@ def sequence_length(
     share = (consumed_samples + batch_samples) / curriculum.samples
     length = math.floor(share * (model.sequence_length - curriculum.start_length) + curriculum.start_length)
     return max(1, min(length - length % curriculum.length_step, model.sequence_length))
-
-
-def recommended_steps(train_tokens: int, batch_samples: int, model: ModelConfig) -> int:
-    """Steps over which a curriculum should grow: half of what the run would have at full length.
-
-    Rule of BigScience's train/tr8-104B-wide/README.md: 300e9 / 2048 / 2048 / 2, "~36_000".
-    """
-    return round(train_tokens / batch_samples / model.sequence_length / 2)

@@ -55,6 +55,8 @@ LONG = TINY | {
     },
 }
 """Long enough to be disturbed: 300 iterations. Who needs more time to look at one of them pauses its ranks."""
+MODEL, LOGS = "tester/long", "tester/long-logs"
+"""Repositories on the Hub that a run of `LONG` publishes to."""
 
 
 def bloomery(environment: Mapping[str, str], folder: Path, *arguments: str, expect: int = 0) -> Any:

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 from hub_support import HubServer, running_hub
 from slurm_cluster import SlurmCluster, missing_programs
-from slurm_workflow import LONG, end_workflows, iterations, paused, slurm_workflow
+from slurm_workflow import LOGS, LONG, MODEL, end_workflows, iterations, paused, slurm_workflow
 from waiting import wait_for
 from workflow_support import TINY, Workflow
 
-MODEL, LOGS = "tester/long", "tester/long-logs"
 WHOLE_SECONDS = 1200
 """Longer than all that comes before the training takes on a busy machine."""
 

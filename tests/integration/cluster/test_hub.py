@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from hub_support import TOKEN
 from slurm_cluster import SlurmCluster
+from slurm_workflow import LOGS, MODEL
 
 pytestmark = pytest.mark.cluster
-MODEL, LOGS = "tester/long", "tester/long-logs"
 
 
 def test_a_run_on_two_nodes_is_on_the_hub_when_it_ends_and_its_logs_while_it_trains(published: Any) -> None:

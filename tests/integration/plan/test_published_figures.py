@@ -12,7 +12,6 @@ from repository import ROOT
 from bloomery.checks.load_config import load_config
 from bloomery.config.run import RunConfig
 from bloomery.spec.batch import micro_batch_size
-from bloomery.spec.curriculum import recommended_steps
 from bloomery.spec.duration import iteration_seconds, ladder_seconds
 from bloomery.spec.hardware import gpus
 from planner.answers import answers
@@ -47,8 +46,8 @@ def test_steps_of_the_curriculum() -> None:
     curriculum = preset("tr8-104b-curriculum")
     assert curriculum.training.train_tokens is not None
     assert curriculum.training.curriculum is not None
-    # "300B/2K/2K = 71525 steps. So total_curriculum_step ~= 36_000"
-    steps = recommended_steps(curriculum.training.train_tokens, 2048, curriculum.model)
+    # train/tr8-104B-wide/README.md of BigScience: "300B/2K/2K = 71525 steps. So total_curriculum_step ~= 36_000"
+    steps = curriculum.training.train_tokens / 2048 / curriculum.model.sequence_length / 2
     assert round(steps, -3) == 36_000
     assert curriculum.training.curriculum.samples == 36_000 * 2048
     assert state_at(curriculum, iteration=1).sequence_length == 64
