@@ -43,8 +43,9 @@ class CommandLine:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._main = adapter.main_program()
+        environment = adapter.environment()
         os.environ.clear()
-        os.environ.update(adapter.environment())
+        os.environ.update(environment)
         # Import what most calls need, once, in this process.
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             for words in (("config", "check"), ("config", "show"), ("plan",)):
