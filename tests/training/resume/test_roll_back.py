@@ -107,7 +107,7 @@ def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths
     words = ["train", "roll-back", "--run", str(paths.run), "--from-sample", "35", "--to-sample", "50"]
     done = CliRunner().invoke(app, [*words, "--reason", "gradients of a broken dump"])
     assert done.exit_code == 0, done.output
-    assert "the training goes on from step00000004, without samples 35 to 49" in done.stderr
+    assert "the training will resume from step00000004 and skip samples 35 to 49" in done.stderr
     assert saved(paths) == ["step00000002", "step00000004"]
     assert read_skips(paths).skips[0].reason == "gradients of a broken dump"
     # So the workflow sees that it goes on.
@@ -117,8 +117,8 @@ def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths
     for begin, end in ((120, 129), (128, 140), (50, 50)):
         beyond = [*words[:4], "--from-sample", str(begin), "--to-sample", str(end)]
         done = CliRunner().invoke(app, beyond)
-        assert f"samples {begin} to below {end} are no range of this training's" in str(done.exception)
-        assert "from 0 to 128 at most" in str(done.exception)
+        assert f"samples {begin} to {end} are not a valid range of this training" in str(done.exception)
+        assert "values from 0 to 128, with --from-sample below --to-sample" in str(done.exception)
     assert len(read_skips(paths).skips) == 1
     words[3] = str(paths.run / "no")
     assert CliRunner().invoke(app, words).exit_code == 1
