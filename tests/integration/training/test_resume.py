@@ -184,7 +184,7 @@ def test_time_limits_make_a_chain_of_segments_and_a_damaged_checkpoint_is_passed
     process = run.start(3)
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 0, talk
-    assert f"checkpoint {second['checkpoint']} is damaged and passed over" in talk
+    assert f"checkpoint {second['checkpoint']} is damaged and skipped" in talk
     assert f"resuming after iteration {first['iteration']} " in talk
     third = json.loads((run.run / "train/segments/3.json").read_text())
     assert (third["status"], third["first_iteration"]) == ("finished", first["iteration"] + 1)
