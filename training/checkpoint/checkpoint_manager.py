@@ -165,8 +165,8 @@ class CheckpointManager:
     def _expected_bytes(self) -> int:
         """Return an upper estimate of a checkpoint's size in bytes.
 
-        The estimate counts weights, fp32 master weights and two fp32 moments (14 bytes per parameter for BLOOM), and the
-        reference logits.
+        The estimate counts weights, fp32 master weights, two fp32 moments and the reference logits. Without the logits,
+        BLOOM needs 14 bytes per parameter.
         """
         trainer = self._trainer
         count = parameter_count(trainer.stage.model, trainer.vocabulary_rows)

@@ -1,6 +1,6 @@
 """Check after a load that the network still computes the checkpoint's reference logits, on the current layout.
 
-BLOOM's loss moved from 1.944 to 2.043 when its checkpoint was loaded on other layouts, for an unknown reason. Here, each
+BLOOM's loss moved from 1.944 to 2.043 when its checkpoint was loaded on other layouts, for an unknown reason. Here, a
 load reports the loss on the checkpoint's reference batch when saved and now. A difference beyond rounding is an error.
 """
 
@@ -22,7 +22,7 @@ from training.loop.build_engine import Trainer
 TOLERANCE = 1e-4
 """Largest allowed difference of a logit, divided by the largest logit, and of the loss, divided by the loss.
 
-Logits are computed in fp32, so only the order of sums differs. The smallest change of BLOOM's loss was 5e-3 of the loss.
+Logits are computed in fp32, so only the order of sums differs. BLOOM's loss changed by at least 5e-3 of its value.
 """
 
 
