@@ -76,7 +76,7 @@ def test_without_a_checkpoint_before_the_range_the_oldest_within_it_is_taken(pat
 
 
 def test_a_training_whose_checkpoints_all_came_later_does_not_begin_again(paths: RunPaths) -> None:
-    with pytest.raises(CheckFailedError, match="before sample 12 is kept; the oldest is step00000002"):
+    with pytest.raises(CheckFailedError, match="before sample 12 exists; the oldest checkpoint is step00000002"):
         roll_back(paths, 4, 12, "a spike at iteration 1")
     assert saved(paths) == ["step00000002", "step00000004", "step00000006"]
     assert not paths.skips.exists()
