@@ -37,7 +37,7 @@ _TEXTS_SECONDS = 60.0
 
 
 def launch_segment(config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None) -> Segment:
-    """Run segment `number` of the training in `run` and write its file.
+    """Run segment `number` of the training in `run` and write the result to `output`.
 
     Args:
         config: configuration of the training stage (config/train.json).
@@ -112,7 +112,7 @@ def _history(paths: RunPaths, number: int) -> list[Segment]:
 
 
 def _last_attempt(paths: RunPaths, number: int) -> Segment | None:
-    """Return the last recorded ending of segment `number` or, if there is none, of the segment before."""
+    """Return the last recorded ending of segment `number`. If there is none, return that of segment `number - 1`."""
     earlier = _history(paths, number) or (_history(paths, number - 1) if number > 1 else [])
     return earlier[-1] if earlier else None
 

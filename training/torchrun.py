@@ -1,6 +1,6 @@
-"""A torchrun that prints one line for each failed process. torch's own command prints a traceback of torchrun itself.
+"""Run torchrun, and print one line for each failed process. The original command prints a traceback of torchrun too.
 
-The failed processes report their errors on the terminal and in train/logs/ranks.
+The failed processes report their own errors on the terminal and in train/logs/ranks.
 """
 
 from __future__ import annotations

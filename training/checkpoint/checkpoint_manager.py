@@ -35,7 +35,7 @@ from training.loop.build_engine import Trainer
 from training.resume.policy import changes_since, continues
 
 Written = tuple[dict[str, FileEntry], tuple[int, str] | None]
-"""Files that a rank wrote, and the errno and text of the error that stopped the rank. None if no error occurred."""
+"""Files that a rank wrote, and the errno and text of its write error. The second item is None if there is no error."""
 
 
 class CheckpointManager:

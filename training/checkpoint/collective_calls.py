@@ -42,7 +42,7 @@ def from_every_rank(compute: Callable[[], Answer]) -> list[Answer]:
 
 
 def _outcome(compute: Callable[[], Any]) -> tuple[Any, tuple[Any, ...] | None]:
-    """Return the answer of `compute`, and its error's type and arguments to send to other ranks. None if no error."""
+    """Call `compute`. Return (answer, None), or (None, type and arguments of the error), to send to other ranks."""
     try:
         return compute(), None
     except BloomeryError as error:

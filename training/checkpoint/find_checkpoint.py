@@ -32,7 +32,7 @@ class Found:
 
 
 def newest_good(folder: Path, wanted: Callable[[CheckpointManifest], bool]) -> Found:
-    """Find the newest complete checkpoint for which `wanted` returns true. Collective.
+    """Find the newest complete checkpoint whose manifest `wanted` accepts. Collective.
 
     `wanted` is called on rank 0. Damaged checkpoints are skipped and reported on stderr.
 

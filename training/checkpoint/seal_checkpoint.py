@@ -41,7 +41,7 @@ class CheckpointFolders:
         return self.folder / ".saving" / step_name(iteration)
 
     def has(self, iteration: int, wanted: Callable[[CheckpointManifest], bool]) -> bool:
-        """Whether a good checkpoint of `iteration` exists for whose manifest `wanted` returns true."""
+        """Whether a good checkpoint of `iteration` exists and `wanted` accepts its manifest."""
         folder = self.folder / step_name(iteration)
         if folder not in step_folders(self.folder) or folder.name in self.damaged:
             return False
@@ -54,7 +54,7 @@ class CheckpointFolders:
         """Create the `work` folder of `iteration`.
 
         Raises:
-            ResourceError: fewer than `needed_bytes` are free. Nothing has been written then.
+            ResourceError: fewer than `needed_bytes` are free. The error is raised before any file is written.
         """
         work = self.work(iteration)
         self.give_up()

@@ -51,7 +51,7 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
         self._folder, self._background = folder, background
 
     def end(self) -> None:
-        """Declare that all files of this rank were passed. In the background mode, start to write them in a thread."""
+        """Mark the end of this rank's files. In the background mode, start the thread that writes them."""
         if self._background:
             self._thread = threading.Thread(target=self._write_waiting, name="checkpoint", daemon=True)
             self._thread.start()
@@ -133,7 +133,10 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
 
 
 class _HashingFile:
-    """A file wrapper that hashes written data and stores errors, because an exception aborts torch's writer process."""
+    """File wrapper that hashes written data and stores errors.
+
+    It raises no exception, because torch's writer would then abort the process.
+    """
 
     def __init__(self, handle: IO[bytes]) -> None:
         self._handle = handle

@@ -130,7 +130,7 @@ class AnomalyGuard:
         outcome: Outcome,
         measured: dict[str, float | None],
     ) -> Verdict:
-        """Build the verdict. The action becomes "stop" if a limit for roll-backs or skipped updates is exceeded."""
+        """Build the verdict. The action becomes "stop" if no roll-back is left or too many updates were skipped."""
         guards, skip = self._guards, range(self._starts[0], outcome.to_sample)
         if action == "roll_back" and self._roll_backs >= guards.max_roll_backs:
             action = "stop"

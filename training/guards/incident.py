@@ -44,8 +44,8 @@ def incident_name(iteration: int, time: int = 1) -> str:
 def write_incident(folder: Path, incident: Incident) -> Path:
     """Write an incident's file atomically and return its path. Files of earlier incidents are kept.
 
-    An incident with the same content is not written twice. It recurs when a training is killed and resumes from an
-    earlier iteration.
+    An incident with the same content is not written twice. The same incident can occur again when a killed training
+    resumes from an earlier iteration.
     """
     time, text = 1, dump_json(incident.model_dump(mode="json"))
     while (path := folder / incident_name(incident.iteration, time)).exists():

@@ -1,8 +1,8 @@
 """Detect replicas that drifted. All copies of a parameter must be bit-equal on all ranks that hold a copy.
 
-Data-parallel ranks hold copies of every parameter, tensor-parallel ranks of parameters that are not split, and stages
-of a tied parameter that they share. The placement table states which ranks hold copies. Ranks exchange one 64-bit
-fingerprint per parameter instead of the weights.
+All data-parallel ranks hold copies of every parameter. Tensor-parallel ranks hold copies of parameters that are not
+split, and two stages may share a tied parameter. The placement table states which ranks hold copies. Ranks exchange one
+64-bit fingerprint per parameter instead of the weights.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hold the training's lease, so that only one launcher writes to a run. The kernel releases the lease when it dies.
+"""Hold the training's lease, so that only one launcher writes to a run. If the launcher dies, the kernel releases it.
 
 The lease is a file locked by flock. On some cluster file systems a flock is visible on one node only. So the file also
 names the SLURM job of its holder, and the lease counts as held while the scheduler runs that job.

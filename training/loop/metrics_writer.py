@@ -101,7 +101,10 @@ class MetricsWriter:
             os.fsync(handle.fileno())
 
     def close(self) -> None:
-        """Close the files. I/O errors are ignored, because all lines are on disk and the training may have failed."""
+        """Close the files. All lines are on disk already.
+
+        I/O errors are ignored, so that they do not hide an error that ended the training.
+        """
         for file in (self._board, self._metrics, self._log):
             if file is not None:
                 with contextlib.suppress(OSError):

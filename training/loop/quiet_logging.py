@@ -1,4 +1,4 @@
-"""Hide log messages of DeepSpeed and torch below the level of errors."""
+"""Hide log messages of DeepSpeed and torch, except errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 
 
 def quiet_logging() -> None:
-    """Hide third-party messages. Call this before any object of DeepSpeed is built."""
+    """Hide third-party messages and select DeepSpeed's accelerator. Call this before any DeepSpeed object is built."""
     os.environ.setdefault("DS_ACCELERATOR", "cuda" if _has_gpu() else "cpu")
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed.*")
     logging.getLogger("torch.distributed").setLevel(logging.ERROR)

@@ -216,7 +216,7 @@ def _past(stage: TrainStage, paths: RunPaths, position: Position) -> TrainingHis
         if guards.spike is not None:
             # The detector skips non-finite values, so its window may reach back further than its length.
             wanted = max(wanted, 2 * guards.spike.window_iterations)
-        # Records from after the checkpoint, whose iterations are repeated now, may come last in the file. So read more.
+        # The file may end with records from after the checkpoint, whose iterations are repeated now. So read more.
         lines = read_tail(paths.logs / "metrics.jsonl", limit=_RECORD_BYTES * 4 * (wanted + 64))
         steps = {r.iteration: r for r in lines if isinstance(r, MetricsRecord) and r.iteration <= position.iteration}
         validated = [r.iteration for r in lines if isinstance(r, ValidationRecord)]

@@ -1,4 +1,4 @@
-"""Validate on fixed, named sets. Each validation reads the same samples and polls for interrupts between sets.
+"""Validate on fixed, named sets. Each validation reads the same samples and polls for orders between sets.
 
 The batches are read in this process, because the forked workers of a data loader can hang (BLOOM lost 35 hours).
 """

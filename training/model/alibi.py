@@ -16,8 +16,8 @@ from training.model.shared import shared
 def slopes(heads: int) -> list[float]:
     """Return the slope of each head.
 
-    If the number of heads is a power of two, the slopes are a geometric sequence. Otherwise the sequence of the largest
-    smaller power of two comes first, followed by every second slope of the next larger power of two.
+    If the number of heads is a power of two, the slopes are a geometric sequence. Otherwise, the sequence for the next
+    smaller power of two is followed by every second slope of the sequence for the next larger power of two.
     """
     power = 2 ** math.floor(math.log2(heads))
     base = 2.0 ** (-(2.0 ** -(math.log2(power) - 3)))

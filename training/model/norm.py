@@ -34,8 +34,8 @@ class LayerNorm(nn.LayerNorm):
     ) -> torch.Tensor:
         """Normalise the last dimension: [.., hidden] -> [.., hidden].
 
-        `weight` and `bias` replace the layer's own parameters, and must be results of `sum_gradients` with sequence
-        parallelism. None selects the layer's own parameters.
+        `weight` and `bias` replace the layer's own parameters. With sequence parallelism, they must be results of
+        `sum_gradients`. None selects the layer's own parameters.
         """
         if weight is None:
             weight, bias = self.weight, self.bias

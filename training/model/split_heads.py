@@ -1,8 +1,8 @@
 """Split the fused query-key-value activation into heads, and scale queries and keys or rotate them by position.
 
-The forward and the backward pass each read the activation once. autograd would need four passes for the backward pass,
-because it would add up three zero-padded gradients of attention's largest activation. Also, a view of the values would
-keep all three parts in memory.
+The forward and the backward pass each read the activation once. It is the largest activation of attention. autograd
+would make four passes over it to add up three zero-padded gradients. Also, a view of the values would keep all three
+parts in memory.
 """
 
 from __future__ import annotations

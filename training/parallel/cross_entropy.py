@@ -1,8 +1,9 @@
-"""Cross-entropy over a vocabulary that is split over the tensor-parallel ranks. No rank holds the whole logits.
+"""Cross-entropy over a vocabulary that is split over the tensor-parallel ranks. The logits are never gathered.
 
-The logits are the largest tensor of a training: BLOOM has 250,880 per token. They keep the data type in which they were
-computed, and the backward pass recomputes the softmax instead of storing it. On a CPU, fp32 copies exist only for a few
-rows at a time, which fit in the cache. On a GPU, each pass is compiled to one kernel and makes no fp32 copies.
+The logits are the largest tensor of a training: BLOOM has 250,880 logits per token. They keep the data type in which
+they were computed, and the backward pass recomputes the softmax instead of storing it. On a CPU, fp32 copies exist only
+for a few rows at a time, which fit in the cache. On a GPU where torch can compile, each pass is one kernel without fp32
+copies.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, 
     """Whether the training resumes from `newest`. If not, move the old training to the archive.
 
     Raises:
-        CheckFailedError: `on_change` forbids both.
+        CheckFailedError: the training cannot resume with the changes, and `on_change` does not allow a restart.
     """
     on_change = stage.training.on_change
     found = differences(newest, stage)
