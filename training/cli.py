@@ -53,7 +53,9 @@ def roll_back(
 
     paths = RunPaths(run)
     if not paths.checkpoints.is_dir():
-        raise InputError("no training has saved a checkpoint here", where=str(paths.checkpoints))
+        raise InputError(
+            "this run has no checkpoints", where=str(paths.checkpoints), expected="a run that has saved a checkpoint"
+        )
     samples = read_index_manifest(paths.index_manifest).train_samples
     if not from_sample < to_sample <= samples:
         raise InputError(
@@ -64,7 +66,7 @@ def roll_back(
     with lease(paths.train):
         done = go_back(paths, from_sample, to_sample, reason, by_guard=False)
     start = f"from {done.checkpoint}" if done.checkpoint else "from the beginning"
-    say(f"the training will resume {start} and skip samples {done.from_sample} to {done.to_sample - 1}")
+    say(f"the next segment starts {start} and skips samples {done.from_sample} to {done.to_sample - 1}")
 
 
 @app.command()

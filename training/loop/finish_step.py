@@ -92,7 +92,7 @@ def go_back(run: TrainingState, verdict: Verdict | None) -> None:
 
     back = from_rank_0(go)
     to = f"from checkpoint {back.checkpoint}" if back.checkpoint else "from the beginning"
-    run.note(f"the next segment resumes {to} and skips samples {back.from_sample} to {back.to_sample - 1}")
+    run.note(f"the next segment starts {to} and skips samples {back.from_sample} to {back.to_sample - 1}")
 
 
 def guard_replicas(run: TrainingState) -> None:

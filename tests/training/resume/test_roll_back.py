@@ -107,7 +107,7 @@ def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths
     words = ["train", "roll-back", "--run", str(paths.run), "--from-sample", "35", "--to-sample", "50"]
     done = CliRunner().invoke(app, [*words, "--reason", "gradients of a broken dump"])
     assert done.exit_code == 0, done.output
-    assert "the training will resume from step00000004 and skip samples 35 to 49" in done.stderr
+    assert "the next segment starts from step00000004 and skips samples 35 to 49" in done.stderr
     assert saved(paths) == ["step00000002", "step00000004"]
     assert read_skips(paths).skips[0].reason == "gradients of a broken dump"
     # So the workflow sees that it goes on.
