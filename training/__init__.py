@@ -1,1 +1,1 @@
-"""Token index in, checkpoints out: 3D-parallel training of a GPT on DeepSpeed's pipeline engine."""
+"""3D-parallel training of a GPT on DeepSpeed's pipeline engine. It reads the token index and writes checkpoints."""

@@ -1,4 +1,4 @@
-"""`bloomery train`: one segment of training, and the end of the chain."""
+"""The `bloomery train` commands: train a segment, roll back, print the resume policy, and close the chain."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ app = typer.Typer(no_args_is_help=True, help="Train a model in segments.")
 
 @app.command()
 def segment(
-    config: Annotated[Path, typer.Option(help="The training's part of the configuration (config/train.json).")],
+    config: Annotated[Path, typer.Option(help="Configuration of the training stage (config/train.json).")],
     run: Annotated[Path, typer.Option(help="Folder of the run.")],
     number: Annotated[int, typer.Option(min=1, help="Number of the segment.")],
-    output: Annotated[Path, typer.Option(help="File that says how the segment ended.")],
+    output: Annotated[Path, typer.Option(help="File to write the segment's result to.")],
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Nodes of the SLURM job around this command; absent: this machine alone.")
+        int | None, typer.Option(min=1, help="Nodes of the surrounding SLURM job. Default: this machine only.")
     ] = None,
-    ranks_per_node: Annotated[int, typer.Option(min=1, help="Processes on each of the nodes.")] = 1,
-    cpus_per_node: Annotated[int, typer.Option(min=1, help="CPUs of each node that the processes share.")] = 1,
+    ranks_per_node: Annotated[int, typer.Option(min=1, help="Processes per node.")] = 1,
+    cpus_per_node: Annotated[int, typer.Option(min=1, help="CPUs per node, shared by its processes.")] = 1,
 ) -> None:
-    """Train one segment from the newest checkpoint. Exit codes: 0 go on or done, 1 failed, 2 config, 75 stopped."""
+    """Train one segment from the newest checkpoint.
+
+    Exit codes: 0 if the chain can continue or is finished, 1 on failure, 2 on a configuration error, 75 if stopped.
+    """
     from training.launch import launch_segment
     from training.start_command import Allocation
 
@@ -33,13 +36,13 @@ def segment(
 @app.command()
 def roll_back(
     run: Annotated[Path, typer.Option(help="Folder of the run.")],
-    from_sample: Annotated[int, typer.Option(min=0, help="First sample to leave out.")],
-    to_sample: Annotated[int, typer.Option(min=1, help="First sample behind them.")],
-    reason: Annotated[str, typer.Option(help="Why, for those who come later.")] = "asked for",
+    from_sample: Annotated[int, typer.Option(min=0, help="First sample to skip.")],
+    to_sample: Annotated[int, typer.Option(min=1, help="First sample after the skipped range.")],
+    reason: Annotated[str, typer.Option(help="Reason to record with the skipped range.")] = "requested by a user",
 ) -> None:
-    """Go back to a checkpoint from before some samples and leave them out; the next segment goes on from there.
+    """Roll back to a checkpoint saved before a range of samples, and skip that range.
 
-    Waits until nobody trains the run.
+    The next segment resumes from that checkpoint. The command waits until no process is training the run.
     """
     from bloomery.base.errors import InputError
     from bloomery.base.progress import say
@@ -50,23 +53,25 @@ def roll_back(
 
     paths = RunPaths(run)
     if not paths.checkpoints.is_dir():
-        raise InputError("no training has saved a checkpoint here", where=str(paths.checkpoints))
+        raise InputError(
+            "this run has no checkpoints", where=str(paths.checkpoints), expected="a run that has saved a checkpoint"
+        )
     samples = read_index_manifest(paths.index_manifest).train_samples
     if not from_sample < to_sample <= samples:
         raise InputError(
-            f"samples {from_sample} to below {to_sample} are no range of this training's",
+            f"samples {from_sample} to {to_sample} are not a valid range of this training",
             where="--from-sample, --to-sample",
-            expected=f"from 0 to {samples} at most, the first below the second",
+            expected=f"values from 0 to {samples}, with --from-sample below --to-sample",
         )
     with lease(paths.train):
         done = go_back(paths, from_sample, to_sample, reason, by_guard=False)
     start = f"from {done.checkpoint}" if done.checkpoint else "from the beginning"
-    say(f"the training goes on {start}, without samples {done.from_sample} to {done.to_sample - 1}")
+    say(f"the next segment starts {start} and skips samples {done.from_sample} to {done.to_sample - 1}")
 
 
 @app.command()
 def policy() -> None:
-    """Print which keys may change when a training goes on from a checkpoint (Markdown, as in docs/resume.md)."""
+    """Print which keys may change when a training resumes from a checkpoint (the Markdown table of docs/resume.md)."""
     from training.resume.policy import policy_table
 
     print(policy_table(), end="")
@@ -75,9 +80,9 @@ def policy() -> None:
 @app.command()
 def finish(
     run: Annotated[Path, typer.Option(help="Folder of the run.")],
-    output: Annotated[Path, typer.Option(help="File for the finished segment (train/finished.json).")],
+    output: Annotated[Path, typer.Option(help="File to write the finished segment to (train/finished.json).")],
 ) -> None:
-    """Close the chain of segments."""
+    """Write the finished segment's file, which closes the chain of segments."""
     from training.launch import finish as close
 
     close(run, output)

@@ -1,8 +1,8 @@
-"""What a rule starts: holds the lease, runs one segment's processes, and writes down how it ended.
+"""The launcher that a Snakemake rule starts. It holds the lease, runs one segment's processes and records the result.
 
-A TERM to the launcher becomes the stop file, which every rank sees in its next control poll: the segment saves and ends
-cleanly. A kill -9 of the launcher takes torchrun and the ranks with it (`training.loop.die_with_parent`; in a SLURM job
-the scheduler ends them with the job).
+On SIGTERM or SIGINT the launcher writes the stop file. The ranks read the stop file at the next control poll, save a
+checkpoint and end cleanly. If the launcher is killed with SIGKILL, torchrun and the ranks are killed too
+(`training.loop.die_with_parent`). In a SLURM job the scheduler ends them with the job.
 """
 
 from __future__ import annotations
@@ -30,30 +30,32 @@ from training.resume.resolve_resume import ResumePoint, resolve_resume
 from training.start_command import Allocation, end_of_job, process_environment, start_command
 
 _BY_SIGNAL = "signal\n"
-"""In the stop file when a signal to the launcher wrote it, and not a person."""
+"""Content of a stop file that the launcher wrote after a signal. It marks that no person created the file."""
 _LOOK_EVERY_SECONDS = 1.0
 _TEXTS_SECONDS = 60.0
-"""For the texts of incidents, after the processes have ended."""
+"""Longest time to fetch the texts of incidents after the processes have ended."""
 
 
 def launch_segment(config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None) -> Segment:
-    """Run segment `number` of the training in `run` and write its file.
+    """Run segment `number` of the training in `run` and write the result to `output`.
 
     Args:
-        config: the training's part of the configuration.
+        config: configuration of the training stage (config/train.json).
         run: folder of the run.
-        number: of the segment, from 1.
-        output: the segment's file.
-        allocation: nodes of the SLURM job around this process; None: every process on this machine.
+        number: number of the segment, from 1.
+        output: file to write the segment to.
+        allocation: nodes of the surrounding SLURM job. None runs every process on this machine.
 
-    Returns the segment when the chain may go on or is done: finished, time limit, rolled back, or a crash within the
-    budget.
+    Returns:
+        The segment, if the chain can continue or is finished. Its status is finished, time limit, rolled back, or
+        crashed within the crash budget.
 
     Raises:
-        TryAgainError: stopped by a person; the same command goes on from the checkpoint.
-        CheckFailedError: the crash budget is used up, nothing comes of many starts, a check of the training failed, or
-            what changed since the newest checkpoint is refused.
-        ConfigError, InputError: the configuration or the index is wrong, or there is a folder where a file should be.
+        TryAgainError: the segment was stopped on request. The same command resumes from the checkpoint.
+        CheckFailedError: the crash budget is used up, too many starts saved no new checkpoint, or a change since the
+            newest checkpoint is refused.
+        BloomeryError: a rank failed with an error that a retry cannot fix. Its exit code is that of the rank's error.
+        ConfigError, InputError: the configuration or the index is wrong, or a folder has the name of a needed file.
     """
     configured = read_stage(config, TrainStage)
     refuse_contradictions(configured.training, where=str(config))
@@ -65,7 +67,7 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         limits = resume.stage.training.segment
         before = _history(paths, number)
         if before and _still_valid(before[-1], resume):
-            # The job of a workflow that was killed went on, and has written this segment since.
+            # A workflow was killed while its job continued, and that job completed this segment.
             say(f"segment {number} has ended already: {before[-1].status.value} at iteration {before[-1].iteration}")
             write_segment(output, before[-1])
             return before[-1]
@@ -82,27 +84,27 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         if segment.status is SegmentStatus.FINISHED:
             forget_starts(paths)
         if segment.status in (SegmentStatus.STOPPED, SegmentStatus.FINISHED):
-            # Used up; one that came too late for a segment that ended otherwise is for the next one.
+            # The stop request is fulfilled. After any other ending, it stays and applies to the next segment.
             clear_request(paths.control / STOP_FILE)
         if segment.status is SegmentStatus.STOPPED:
             raise TryAgainError(
                 f"stopped after iteration {segment.iteration} of {segment.total_iterations}; "
                 f"checkpoint {segment.checkpoint} is saved",
                 where=str(paths.train),
-                expected="run the same command again to go on",
+                expected="run the same command again to resume",
             )
         if segment.crashes > limits.max_crashes:
             raise CheckFailedError(
-                f"{segment.crashes} crashes in a row; the last: {segment.message}",
+                f"the training crashed {segment.crashes} times in a row; the last crash: {segment.message}",
                 where=str(paths.train),
-                expected=f"at most training.segment.max_crashes = {limits.max_crashes}",
+                expected=f"at most {limits.max_crashes} (training.segment.max_crashes)",
             )
         write_segment(output, segment)
         return segment
 
 
 def _history(paths: RunPaths, number: int) -> list[Segment]:
-    """Every time that segment `number` ended, in order."""
+    """Return the recorded endings of segment `number`, oldest first."""
     found: list[Segment] = []
     while (path := paths.segments / "history" / f"{number}-{len(found) + 1}.json").exists():
         found.append(read_segment(path))
@@ -110,24 +112,28 @@ def _history(paths: RunPaths, number: int) -> list[Segment]:
 
 
 def _last_attempt(paths: RunPaths, number: int) -> Segment | None:
-    """How the training ended the last time, before the start of segment `number` now."""
+    """Return the last recorded ending of segment `number`. If there is none, return that of segment `number - 1`."""
     earlier = _history(paths, number) or (_history(paths, number - 1) if number > 1 else [])
     return earlier[-1] if earlier else None
 
 
 def _heed_stop(paths: RunPaths) -> None:
-    """Raise TryAgainError when a person asked to stop before we began; that request is then used up."""
+    """Remove the stop file. Raises TryAgainError if a person created it before this segment began."""
     stop = paths.control / STOP_FILE
     paths.control.mkdir(parents=True, exist_ok=True)
     asked = stop.exists() and stop.read_bytes() != _BY_SIGNAL.encode()
-    # What a launcher left behind that was ended while it stopped (a job that is requeued, say) is no request.
+    # A launcher that is killed while it stops (as in a requeued job) leaves its own stop file, which is not a request.
     stop.unlink(missing_ok=True)
     if asked:
-        raise TryAgainError("asked to stop before the segment began", where=str(stop), expected="start again to go on")
+        raise TryAgainError(
+            "asked to stop before the segment began",
+            where=str(stop),
+            expected="run the same command again to start; the stop file is removed",
+        )
 
 
 def _still_valid(segment: Segment, resume: ResumePoint) -> bool:
-    """Whether a segment of this training ended well and nothing was trained since."""
+    """Whether `segment` ended well, belongs to this training, and is not followed by further training."""
     return (
         segment.status in (SegmentStatus.FINISHED, SegmentStatus.TIME_LIMIT)
         and segment.checkpoint == resume.checkpoint_name
@@ -140,7 +146,7 @@ def _still_valid(segment: Segment, resume: ResumePoint) -> bool:
 def _run_processes(
     stage: TrainStage, config: Path, paths: RunPaths, number: int, result: Path, allocation: Allocation | None
 ) -> int:
-    """Run the segment's processes to their end; a TERM or INT to us asks them to stop through the stop file."""
+    """Run the segment's processes and return their exit code. On SIGTERM or SIGINT, write the stop file."""
     arguments = ["--config", str(config), "--folder", str(paths.run), "--number", str(number), "--result", str(result)]
     if (end := end_of_job()) is not None:
         arguments += ["--end", f"{end:.0f}"]
@@ -151,11 +157,11 @@ def _run_processes(
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
         nonlocal asked
         asked = True
-        say("asked to stop: saving after the current iteration")
+        say("asked to stop: a checkpoint is saved after the current iteration")
         write_text(paths.control / STOP_FILE, _BY_SIGNAL)
 
     previous = {caught: signal.signal(caught, ask_to_stop) for caught in (signal.SIGTERM, signal.SIGINT)}
-    # A session of its own: a Ctrl-C in the terminal reaches us alone, and we tell the ranks.
+    # In a new session, the processes do not receive a Ctrl-C from the terminal. The launcher asks them to stop instead.
     environment = process_environment(stage.training)
     process = subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=die_with_parent)
     texts = IncidentTexts(paths)
@@ -166,7 +172,7 @@ def _run_processes(
                 break
             except subprocess.TimeoutExpired:
                 texts.look()
-        # Who asks us to stop waits for our end.
+        # After a stop request somebody waits for the launcher to end, so fetch no further texts.
         texts.finish(0.0 if asked else _TEXTS_SECONDS)
         return code
     finally:
@@ -177,18 +183,21 @@ def _run_processes(
 def _outcome(
     resume: ResumePoint, paths: RunPaths, number: int, result: Path, code: int
 ) -> tuple[Segment, BloomeryError | None]:
-    """The segment that its processes left, or a failed or crashed one that says where the checkpoints stand."""
+    """Return the segment that the processes reported, and the error to raise, if any.
+
+    If the processes reported no segment, return a failed or crashed one at the position of the newest checkpoint.
+    """
     answer: dict[str, Any] = read_json(result) if result.exists() else {}
     result.unlink(missing_ok=True)
-    # torchrun that was told to end says 1, though every rank had saved and ended: the ranks' own word counts.
+    # torchrun exits with 1 when it is stopped, even if every rank saved and ended. So the ranks' result file decides.
     if "segment" in answer:
         return Segment.model_validate(answer["segment"]), None
     error = None
     status, crashes = SegmentStatus.CRASHED, _previous_crashes(paths, number) + 1
-    message = f"its processes ended with code {code}"
+    message = f"the segment's processes ended with code {code}"
     if "error" in answer:
         message = str(answer["error"])
-        # A fault that may pass, such as a file server that was away, is tried again, within the crash budget.
+        # A temporary fault, such as an unreachable file server, counts as a crash and is retried within the budget.
         if answer["exit_code"] != TryAgainError.exit_code:
             status, crashes, error = SegmentStatus.FAILED, 0, BloomeryError(message)
             error.exit_code = answer["exit_code"]
@@ -210,12 +219,17 @@ def _outcome(
 
 
 def _previous_crashes(paths: RunPaths, number: int) -> int:
+    """Return the number of crashes in a row up to the segment before `number`."""
     path = paths.segments / f"{number - 1}.json"
     return read_segment(path).crashes if number > 1 and path.exists() else 0
 
 
 def finish(run: Path, output: Path) -> Segment:
-    """Write `output` (train/finished.json) from the first finished segment of the chain. Raises InputError if none."""
+    """Copy the first finished segment of the chain to `output` (train/finished.json).
+
+    Raises:
+        InputError: no segment is finished.
+    """
     paths = RunPaths(run)
     number = 1
     while (path := paths.segments / f"{number}.json").exists():
@@ -224,4 +238,6 @@ def finish(run: Path, output: Path) -> Segment:
             write_segment(output, segment)
             return segment
         number += 1
-    raise InputError("no segment is finished", where=str(paths.segments), expected="a finished training")
+    raise InputError(
+        "no segment has the status finished", where=str(paths.segments), expected="a training that has finished"
+    )

@@ -1,4 +1,4 @@
-"""The command that starts a segment's processes: torchrun here, or one torchrun a node through srun."""
+"""Build the command that starts a segment's processes: torchrun on this machine, or srun with one torchrun per node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PORTS_TRIED = 100
 
 @dataclass(frozen=True)
 class Allocation:
-    """Nodes of the SLURM job that this process runs in."""
+    """Nodes of the surrounding SLURM job, and the processes and CPUs on each node."""
 
     nodes: int
     ranks_per_node: int
@@ -27,12 +27,12 @@ class Allocation:
 
 
 def start_command(training: TrainingConfig, allocation: Allocation | None, arguments: list[str]) -> list[str]:
-    """The command for every process of a segment; `arguments` go to `training.loop.main`.
+    """Return the command that starts all processes of a segment. `arguments` are passed to `training.loop.main`.
 
     Raises:
-        ResourceError: an allocation is given outside of a SLURM job.
+        ResourceError: `allocation` is set outside of a SLURM job, or no port is free.
         TryAgainError: the scheduler does not answer.
-        ConfigError: the site's file is wrong.
+        ConfigError: the site file is wrong.
     """
     if allocation is None:
         world = str(training.parallel.world_size)
@@ -40,14 +40,18 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
         return [*torchrun, "-m", "training.loop.main", *arguments]
     job = slurm.own_job()
     if job is None:
-        raise ResourceError("not in a SLURM job", where="SLURM_JOB_ID", expected="no --nodes outside of one")
+        raise ResourceError(
+            "--nodes was given, but this process is not in a SLURM job",
+            where="SLURM_JOB_ID",
+            expected="a SLURM job, or the command without --nodes",
+        )
     site = load_site()
     python = [sys.executable]
     if site.container is not None:
-        # The container has its own Python; srun and what asks the scheduler stay outside.
+        # The container has its own Python. srun and the scheduler's other commands run outside of the container.
         python = ["apptainer", "exec", *site.container_options, site.container, "python3"]
     return [
-        # Without --kill-on-bad-exit a dead node leaves the others waiting in a collective until its time limit.
+        # Without --kill-on-bad-exit, the other nodes would wait for a dead node until their collective times out.
         *("srun", "--kill-on-bad-exit=1", "--mpi=none", "--cpu-bind=none"),
         *(f"--nodes={allocation.nodes}", f"--ntasks={allocation.nodes}", "--ntasks-per-node=1"),
         f"--cpus-per-task={allocation.cpus_per_node}",
@@ -59,10 +63,12 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
 
 
 def rendezvous_port(job: int) -> int:
-    """A port from 20000 to 39999 that is free on this node, the first of the job's; two jobs begin at different ones.
+    """Return a port from 20000 to 39999 that is free on this node, which must be the first node of the job.
+
+    The first port to try depends on the job's number, so that two jobs usually start at different ports.
 
     Raises:
-        ResourceError: none of many is free.
+        ResourceError: none of the tried ports is free.
     """
     for step in range(_PORTS_TRIED):
         port = 20000 + (job * 7 + step * 1009) % 20000
@@ -72,24 +78,31 @@ def rendezvous_port(job: int) -> int:
             except OSError:
                 continue
             return port
-    raise ResourceError(f"{_PORTS_TRIED} ports are taken", where="ports 20000 to 39999 of this node")
+    raise ResourceError(
+        f"none of the {_PORTS_TRIED} tried ports is free",
+        where="ports 20000 to 39999 of this node",
+        expected="a free port on the first node of the job",
+    )
 
 
 def end_of_job() -> float | None:
-    """When this SLURM job will be ended (Unix epoch); None outside of one, without a limit, or when nobody says."""
+    """Return the time at which SLURM ends this job, in seconds of the Unix epoch.
+
+    Return None outside of a SLURM job, for a job without a time limit, or if the scheduler does not answer.
+    """
     job = slurm.own_job()
     if job is None:
         return None
     try:
         left = slurm.seconds_left(job)
     except BloomeryError as error:
-        say(f"the scheduler does not say how long job {job} may run ({error}); training.segment.minutes holds alone")
+        say(f"cannot read the time limit of job {job} ({error}); only training.segment.minutes limits the segment")
         return None
     return None if left is None else time.time() + left
 
 
 def process_environment(training: TrainingConfig) -> dict[str, str]:
-    """Environment of the segment's processes."""
+    """Return the environment variables of the segment's processes."""
     return {
         **os.environ,
         "OMP_NUM_THREADS": str(training.threads_per_rank),

@@ -1,6 +1,6 @@
-"""What srun starts once on each node: torchrun for the node's processes, which then replaces this program.
+"""The program that srun starts once on each node. It replaces itself with torchrun, which starts the node's processes.
 
-Static rendezvous: the first node is the master and ranks follow the order of the nodes, so neighbours in a
+The rendezvous is static. The first node is the master, and ranks follow the order of the nodes, so the ranks of a
 tensor-parallel group share a node.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Start torchrun; `--` divides our options from those of `training.loop.main`."""
+    """Start torchrun. Arguments after `--` are passed to `training.loop.main`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--ranks-per-node", type=int, required=True)
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     if folder := os.environ.get("TMPDIR"):
-        # The launcher made it on its own node.
+        # The launcher created this folder on its own node only.
         Path(folder).mkdir(parents=True, exist_ok=True)
     rest = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     command = [

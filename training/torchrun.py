@@ -1,6 +1,6 @@
-"""torchrun, which says of each process that failed how it ended, in a line; torch's own prints a traceback of itself.
+"""Run torchrun, and print one line for each failed process. The original command prints a traceback of torchrun too.
 
-What went wrong the processes have said themselves, on the terminal and in train/logs/ranks.
+The failed processes report their own errors on the terminal and in train/logs/ranks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SHOWN = 8
 
 
 def main() -> None:
-    """Run with the options of `torch.distributed.run`; exit code 1 where a process failed."""
+    """Run torchrun with the options of `torch.distributed.run`. Exit with code 1 if a process failed."""
     try:
         run(parse_args(None))  # type: ignore[no-untyped-call]
     except ChildFailedError as error:
@@ -25,19 +25,20 @@ def main() -> None:
         for rank, failure in failures[:_SHOWN]:
             print(f"rank {rank} (process {failure.pid}): {_end_of(failure)}", file=sys.stderr)
         if len(failures) > _SHOWN:
-            print(f"and {len(failures) - _SHOWN} more ranks", file=sys.stderr)
+            print(f"{len(failures) - _SHOWN} more ranks failed", file=sys.stderr)
         sys.exit(1)
     except SignalException as error:
         sys.exit(128 + error.sigval)
 
 
 def _end_of(failure: ProcessFailure) -> str:
+    """Describe how the process ended: by its exit code or by a signal."""
     if failure.exitcode >= 0:
         return f"ended with code {failure.exitcode}"
     name = str(-failure.exitcode)
     with suppress(ValueError):
         name = signal.Signals(-failure.exitcode).name
-    return f"was ended by {name}"
+    return f"was ended by signal {name}"
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ time.sleep(600)
 @pytest.mark.distributed
 @pytest.mark.parametrize(
     ("end", "said"),
-    [("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL"), ("sys.exit(3)", "ended with code 3")],
+    [("os.kill(os.getpid(), signal.SIGKILL)", "was ended by signal SIGKILL"), ("sys.exit(3)", "ended with code 3")],
     ids=["killed", "exited"],
 )
 def test_who_failed_is_said_in_a_line(tmp_path: Path, end: str, said: str) -> None:

@@ -1,1 +1,1 @@
-"""Checkpoints: written, hashed, sealed, found, verified and loaded."""
+"""Write, hash, seal, find, verify and load checkpoints."""

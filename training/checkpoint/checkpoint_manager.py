@@ -1,7 +1,7 @@
-"""Save and load checkpoints, in the foreground or while training goes on.
+"""Save and load checkpoints. A checkpoint is written in the foreground or while training continues.
 
-Each rank writes and hashes its own files; when all are done, rank 0 adds the manifest and renames the folder: one with
-a step's name is whole, whenever a process is killed.
+Each rank writes and hashes its own files. When all ranks are done, rank 0 adds the manifest and renames the folder. So
+a folder with a step's name is always complete, even if a process is killed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from training.loop.build_engine import Trainer
 from training.resume.policy import changes_since, continues
 
 Written = tuple[dict[str, FileEntry], tuple[int, str] | None]
-"""What a rank wrote, and the number and text of the error that kept it from writing more."""
+"""Files that a rank wrote, and the errno and text of its write error. The second item is None if there is no error."""
 
 
 class CheckpointManager:
@@ -44,7 +44,15 @@ class CheckpointManager:
     def __init__(
         self, trainer: Trainer, folder: Path, identity: str, index: IndexManifest, tokens: torch.Tensor
     ) -> None:
-        """`identity`: of the training (`training.resume.policy`); `tokens`: what reference logits are computed on."""
+        """Attach the manager to the trainer's engine.
+
+        Args:
+            trainer: trainer whose state is saved and loaded.
+            folder: folder of the checkpoints.
+            identity: identity of the training (`training.resume.policy`).
+            index: manifest of the token index.
+            tokens: tokens for the reference logits, int64 [samples, length].
+        """
         self._trainer = trainer
         self._store = CheckpointFolders(folder, trainer.stage.training.checkpoint)
         self._identity = identity
@@ -52,20 +60,22 @@ class CheckpointManager:
         self._tokens = tokens
         self._changes: list[Change] = []
         self.changed: list[Change] = []
-        """What the configuration has otherwise than the checkpoint that was loaded."""
+        """Configuration keys whose value differs from the loaded checkpoint's."""
         self._pending: Position | None = None
         self._writer = ShardWriter()
         trainer.engine.checkpoint_engine = self._writer
-        # It would copy scripts beside the checkpoint that cannot read one of a pipeline.
+        # DeepSpeed would copy recovery scripts beside the checkpoint, but they cannot read a pipeline checkpoint.
         trainer.engine._copy_recovery_script = lambda _path: None
 
     def load(self) -> Position:
-        """Load the newest good checkpoint, of whatever layout, and say where the training stands. Collective.
+        """Load the newest good checkpoint, whatever its layout, and return its position. Collective.
 
-        Without one every generator of random numbers is seeded, and the training begins.
+        If there is no checkpoint, seed every random number generator and return the start of the training.
 
         Raises:
-            CheckFailedError: every checkpoint is damaged, or the model says something else than the one that was saved.
+            CheckFailedError: every checkpoint is damaged, or the loaded network's reference logits differ from the
+                saved ones.
+            ConfigError, InputError: the checkpoint does not fit the trainer (see `load_checkpoint`).
         """
         trainer, store = self._trainer, self._store
         found = newest_good(store.folder, lambda manifest: continues(manifest, self._identity, self._index))
@@ -85,27 +95,27 @@ class CheckpointManager:
         return Position.of(manifest)
 
     def _restore_random_states(self, folder: Path, manifest: CheckpointManifest) -> None:
-        """The states of this rank; those of rank 0 where the checkpoint had fewer ranks."""
+        """Restore the generator states of this rank, or those of rank 0 if the checkpoint has none for this rank."""
         for rank in (self._trainer.mesh.rank, 0):
             if (name := _random_name(rank)) in manifest.files:
                 restore_random_states(load_file(folder / name), self._trainer.mesh.device)
                 return
-        # An older version kept none, and drew nothing.
+        # Older versions saved no states, because they drew no random numbers while training.
         seed_all(self._trainer.stage.seed)
 
     @property
     def written_here(self) -> bool:
-        """Whether this rank has nothing left to write of a save that was begun."""
+        """Whether this rank has written all of its files of the current save."""
         return self._writer.is_done
 
     def save(self, position: Position, wait: bool = True) -> str:
-        """Save the training at `position`; returns the checkpoint's name. Collective.
+        """Save the training at `position` and return the checkpoint's name. Collective.
 
-        With `wait` the checkpoint is there on return. Without, this rank's state is copied and written in a thread, and
-        the checkpoint is there after `finish`. A save that was begun before is finished first.
+        With `wait`, the checkpoint is complete on return. Otherwise, this rank's state is copied and written in a
+        thread, and `finish` completes the checkpoint. An earlier save that is still in progress is finished first.
 
         Raises:
-            ResourceError: there is no room, or a rank could not write; older checkpoints are as they were.
+            ResourceError: the disk has too little space, or a rank could not write. Older checkpoints are unchanged.
         """
         self.finish()
         trainer, mesh, iteration = self._trainer, self._trainer.mesh, position.iteration
@@ -127,12 +137,13 @@ class CheckpointManager:
         return name
 
     def finish(self) -> str | None:
-        """Seal the save that was begun, if any, and prune older checkpoints; returns its name. Collective.
+        """Wait for the save in progress, seal its checkpoint and prune older ones. Collective.
 
-        Waits for what is not written yet.
+        Returns:
+            The checkpoint's name, or None if no save is in progress.
 
         Raises:
-            ResourceError: a rank could not write; older checkpoints are as they were.
+            ResourceError: a rank could not write. Older checkpoints are unchanged.
         """
         if self._pending is None:
             return None
@@ -143,6 +154,8 @@ class CheckpointManager:
         return step_name(position.iteration)
 
     def _is_saved(self, position: Position) -> bool:
+        """Whether a good checkpoint of this training at `position` exists."""
+
         def is_this(manifest: CheckpointManifest) -> bool:
             same = manifest.consumed_samples == position.consumed_samples
             return same and continues(manifest, self._identity, self._index)
@@ -150,14 +163,18 @@ class CheckpointManager:
         return self._store.has(position.iteration, is_this)
 
     def _expected_bytes(self) -> int:
-        """Size of a checkpoint: weights, fp32 master weights, Adam's two moments (BLOOM: 14 bytes a parameter)."""
+        """Return an upper estimate of a checkpoint's size in bytes.
+
+        The estimate counts weights, fp32 master weights, two fp32 moments and the reference logits. Without the logits,
+        BLOOM needs 14 bytes per parameter.
+        """
         trainer = self._trainer
         count = parameter_count(trainer.stage.model, trainer.vocabulary_rows)
         reference = self._tokens.numel() * trainer.vocabulary_rows * 4
         return count * (trainer.dtype.itemsize + 12) + reference
 
     def _seal(self, position: Position, written: list[Written]) -> None:
-        """Rank 0's part of `finish`."""
+        """Do rank 0's part of `finish`: seal the checkpoint, or give it up if a rank could not write."""
         try:
             with explained(self._store.folder):
                 for _, problem in written:
@@ -195,12 +212,12 @@ class CheckpointManager:
 
 
 def _said(problem: Exception | None) -> tuple[int, str] | None:
-    """Number and text of what kept a rank from writing."""
+    """Return the errno (0 if there is none) and the text of a rank's write error."""
     if isinstance(problem, OSError):
         return problem.errno or 0, problem.strerror or str(problem)
     return None if problem is None else (0, f"{type(problem).__name__}: {problem}")
 
 
 def _random_name(rank: int) -> str:
-    """File of a rank's generators of random numbers."""
+    """Return the name of the file with a rank's random number generator states."""
     return f"random_rank_{rank:05d}.safetensors"

@@ -1,4 +1,7 @@
-"""What one rank found out, known to all: no rank may go on, or fail, alone while the others wait in a collective."""
+"""Share an answer or an error among all ranks.
+
+No rank may continue or fail alone, because the others would wait for it in a collective.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ Answer = TypeVar("Answer")
 
 
 def from_rank_0(compute: Callable[[], Answer]) -> Answer:
-    """Rank 0 computes; every rank returns its answer, or raises its error. Collective.
+    """Call `compute` on rank 0. Return its answer, or raise its error, on every rank. Collective.
 
     Raises:
-        BloomeryError: of the kind that rank 0 raised.
-        ResourceError, TryAgainError: rank 0 had an `OSError` (`bloomery.base.atomic.known_error`).
+        BloomeryError: `compute` raised it. Every rank raises the same subclass.
+        ResourceError, TryAgainError: `compute` raised an `OSError` (`bloomery.base.atomic.known_error`).
     """
     told = [_outcome(compute) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(told, src=0)
@@ -27,10 +30,11 @@ def from_rank_0(compute: Callable[[], Answer]) -> Answer:
 
 
 def from_every_rank(compute: Callable[[], Answer]) -> list[Answer]:
-    """Every rank computes; every rank returns all answers in the order of ranks, or raises the first error. Collective.
+    """Call `compute` on every rank. Return all answers in the order of ranks on every rank. Collective.
 
     Raises:
-        BloomeryError, ResourceError, TryAgainError: as in `from_rank_0`, of the first rank that had an error.
+        BloomeryError, ResourceError, TryAgainError: as in `from_rank_0`. If several ranks fail, every rank raises the
+            error of the lowest failed rank.
     """
     told: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(told, _outcome(compute))
@@ -38,7 +42,7 @@ def from_every_rank(compute: Callable[[], Answer]) -> list[Answer]:
 
 
 def _outcome(compute: Callable[[], Any]) -> tuple[Any, tuple[Any, ...] | None]:
-    """What `compute` answered and, of its error, what can be sent to other ranks."""
+    """Call `compute`. Return (answer, None), or (None, type and arguments of the error), to send to other ranks."""
     try:
         return compute(), None
     except BloomeryError as error:
@@ -49,6 +53,7 @@ def _outcome(compute: Callable[[], Any]) -> tuple[Any, tuple[Any, ...] | None]:
 
 
 def _answers(told: list[Any]) -> list[Any]:
+    """Return the answers of all outcomes, or raise the first error among them."""
     for _, problem in told:
         if problem is not None:
             kind, what, where, expected = problem

@@ -1,7 +1,7 @@
-"""The check that a training is still the same one after a load: its reference logits, computed anew on this layout.
+"""Check after a load that the network still computes the checkpoint's reference logits, on the current layout.
 
-BLOOM's loss moved from 1.944 to 2.043 when its checkpoint was put on other layouts, and nobody could say why. Here the
-loss on the checkpoint's reference batch is said before and after, and a difference beyond rounding is an error.
+BLOOM's loss moved from 1.944 to 2.043 when its checkpoint was loaded on other layouts, for an unknown reason. Here, a
+load reports the loss on the checkpoint's reference batch when saved and now. A difference beyond rounding is an error.
 """
 
 from __future__ import annotations
@@ -20,39 +20,44 @@ from training.checkpoint.reference_logits import reference_logits
 from training.loop.build_engine import Trainer
 
 TOLERANCE = 1e-4
-"""Greatest difference of a logit over the greatest logit, and of the loss over the loss: both are computed in fp32,
-so that only the order of sums differs. The smallest move of BLOOM's loss was 5e-3 of it."""
+"""Largest allowed difference of a logit, divided by the largest logit, and of the loss, divided by the loss.
+
+Logits are computed in fp32, so only the order of sums differs. When BLOOM's layout changed, its loss changed by 5e-3 of
+its value or more.
+"""
 
 
 @dataclass(frozen=True)
 class Continuity:
-    """The reference batch before and after a load."""
+    """Loss and logits of the reference batch, compared between the save and the load."""
 
     loss_before: float
-    """Mean cross-entropy by the checkpoint's logits, nats a token."""
+    """Mean cross-entropy from the checkpoint's logits, in nats per token."""
     loss_now: float
-    """The same, by the logits of the loaded network."""
+    """Mean cross-entropy from the loaded network's logits, in nats per token."""
     difference: float
-    """Greatest difference of a logit, over the greatest logit or 1."""
+    """Largest difference of a logit, divided by the largest absolute logit (at least 1)."""
 
     @property
     def holds(self) -> bool:
-        """Whether only rounding differs; never with NaN."""
+        """Whether the differences are within `TOLERANCE`. False if any value is NaN."""
         moved = abs(self.loss_now - self.loss_before)
         return self.difference <= TOLERANCE and moved <= TOLERANCE * self.loss_before
 
     def __str__(self) -> str:
         return (
-            f"loss on the reference batch {self.loss_before:.6f} before, {self.loss_now:.6f} now; "
-            f"logits differ by {self.difference:.1e} of the greatest"
+            f"loss on the reference batch: {self.loss_before:.6f} when saved, {self.loss_now:.6f} now; "
+            f"logits differ by at most {self.difference:.1e} of the largest logit"
         )
 
 
 def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifest) -> Continuity:
-    """Compare the loaded network with the reference logits of its checkpoint. Collective; the same on every rank.
+    """Compare the loaded network with the reference logits of its checkpoint. Collective.
+
+    Every rank returns the same result.
 
     Raises:
-        CheckFailedError: they differ by more than rounding, or the reference is not what the manifest says.
+        CheckFailedError: the logits differ by more than rounding, or the reference file does not match the manifest.
     """
     path = from_rank_0(lambda: verify_file(folder, manifest, REFERENCE_NAME))
     reference = load_file(path)
@@ -62,18 +67,19 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
     found = next(each for each in from_every_rank(lambda: own) if each is not None)
     if not found.holds:
         raise CheckFailedError(
-            f"the network that was loaded is not the one that was saved: {found}",
+            f"the loaded network differs from the saved network: {found}",
             where=str(folder),
-            expected=f"a difference of at most {TOLERANCE:g}",
+            expected=f"relative differences of at most {TOLERANCE:g}",
         )
     return found
 
 
 def compare(tokens: torch.Tensor, expected: torch.Tensor, logits: torch.Tensor) -> Continuity:
-    """Compare logits [samples, length, rows] on `tokens` [samples, length]."""
+    """Compare `logits` with `expected`, both [samples, length, rows], on `tokens` [samples, length]."""
     greatest = max(1.0, float(expected.abs().max()))
     return Continuity(_loss(tokens, expected), _loss(tokens, logits), float((logits - expected).abs().max()) / greatest)
 
 
 def _loss(tokens: torch.Tensor, logits: torch.Tensor) -> float:
+    """Return the mean cross-entropy of the next token, in nats per token."""
     return float(functional.cross_entropy(logits[:, :-1].flatten(0, 1).double(), tokens[:, 1:].flatten()))

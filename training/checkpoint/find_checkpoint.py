@@ -1,4 +1,4 @@
-"""Find the newest checkpoint whose files match its manifest; the ranks share the reading."""
+"""Find the newest checkpoint whose files match its manifest. The ranks divide the files among them for hashing."""
 
 from __future__ import annotations
 
@@ -23,21 +23,24 @@ from training.checkpoint.collective_calls import from_every_rank, from_rank_0
 
 @dataclass(frozen=True)
 class Found:
-    """What lies in a folder of checkpoints."""
+    """Result of the search in a folder of checkpoints."""
 
     manifest: CheckpointManifest | None
-    """Of the newest good one; None: there is no checkpoint of this training yet."""
+    """Manifest of the newest good checkpoint. None if this training has no checkpoint yet."""
     damaged: frozenset[str]
-    """Names of those that were passed over."""
+    """Names of the damaged checkpoints that were skipped."""
 
 
 def newest_good(folder: Path, wanted: Callable[[CheckpointManifest], bool]) -> Found:
-    """The newest checkpoint that is `wanted` (by rank 0) and whole; damaged ones are named on stderr. Collective.
+    """Find the newest complete checkpoint whose manifest `wanted` accepts. Collective.
+
+    `wanted` is called on rank 0. Damaged checkpoints are skipped and reported on stderr.
 
     Raises:
-        CheckFailedError: all of them are damaged: a training that took weeks must not begin again by itself.
-        ResourceError, TryAgainError: a file cannot be read here and now. That is no damage: to train on from an
-            older checkpoint would lose work, and to find every one damaged would end the training.
+        CheckFailedError: no good checkpoint is left and at least one is damaged. A training that took weeks must not
+            start from the beginning without a person's decision.
+        ResourceError, TryAgainError: a file cannot be read at the moment. This does not count as damage, because
+            resuming from an older checkpoint would lose work.
     """
     names = from_rank_0(lambda: [candidate.name for candidate in step_folders(folder)])
     damaged: list[str] = []
@@ -51,30 +54,33 @@ def newest_good(folder: Path, wanted: Callable[[CheckpointManifest], bool]) -> F
             if problem is None:
                 return Found(manifest, frozenset(damaged))
         if dist.get_rank() == 0:
-            say(f"checkpoint {name} is damaged and passed over: {problem}")
+            say(f"checkpoint {name} is damaged and skipped: {problem}")
         damaged.append(name)
     if damaged:
         raise CheckFailedError(
             f"every checkpoint is damaged ({', '.join(damaged)})",
             where=str(folder),
-            expected="a good copy of one of them; or move the folder away to train from the beginning",
+            expected="an undamaged copy of one of them; or move the folder away to train from the beginning",
         )
     return Found(None, frozenset())
 
 
 def _read(folder: Path) -> tuple[CheckpointManifest | None, str | None]:
-    """A checkpoint's manifest, or what is wrong with it."""
+    """Return a checkpoint's manifest, or a description of what is wrong with it."""
     try:
         manifest = read_checkpoint(folder)
     except InputError as error:
         return None, str(error)
     if folder.name != step_name(manifest.iteration):
-        return None, f"its manifest is that of {step_name(manifest.iteration)}"
+        return None, f"its manifest belongs to {step_name(manifest.iteration)}"
     return manifest, None
 
 
 def _verify_share(folder: Path, manifest: CheckpointManifest) -> str | None:
-    """Compare this rank's share of the files, distributed by size, with the manifest; what is wrong, if anything.
+    """Compare this rank's share of the files with the manifest. Files are distributed over the ranks by size.
+
+    Returns:
+        A description of the first mismatch, or None if all files match.
 
     Raises:
         OSError: a file cannot be read.

@@ -1,7 +1,7 @@
-"""A checkpoint of any layout into a trainer of any other: weights, fp32 master weights, moments, steps, loss scale.
+"""Load a checkpoint of any layout into a trainer of any other layout.
 
-Every element is copied, none is computed: whole tensors are equal bit for bit on both sides. Each rank reads what it
-will hold, one parameter at a time.
+Weights, fp32 master weights, moments, step counts and the loss scale are loaded. Every element is copied and none is
+computed, so assembled tensors are equal bit for bit. Each rank reads only its own parts, one parameter at a time.
 """
 
 from __future__ import annotations
@@ -20,26 +20,28 @@ from training.loop.build_engine import Trainer
 from training.optim.builder import set_step_count
 
 _SCALE_KEYS = ("cur_scale", "cur_iter", "last_overflow_iter", "cur_hysteresis")
-"""What a dynamic loss scale goes on from; its limits and window are the configuration's."""
+"""State of a dynamic loss scale that is restored. Its limits and window come from the configuration."""
 
 
 def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest, *, verified: bool = False) -> None:
-    """Make `trainer` the training that the checkpoint in `folder` was saved from.
+    """Load the checkpoint in `folder` into `trainer`.
 
-    No rank waits for another: one that fails raises alone.
+    This function is not collective: a rank that fails raises alone.
 
     Args:
-        trainer: of any layout, built with the checkpoint's rows (`bloomery.checkpoint.embedding_rows`).
-        folder: of the checkpoint.
-        manifest: its manifest.
-        verified: every file's hash was compared with the manifest a moment ago; otherwise this rank hashes each file
-            that it reads.
+        trainer: trainer of any layout, built with the checkpoint's embedding rows
+            (`bloomery.checkpoint.embedding_rows`).
+        folder: folder of the checkpoint.
+        manifest: manifest of the checkpoint.
+        verified: whether the hashes of all files have just been compared with the manifest. If false, this rank hashes
+            each file that it reads.
 
     Raises:
-        ConfigError: the trainer has another number of embedding rows, another precision, or an optimizer with other
-            moments.
-        InputError: another network, or a file is damaged.
-        CheckFailedError: a file differs from the manifest, replicas differ, or weights differ from their fp32 masters.
+        ConfigError: the checkpoint has a different number of embedding rows, a different precision, or an optimizer
+            with different moments.
+        InputError: the checkpoint belongs to a different network, or a file is damaged.
+        CheckFailedError: a file differs from the manifest, replicas differ, or weights differ from their fp32 master
+            weights.
     """
     checkpoint = Checkpoint(folder, trainer.stage.model, verified=verified)
     _check_fits(trainer, checkpoint)
@@ -58,7 +60,7 @@ def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest
             target.data.copy_(weight)
             mapping = target._hp_mapping
             if mapping is None:
-                # Another replica keeps its state, and checks it.
+                # With ZeRO, another replica holds this parameter's optimizer state and checks it.
                 continue
             master = state.part(parameter, MASTER, wanted)
             if not bits_equal(master.to(saved), weight):
@@ -77,12 +79,13 @@ def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest
 
 
 def _check_fits(trainer: Trainer, checkpoint: Checkpoint) -> None:
+    """Raise ConfigError if the embedding rows or the precision of trainer and checkpoint differ."""
     rows, precision = checkpoint.manifest.vocabulary_rows, checkpoint.trained_with("precision")
     if trainer.vocabulary_rows != rows:
         raise ConfigError(
             f"the network has {trainer.vocabulary_rows} embedding rows",
             where="model.padded_vocabulary_size",
-            expected=f"{rows}, as the checkpoint has",
+            expected=f"{rows}, as in the checkpoint",
         )
     if trainer.stage.training.precision != precision:
         raise ConfigError(
@@ -93,28 +96,32 @@ def _check_fits(trainer: Trainer, checkpoint: Checkpoint) -> None:
 
 
 def _new_moments(trainer: Trainer, state: OptimizerState) -> dict[str, list[torch.Tensor]]:
-    """Moments of zeros in the base optimizer: for each kind, one flat tensor a group; its padding stays zero."""
+    """Create zero-filled moments in the base optimizer and return them.
+
+    For each kind of moment there is one flat tensor per parameter group. Its padding stays zero.
+    """
     wrapper = trainer.engine.optimizer
     base = wrapper.optimizer
     kinds = [kind for kind in state.kinds if kind != MASTER]
     expected = _moments_of(trainer)
-    # Before its first update an optimizer has none.
+    # A checkpoint saved before the first update has no moments.
     if kinds and set(kinds) != set(expected):
         raise ConfigError(
             f"the checkpoint's optimizer has the moments {', '.join(sorted(kinds))}",
             where="training.optimizer.kind",
-            expected=f"an optimizer with them; this one has {', '.join(expected) or 'none'}",
+            expected=f"an optimizer with these moments; the configured one has {', '.join(expected) or 'none'}",
         )
     flats = [flat for group in base.param_groups for flat in group["params"]]
     base.state.clear()
     for flat in flats:
         base.state[flat].update({kind: torch.zeros_like(flat, requires_grad=False) for kind in kinds})
-    # The wrapper points into the state when it next takes a step.
+    # Make DeepSpeed's wrapper link its parameters to the new state at the next step.
     wrapper._hp_optimizer_states_linked = False
     return {kind: [base.state[flat][kind] for flat in flats] for kind in kinds}
 
 
 def _moments_of(trainer: Trainer) -> tuple[str, ...]:
+    """Return the names of the moments that the configured optimizer keeps."""
     optimizer = trainer.stage.training.optimizer
     if optimizer.kind == "adam":
         return "exp_avg", "exp_avg_sq"
@@ -122,6 +129,7 @@ def _moments_of(trainer: Trainer) -> tuple[str, ...]:
 
 
 def _take_counters(trainer: Trainer, manifest: CheckpointManifest, state: OptimizerState) -> None:
+    """Set the optimizer's step count, the engine's counters and the dynamic loss scale from the checkpoint."""
     engine = trainer.engine
     if state.step is not None:
         set_step_count(engine.optimizer.optimizer, int(state.step))

@@ -1,7 +1,7 @@
-"""The states of a rank's random number generators (torch, CUDA, numpy, Python) as plain tensors: no pickle.
+"""Save and restore the states of a rank's random number generators (torch, CUDA, numpy, Python) without pickle.
 
-The network draws nothing while it trains today (no dropout), and initial weights have generators of their own; a
-checkpoint keeps the states so that whatever will draw goes on where it stood. All ranks are seeded alike.
+Training currently draws no random numbers from them. There is no dropout, and initial weights use their own generators.
+The states are saved so that future code that draws random numbers resumes correctly. All ranks use the same seed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 _PYTHON_VERSION = 3
-"""Format of `random.getstate()`."""
+"""Version number of the state that `random.getstate()` returns."""
 
 
 def seed_all(seed: int) -> None:
@@ -23,7 +23,7 @@ def seed_all(seed: int) -> None:
 
 
 def random_states(device: torch.device) -> dict[str, torch.Tensor]:
-    """The state of every generator; CUDA's of `device`."""
+    """Return the state of every generator as tensors. CUDA's state is included if `device` is a GPU."""
     _, words, gauss = random.getstate()
     numpy = np.random.get_state(legacy=False)
     assert isinstance(numpy, dict)
@@ -41,7 +41,7 @@ def random_states(device: torch.device) -> dict[str, torch.Tensor]:
 
 
 def restore_random_states(states: dict[str, torch.Tensor], device: torch.device) -> None:
-    """Set every generator; CUDA's where both the checkpoint's machine and this one have it."""
+    """Set the state of every generator. CUDA's is set only if `device` is a GPU and `states` contains it."""
     torch.set_rng_state(states["torch"])
     gauss = states["python_gauss"].tolist()
     random.setstate((_PYTHON_VERSION, tuple(states["python"].tolist()), gauss[0] if gauss else None))

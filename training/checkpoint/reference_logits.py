@@ -1,7 +1,7 @@
-"""Reference logits: what the training model itself says on fixed batches, in fp32, through its own split layers.
+"""Compute reference logits: fp32 logits of the training model on a fixed batch, through its own parallel layers.
 
-An export proves itself against them, and so does a training that goes on from a checkpoint. One layer's weights at a
-time are cast to fp32; activations travel from stage to stage point to point; the last stage gathers the vocabulary.
+An export and a resumed training are verified against these logits. One layer's weights at a time are cast to fp32.
+Activations are sent from stage to stage, and the last stage gathers the logits over the vocabulary.
 """
 
 from __future__ import annotations
@@ -21,30 +21,33 @@ from training.parallel.layers import gather_vocabulary
 
 SAMPLES = 2
 LENGTH = 64
-"""Small on purpose: for 250,880 rows, 2 x 64 x 250,880 x 4 bytes = 128 MB."""
+"""Tokens per reference sample. It is small because 2 x 64 x 250,880 rows x 4 bytes already take 128 MB."""
 
 
 def reference_tokens(reader: SampleReader, sequence_length: int) -> torch.Tensor:
-    """The first tokens of the first training samples, int64 [samples, length]."""
+    """Return the first tokens of the first training samples, int64 [samples, length]."""
     length, count = min(LENGTH, sequence_length), min(SAMPLES, reader.train_samples)
     return torch.from_numpy(np.stack([reader.train(number)[:length] for number in range(count)]))
 
 
 @torch.no_grad()
 def reference_logits(trainer: Trainer, tokens: torch.Tensor) -> torch.Tensor | None:
-    """fp32 logits [samples, length, vocabulary_rows] on the last stage of replica 0, None elsewhere. Collective."""
+    """Compute the fp32 logits [samples, length, vocabulary_rows] of `tokens`. Collective over replica 0.
+
+    Return the logits on the last stage of replica 0, and None on every other rank.
+    """
     mesh, network = trainer.mesh, trainer.network
     if mesh.data_rank != 0:
         return None
     samples, length = tokens.shape
-    # To a length that sequence parallelism can split; what stands behind a token does not change its logits.
+    # Pad to a length that sequence parallelism can split. Attention is causal, so padding at the end changes no logits.
     x = functional.pad(tokens.to(mesh.device), (0, -length % mesh.tensor_size))
-    # As DeepSpeed sends activations: over the same pairs of ranks, so NCCL makes no further communicator for it.
+    # Use the same pairs of ranks as DeepSpeed's pipeline, so that NCCL creates no additional communicators.
     if not mesh.is_first_stage:
         x = torch.empty(network.boundary_shape(samples, x.shape[1]), device=mesh.device)
         dist.recv(x, mesh.rank_of(pipeline=mesh.pipeline_rank - 1, data=0, tensor=mesh.tensor_rank))
     for function, module in zip(network.forward_funcs, network.local_modules().values(), strict=True):
-        # Compiled blocks are compiled for training's type and length: this once they run as they are.
+        # Blocks are compiled for the data type and length of training. Run them in eager mode here.
         with _in_fp32(module), torch.compiler.set_stance("force_eager"):
             x = function(x)
     if not mesh.is_last_stage:
@@ -55,7 +58,7 @@ def reference_logits(trainer: Trainer, tokens: torch.Tensor) -> torch.Tensor | N
 
 @contextlib.contextmanager
 def _in_fp32(module: nn.Module) -> Iterator[None]:
-    """Cast a layer's weights to fp32 for the moment."""
+    """Cast a layer's weights to fp32 within the context, and restore the original weights afterwards."""
     kept = [(parameter, parameter.data) for parameter in module.parameters()]
     try:
         for parameter, data in kept:

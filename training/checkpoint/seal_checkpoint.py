@@ -1,7 +1,7 @@
-"""The folder of a training's checkpoints on disk: make room for one, give it its name, remove old ones. Rank 0's work.
+"""Manage the folder of a training's checkpoints: begin a checkpoint, seal it, and remove old ones. Runs on rank 0.
 
-What is being written stands in `.saving`, what is being removed in `.removing`: a process that is killed leaves a
-checkpoint whole or not at all, and the next save clears up after it.
+A checkpoint is written in `.saving` and removed in `.removing`. So a killed process never leaves an incomplete
+checkpoint under a checkpoint's name, and the next save removes the leftovers.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from bloomery.spec.save_points import kept
 
 
 class CheckpointFolders:
-    """Checkpoints below `folder`."""
+    """The checkpoints in `folder`."""
 
     def __init__(self, folder: Path, config: CheckpointConfig) -> None:
         self.folder = folder
         self.damaged: frozenset[str] = frozenset()
         """Names of checkpoints that do not match their manifest."""
         self.newest: str | None = None
-        """Name of the newest good one."""
+        """Name of the newest good checkpoint."""
         self._config = config
 
     def work(self, iteration: int) -> Path:
-        """Where the checkpoint of `iteration` is written until it is whole."""
+        """Return the folder in which the checkpoint of `iteration` is written until it is complete."""
         return self.folder / ".saving" / step_name(iteration)
 
     def has(self, iteration: int, wanted: Callable[[CheckpointManifest], bool]) -> bool:
-        """Whether a good checkpoint of `iteration` is there that is `wanted`."""
+        """Whether a good checkpoint of `iteration` exists and `wanted` accepts its manifest."""
         folder = self.folder / step_name(iteration)
         if folder not in step_folders(self.folder) or folder.name in self.damaged:
             return False
@@ -51,11 +51,15 @@ class CheckpointFolders:
             return False
 
     def begin(self, iteration: int, needed_bytes: int) -> None:
-        """Make the `work` folder. Raises ResourceError before the first byte when the checkpoint cannot fit."""
+        """Create the `work` folder of `iteration`.
+
+        Raises:
+            ResourceError: fewer than `needed_bytes` are free. The error is raised before any file is written.
+        """
         work = self.work(iteration)
         self.give_up()
         with explained(work):
-            # NFS keeps a folder while somebody has a removed file of it open.
+            # The folder may still exist: NFS keeps a folder while a process has a removed file of it open.
             work.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(work).free
         if free < needed_bytes:
@@ -63,11 +67,14 @@ class CheckpointFolders:
             raise ResourceError(
                 f"the disk is full: a checkpoint needs {format_bytes(needed_bytes)}, {format_bytes(free)} are free",
                 where=str(self.folder),
-                expected="free space; the newest checkpoint there is whole, and the same command goes on from it",
+                expected="more free space; then the same command resumes from the newest complete checkpoint",
             )
 
     def seal(self, manifest: CheckpointManifest) -> None:
-        """Give a checkpoint, all of whose files are in `work`, its manifest and its name; then remove old ones."""
+        """Write the manifest into the `work` folder, rename the folder to its final name, and prune old checkpoints.
+
+        All files of the checkpoint must already be in the `work` folder.
+        """
         work, target = self.work(manifest.iteration), self.folder / step_name(manifest.iteration)
         with explained(work):
             write_manifest(work, manifest)
@@ -82,12 +89,12 @@ class CheckpointFolders:
         self.prune()
 
     def give_up(self) -> None:
-        """Remove what was being written."""
+        """Remove the files of an unfinished save."""
         shutil.rmtree(self.folder / ".saving", ignore_errors=True)
 
     def prune(self) -> None:
-        """Remove what the configuration does not keep, and damaged ones that a newer good one has replaced."""
-        # Beyond the newest good one only damaged ones stand: training comes there again and replaces them.
+        """Remove checkpoints that the configuration does not keep, and damaged ones older than the newest good one."""
+        # Checkpoints after the newest good one are damaged. Training reaches those iterations again and replaces them.
         there = [path for path in step_folders(self.folder) if self.newest is not None and path.name <= self.newest]
         good = [_iteration(path) for path in there if path.name not in self.damaged]
         stays = {step_name(iteration) for iteration in kept(self._config, good)}
@@ -96,9 +103,9 @@ class CheckpointFolders:
                 self._remove(path)
 
     def _remove(self, checkpoint: Path) -> None:
-        """Remove a checkpoint, gone at once for whoever looks for it."""
+        """Remove a checkpoint. A rename hides it from readers at once."""
         removing = self.folder / ".removing"
-        # A file that cannot go now (somebody reads it over NFS) must not end a training: the next removal has it.
+        # A file that cannot be removed now (it may be open over NFS) must not end the training. The next call retries.
         shutil.rmtree(removing, ignore_errors=True)
         removing.mkdir(exist_ok=True)
         checkpoint.rename(removing / checkpoint.name)

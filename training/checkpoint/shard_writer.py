@@ -1,7 +1,7 @@
-"""Writes this rank's files of a checkpoint, in the foreground or in a thread.
+"""Write this rank's files of a checkpoint, in the foreground or in a thread.
 
-DeepSpeed hands every file that it saves to its "checkpoint engine"; `ShardWriter` is ours. A file is hashed while it is
-written, by the rank that writes it: nobody reads the 2.24 TiB of a BLOOM checkpoint again for that.
+DeepSpeed passes every file that it saves to its "checkpoint engine", and `ShardWriter` is this project's engine. Each
+rank hashes its files while it writes them, so the 2.24 TiB of a BLOOM checkpoint need not be read again for hashing.
 """
 
 from __future__ import annotations
@@ -25,56 +25,60 @@ from bloomery.contracts.checkpoint import FileEntry
 
 
 class ShardWriter(CheckpointEngine):  # type: ignore[misc]
-    """Where DeepSpeed's engine saves to.
+    """Checkpoint engine that writes and hashes the files of DeepSpeed's engine.
 
-    An error while writing is kept and not raised: the other ranks are in a collective by then. `problem` has it.
+    An error while writing is stored in `problem` and not raised, because other ranks may wait in a collective.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.files: dict[str, FileEntry] = {}
-        """What this rank wrote since `begin`, by path relative to the checkpoint's folder."""
+        """Files that this rank wrote since `begin`, by path relative to the checkpoint's folder."""
         self.problem: Exception | None = None
-        """The first error since `begin`."""
+        """The first error since `begin`. None if no error occurred."""
         self._folder = Path()
         self._background = False
         self._waiting: list[tuple[Path, Callable[[Any], object]]] = []
         self._thread: threading.Thread | None = None
 
     def begin(self, folder: Path, background: bool) -> None:
-        """Take files of the checkpoint in `folder`; in the background: only copy them until `end`."""
-        assert self._thread is None, "the save before has not ended"
+        """Start to accept files of the checkpoint in `folder`.
+
+        With `background`, states are only copied to memory, and `end` starts the thread that writes them.
+        """
+        assert self._thread is None, "the previous save has not ended"
         self.files, self.problem, self._waiting = {}, None, []
         self._folder, self._background = folder, background
 
     def end(self) -> None:
-        """All files of this rank are handed over: those that wait are written in a thread from now on."""
+        """Mark the end of this rank's files. In the background mode, start the thread that writes them."""
         if self._background:
             self._thread = threading.Thread(target=self._write_waiting, name="checkpoint", daemon=True)
             self._thread.start()
 
     @property
     def is_done(self) -> bool:
-        """Whether everything handed over is on disk, or has failed."""
+        """Whether no file of this rank is still being written. A write may have failed (see `problem`)."""
         return self._thread is None or not self._thread.is_alive()
 
     def join(self) -> None:
-        """Wait for the thread."""
+        """Wait until the thread has written all files."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def save(self, state_dict: Any, path: str) -> None:
-        """Write one of DeepSpeed's files."""
+        """Write one of DeepSpeed's files with `torch.save`, now or in the background."""
         state = _on_host(state_dict, copied=self._background)
         self._take(Path(path), lambda handle: torch.save(state, handle))
 
     def save_tensors(self, tensors: dict[str, torch.Tensor], path: Path) -> None:
-        """Write a small safetensors file."""
+        """Write a small safetensors file, now or in the background."""
         data = save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
         self._take(path, lambda handle: handle.write(data))
 
     def _take(self, path: Path, write: Callable[[Any], object]) -> None:
+        """Write a file now, or queue it in the background mode."""
         if self._background:
             self._waiting.append((path, write))
         else:
@@ -85,11 +89,12 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
             self._write(*self._waiting.pop(0))
 
     def _write(self, path: Path, write: Callable[[Any], object]) -> None:
+        """Write, hash and fsync one file. Store any error in `problem`; do nothing after an error."""
         if self.problem is not None:
             return
         try:
-            # Rank 0 has made the folder; another node's file system client may remember that there was none, and asks
-            # its server only when told to make it.
+            # Rank 0 created the folder, but another node's file system client may have cached that it does not exist.
+            # mkdir makes that client ask the server.
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as handle:
                 hashing = _HashingFile(handle)
@@ -97,32 +102,41 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
                 if hashing.problem is not None:
                     raise hashing.problem
                 handle.flush()
-                # Durable before the manifest says that it exists.
+                # The file must be durable before the manifest lists it.
                 os.fsync(handle.fileno())
-        except Exception as error:  # Whatever it is, the file is missing: the checkpoint must not be sealed.
+        except Exception as error:  # After any error the file is incomplete, so the checkpoint must not be sealed.
             self.problem = error
             return
         entry = FileEntry(bytes=hashing.bytes, sha256=hashing.digest.hexdigest())
         self.files[path.relative_to(self._folder).as_posix()] = entry
 
     def load(self, path: str, map_location: Any = None) -> Any:
-        """Refuse: DeepSpeed would unpickle whatever is there. `training.checkpoint.load_checkpoint` reads them."""
-        raise CheckFailedError("DeepSpeed's own loader would unpickle this file", where=path)
+        """Refuse to load, because DeepSpeed would unpickle the file. Use `training.checkpoint.load_checkpoint`.
+
+        Raises:
+            CheckFailedError: always.
+        """
+        raise CheckFailedError(
+            "DeepSpeed's own loader must not be used, because it would unpickle this file", where=path
+        )
 
     def create(self, info: Any) -> None:
-        """Nothing: `begin` comes before."""
+        """Do nothing. `begin` prepares a save."""
 
     def commit(self, info: Any) -> bool:
-        """Nothing: the checkpoint manager seals a checkpoint when all ranks are done."""
+        """Return True and do nothing. The checkpoint manager seals a checkpoint when all ranks are done."""
         return True
 
     def preserves_storage_sharing(self) -> bool:
-        """False: DeepSpeed need not copy what it hands over, `save` does where it must."""
+        """Return False, so that DeepSpeed makes no copies. `save` copies where necessary."""
         return False
 
 
 class _HashingFile:
-    """A file that hashes what goes through it and never raises: torch's writer would abort the process."""
+    """File wrapper that hashes written data and stores errors.
+
+    It raises no exception, because torch's writer would then abort the process.
+    """
 
     def __init__(self, handle: IO[bytes]) -> None:
         self._handle = handle
@@ -142,13 +156,14 @@ class _HashingFile:
         return size
 
     def flush(self) -> None:
-        """Nothing: the file is flushed when it is whole."""
+        """Do nothing. `ShardWriter` flushes the underlying file after the last write."""
 
 
 def _on_host(value: Any, copied: bool) -> Any:
-    """`value` with its tensors on the CPU, without the rest of a larger buffer that a view would drag into the file.
+    """Return `value` with its tensors on the CPU.
 
-    `copied`: share nothing with `value`, so that training may go on while the result is written.
+    A view of a larger buffer is copied, because `torch.save` would write the whole buffer. With `copied`, the result
+    shares no memory with `value`, so that training can continue while the result is written.
     """
     if isinstance(value, torch.Tensor):
         tensor = value.detach()
@@ -162,6 +177,6 @@ def _on_host(value: Any, copied: bool) -> Any:
     if type(value) is tuple:
         return tuple(_on_host(each, copied) for each in value)
     if isinstance(value, Enum):
-        # Before Python 3.11.4 a member is pickled by a call of getattr, which no reader should allow.
+        # Before Python 3.11.4 an Enum member is pickled as a call of getattr, which a safe unpickler rejects.
         return value.value
     return copy.deepcopy(value) if copied else value

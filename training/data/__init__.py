@@ -1,1 +1,1 @@
-"""Batches: which samples a rank reads at an iteration."""
+"""Read the batches of a rank."""

@@ -1,4 +1,4 @@
-"""The samples that a rank reads (`bloomery.spec.layout` says which), as tensors."""
+"""Read a rank's samples as tensors. `bloomery.spec.layout` decides which samples a rank reads."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ def micro_batches(
     data_size: int,
     length: int | None = None,
 ) -> Iterator[MicroBatch]:
-    """This replica's micro-batches of the global batch `samples`, which micro_batch_size x data_size divides.
+    """Yield this replica's micro-batches of the global batch `samples`.
+
+    The number of samples must be a multiple of micro_batch_size x data_size.
 
     Args:
-        read: gives the tokens of a sample, one more than its length.
+        read: returns the tokens of a sample, [sequence_length + 1].
         samples: numbers of the samples, in order.
-        micro_batch_size: samples of a micro-batch.
-        data_rank: number of the replica.
-        data_size: replicas.
-        length: tokens that a sample is cut to (curriculum); None: whole samples.
+        micro_batch_size: samples per micro-batch.
+        data_rank: number of this replica.
+        data_size: number of replicas.
+        length: number of inputs, and of labels, per sample (curriculum). None uses the full length.
     """
     end = None if length is None else length + 1
     for start in micro_batch_starts(0, len(samples), micro_batch_size, data_rank, data_size):

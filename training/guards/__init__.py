@@ -1,1 +1,1 @@
-"""What watches over a training: replicas that drift, spikes, values that are not finite."""
+"""Guards that detect drifted replicas, spikes and values that are not finite, and record incidents."""

@@ -1,7 +1,7 @@
-"""Watches the loss and the gradient norm: spikes, and values that are not finite, and what is to be done about them.
+"""Detect spikes and non-finite values of the loss and the gradient norm, and decide which action to take.
 
-Every rank watches the same numbers, for each leaves out an update by itself; what is said and done beyond that is rank
-0's verdict, which the poll spreads.
+Every rank checks the same numbers, so each rank can skip an update on its own. Rank 0's verdict decides on all other
+actions and on log messages, and the control poll sends the verdict to every rank.
 """
 
 from __future__ import annotations
@@ -21,59 +21,63 @@ Action = Literal["log", "skip", "roll_back", "stop"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an iteration came to."""
+    """Result of an iteration."""
 
     iteration: int
     from_sample: int
-    """consumed_samples before it."""
+    """`consumed_samples` before the iteration."""
     to_sample: int
-    """consumed_samples after it."""
+    """`consumed_samples` after the iteration."""
     loss: float
     grad_norm: float
-    """Before clipping."""
+    """Gradient norm before clipping."""
     left_out: bool
-    """Its update was left out."""
+    """Whether the update was skipped."""
     overflowed: bool = False
-    """fp16: left out in the search for a loss scale, which is no event."""
+    """Whether the update was skipped because of an fp16 overflow during the loss-scale search. This is not an event."""
 
     @property
     def is_finite(self) -> bool:
-        """Whether its loss and gradient are."""
+        """Whether loss and gradient norm are finite. An overflow during the loss-scale search counts as finite."""
         return math.isfinite(self.loss) and (self.overflowed or math.isfinite(self.grad_norm))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """An event, and what is done."""
+    """An event and the action to take."""
 
     event: Literal["spike", "non_finite"]
     action: Action
     message: str
     values: dict[str, float | None]
-    """What was measured and what is usual; None: not finite."""
+    """Measured and usual values. None if a value is not finite."""
     skip: range
-    """Samples that a roll-back leaves out."""
+    """Samples that a roll-back skips."""
 
 
 class AnomalyGuard:
-    """State is the last iterations alone, so that a training that resumed watches as one that was never interrupted."""
+    """Judge each iteration and choose the action.
+
+    The state depends on the last iterations and the number of roll-backs only. So a resumed training reaches the same
+    verdicts as an uninterrupted one.
+    """
 
     def __init__(
         self, guards: GuardsConfig, past: Sequence[MetricsRecord] = (), roll_backs: int = 0, least_scale: float = 1.0
     ) -> None:
-        """Prepare a watch.
+        """Restore the guard's state from the past iterations.
 
         Args:
-            guards: what to watch for.
-            past: the last iterations before this segment's first, in order.
-            roll_backs: of this training so far.
-            least_scale: fp16: the loss scale at which an overflow is no search for a lower one any more.
+            guards: configuration of the guards.
+            past: records of the last iterations before this segment, in order.
+            roll_backs: number of roll-backs that guards of this training have made so far.
+            least_scale: minimum loss scale of fp16. An overflow at this scale is not part of the loss-scale search.
         """
         self._guards = guards
         self._roll_backs = roll_backs
         spike = guards.spike
         self._detector = None if spike is None else SpikeDetector(spike.window_iterations, spike.deviations)
-        # consumed_samples before each of the last iterations.
+        # `consumed_samples` before each of the last iterations.
         self._starts: deque[int] = deque(maxlen=guards.roll_back_iterations + 1)
         self._in_a_row = 0
         if self._detector is not None:
@@ -84,7 +88,7 @@ class AnomalyGuard:
             self._in_a_row = self._in_a_row + 1 if _was_left_out(record, least_scale) else 0
 
     def leaves_out(self, grad_norm: float) -> bool:
-        """Whether the update of a gradient of this norm is to be left out (`UpdateGate.decide`)."""
+        """Whether to skip the update of a gradient with this norm. Used as `UpdateGate.decide`."""
         if not math.isfinite(grad_norm):
             return True
         spike = self._guards.spike
@@ -96,7 +100,7 @@ class AnomalyGuard:
         )
 
     def seen(self, outcome: Outcome) -> Verdict | None:
-        """Take in an iteration; what is to be said and done, if anything."""
+        """Record an iteration and return the verdict. Return None if nothing is to be logged or done."""
         self._starts.append(outcome.from_sample)
         self._in_a_row = self._in_a_row + 1 if outcome.left_out and not outcome.overflowed else 0
         spike = None
@@ -111,7 +115,7 @@ class AnomalyGuard:
         return None if action is None else self._judged("spike", action, spike.message, outcome, usual)
 
     def _on_spike(self, spike: Spike, left_out: bool) -> Action | None:
-        """What to do; None: one more iteration of a spike that was told, and nothing to do about it."""
+        """Return the action for a spike. Return None if the spike was logged before and needs no other action."""
         if left_out:
             return "skip"
         if self._guards.spike is not None and self._guards.spike.action == "roll_back":
@@ -126,22 +130,30 @@ class AnomalyGuard:
         outcome: Outcome,
         measured: dict[str, float | None],
     ) -> Verdict:
+        """Build the verdict. The action becomes "stop" if no roll-back is left or too many updates were skipped."""
         guards, skip = self._guards, range(self._starts[0], outcome.to_sample)
         if action == "roll_back" and self._roll_backs >= guards.max_roll_backs:
             action = "stop"
-            message += f"; the training went back {self._roll_backs} times already (training.guards.max_roll_backs)"
+            message += (
+                f"; guards have already rolled back {self._roll_backs} times "
+                f"(training.guards.max_roll_backs = {guards.max_roll_backs})"
+            )
         elif self._in_a_row > guards.max_skipped_updates:
             action = "stop"
-            message += f"; {self._in_a_row} updates in a row were left out (training.guards.max_skipped_updates)"
+            message += (
+                f"; {self._in_a_row} updates in a row were skipped "
+                f"(training.guards.max_skipped_updates = {guards.max_skipped_updates})"
+            )
         elif action == "roll_back":
-            message += f"; going back, samples {skip.start} to {skip.stop - 1} will be skipped"
+            message += f"; rolling back, and samples {skip.start} to {skip.stop - 1} will be skipped"
         elif action == "skip":
-            message += "; its update is left out"
+            message += "; the update is skipped"
         values = {"loss": _finite(outcome.loss), "grad_norm": _finite(outcome.grad_norm)} | measured
         return Verdict(event, action, message, values, skip)
 
 
 def _not_finite(outcome: Outcome) -> str:
+    """Describe which values are not finite."""
     what = [
         f"{name} is {value}"
         for name, value in (("the loss", outcome.loss), ("the gradient norm", outcome.grad_norm))
@@ -151,10 +163,11 @@ def _not_finite(outcome: Outcome) -> str:
 
 
 def _finite(value: float) -> float | None:
+    """Return `value`, or None if `value` is not finite."""
     return value if math.isfinite(value) else None
 
 
 def _was_left_out(record: MetricsRecord, least_scale: float) -> bool:
-    """Whether an update was left out that the guards counted: not in the search for a loss scale."""
+    """Whether an update was skipped and counts towards the limit. Overflows of the loss-scale search do not count."""
     overflowed = record.loss_scale is not None and record.grad_norm is None and record.loss is not None
     return record.update_skipped and not (overflowed and (record.loss_scale or 0.0) > least_scale)

@@ -1,7 +1,8 @@
-"""train/incidents/step<n>.json: what a guard saw and did at an iteration; beside it, the texts of its samples.
+"""Read and write incident files. train/incidents/step<n>.json records what a guard detected and did at an iteration.
 
-An iteration that comes again after a roll-back has other samples: what is seen then has a file of its own, `step<n>-2`.
-The training writes the first, the launcher the second (`bloomery trace --json`): processes that train read no text.
+After a roll-back, an iteration is repeated with different samples. Its second incident gets its own file, `step<n>-2`.
+Beside an incident, `step<n>.texts.json` contains the documents of the iteration's samples. The training writes the
+incident, and the launcher writes the texts (`bloomery trace --json`), because training processes read no text.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _NAME = re.compile(r"step(\d+)(?:-(\d+))?\.json")
 
 
 class Incident(BaseModel):
-    """One event of a guard."""
+    """An event that a guard detected."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -27,23 +28,24 @@ class Incident(BaseModel):
     event: Literal["spike", "non_finite", "drift"]
     action: Literal["log", "skip", "roll_back", "stop"]
     values: dict[str, float | None] = {}
-    """What was measured, such as `grad_norm` and `usual_grad_norm`; None: not finite."""
+    """Measured values, such as `grad_norm` and `usual`. None if a value is not finite."""
     from_sample: int | None = None
-    """First sample of the iteration; None: the event is about no samples."""
+    """First sample of the iteration. None if the event does not concern samples."""
     to_sample: int | None = None
-    """First sample behind the iteration."""
+    """First sample after the iteration. None if the event does not concern samples."""
     message: str
 
 
 def incident_name(iteration: int, time: int = 1) -> str:
-    """File of an iteration's incident: `step00000100.json`, of a second one `step00000100-2.json`."""
+    """Return the file name of an iteration's incident number `time`: `step00000100.json`, `step00000100-2.json`, ..."""
     return f"step{iteration:08d}{'' if time == 1 else f'-{time}'}.json"
 
 
 def write_incident(folder: Path, incident: Incident) -> Path:
-    """Write an incident's file atomically, beside earlier ones of the iteration; returns its path.
+    """Write an incident's file atomically and return its path. Files of earlier incidents are kept.
 
-    The same incident again, as of a training that was killed and went on from before it, is not written twice.
+    An incident with the same content is not written twice. The same incident can occur again when a killed training
+    resumes from an earlier iteration.
     """
     time, text = 1, dump_json(incident.model_dump(mode="json"))
     while (path := folder / incident_name(incident.iteration, time)).exists():
@@ -55,20 +57,20 @@ def write_incident(folder: Path, incident: Incident) -> Path:
 
 
 def read_incident(path: Path) -> Incident:
-    """Read an incident's file. Raises InputError."""
+    """Read an incident's file. Raises InputError if the file is missing or damaged."""
     try:
         return Incident.model_validate(read_json(path))
     except ValidationError as error:
-        raise InputError(f"not an incident: {error}", where=str(path)) from error
+        raise InputError(f"this is not a valid incident file: {error}", where=str(path)) from error
 
 
 def texts_path(incident: Path) -> Path:
-    """Where the documents behind an incident's samples are, as `bloomery trace --json` prints them."""
+    """Return the path of the file with the documents of an incident's samples (output of `bloomery trace --json`)."""
     return incident.with_name(f"{incident.stem}.texts.json")
 
 
 def incident_files(folder: Path) -> list[Path]:
-    """Files of incidents, by iteration, and in the order in which they were written."""
+    """Return the incident files, ordered by iteration and then by the order in which they were written."""
     found = ((_NAME.fullmatch(path.name), path) for path in folder.glob("step*.json"))
     numbered = [(int(name[1]), int(name[2] or 1), path) for name, path in found if name is not None]
     return [path for _, _, path in sorted(numbered)]

@@ -1,7 +1,7 @@
-"""Put the texts behind an incident beside it, while the training goes on.
+"""Save the texts of an incident's samples beside the incident while training continues.
 
-A guard writes what it saw (`training.guards.incident`); the launcher, which only waits, has `bloomery trace` look up
-the documents of those samples. Nothing of the training depends on it.
+A guard writes the incident (`training.guards.incident`). The launcher, which otherwise only waits, runs
+`bloomery trace` to look up the documents of the samples. The training does not depend on the result.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from training.guards.incident import incident_files, read_incident, texts_path
 from training.loop.die_with_parent import die_with_parent
 
 MOST_SAMPLES = 4096
-"""Of an incident: twice the global batch of BLOOM."""
+"""Most samples of an incident whose documents are looked up. It is twice BLOOM's global batch."""
 _LOOK_SECONDS = 0.2
 
 
 @dataclass
 class _Trace:
-    """A running `bloomery trace`, and where its output goes."""
+    """A running `bloomery trace` and the files for its output."""
 
     process: subprocess.Popen[bytes]
     temporary: Path
@@ -33,7 +33,7 @@ class _Trace:
 
 
 class IncidentTexts:
-    """Looks for incidents without texts and fetches them, one at a time."""
+    """Find incidents without texts and fetch the texts, one incident at a time."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._paths = paths
@@ -42,9 +42,9 @@ class IncidentTexts:
         self._given_up = False
 
     def look(self) -> bool:
-        """Go on a little, without waiting; True while there is more to do.
+        """Do the next step without blocking. Return True while a trace is running.
 
-        A full disk or no memory for another process ends the looking, not the training that waits behind it.
+        After an OSError, such as a full disk or no memory for a process, stop fetching texts. Training continues.
         """
         if self._given_up:
             return False
@@ -52,10 +52,11 @@ class IncidentTexts:
             return self._go_on()
         except OSError as error:
             self._given_up = True
-            say(f"no more texts of incidents until the next start: {error}")
+            say(f"cannot fetch more texts of incidents until the next start: {error}")
             return False
 
     def _go_on(self) -> bool:
+        """Take over the output of a trace that ended, and start the next trace. Return True while one is running."""
         if self._running is not None:
             if self._running.process.poll() is None:
                 return True
@@ -71,7 +72,7 @@ class IncidentTexts:
         return False
 
     def finish(self, seconds: float) -> None:
-        """Fetch what is left, for at most `seconds`; the rest is fetched at the next start."""
+        """Fetch the remaining texts for at most `seconds`. Texts still missing are fetched at the next start."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self.look():
             time.sleep(_LOOK_SECONDS)
@@ -82,30 +83,37 @@ class IncidentTexts:
             self._running = None
 
     def _start(self, samples: str, target: Path) -> _Trace:
+        """Start `bloomery trace` for `samples`, written as `from:to`."""
         command = [sys.executable, "-m", "bloomery.cli", "trace", str(self._paths.run), "--samples", samples]
         temporary = target.with_name(f".{target.name}.tmp")
         with temporary.open("wb") as output:
-            # Its talk and its errors go where ours go.
+            # stderr is inherited, so the trace's messages appear in the launcher's log.
             command += ["--json", "--limit", str(MOST_SAMPLES)]
             process = subprocess.Popen(command, stdout=output, preexec_fn=die_with_parent)
         return _Trace(process, temporary, target)
 
     def _take(self, trace: _Trace) -> None:
-        """Keep what a trace that ended has printed, or say why it failed."""
+        """Keep the output of a trace that ended, or report why the trace failed."""
         if trace.process.returncode == 0:
             trace.temporary.replace(trace.target)
             say(f"the texts of an incident are in {trace.target}")
         else:
             trace.temporary.unlink(missing_ok=True)
-            say(f"no texts of an incident: bloomery trace ended with code {trace.process.returncode} ({trace.target})")
+            say(
+                f"cannot fetch the texts of an incident: bloomery trace ended with code {trace.process.returncode} "
+                f"({trace.target} is not written)"
+            )
 
 
 def _samples(path: Path) -> str | None:
-    """Samples of an incident as `bloomery trace` takes them; None: it is about none, or cannot be read."""
+    """Return an incident's samples in the format of `bloomery trace --samples`.
+
+    Return None if the incident does not concern samples or cannot be read.
+    """
     try:
         incident = read_incident(path)
     except InputError as error:
-        say(f"an incident cannot be read: {error}")
+        say(f"cannot read an incident: {error}")
         return None
     if incident.from_sample is None or incident.to_sample is None:
         return None

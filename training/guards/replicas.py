@@ -1,8 +1,8 @@
-"""Replicas that drifted: every copy of a parameter must be bit-equal, whoever holds it.
+"""Detect replicas that drifted. All copies of a parameter must be bit-equal on all ranks that hold a copy.
 
-Copies are held by the tensor-parallel ranks (what is not split), by all data-parallel ranks, and by the stages that
-share a tied parameter. The placement table says which; ranks exchange one 64-bit fingerprint a parameter, not the
-weights.
+All data-parallel ranks hold copies of every parameter. Tensor-parallel ranks hold copies of parameters that are not
+split, and two stages may share a tied parameter. The placement table states which ranks hold copies. Ranks exchange one
+64-bit fingerprint per parameter instead of the weights.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from bloomery.spec.placement import Parameter, Placement
 from training.loop.build_engine import Trainer
 
 _CHUNK = {"cpu": 1 << 15, "cuda": 1 << 24}
-"""Elements at a time, as 64-bit integers: 256 KiB of a core's cache; 128 MiB of a GPU's memory."""
+"""Elements to process at a time. As 64-bit integers they take 256 KiB of a core's cache or 128 MiB of GPU memory."""
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _WORD = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _NAMED = 4
-"""Tensors that a message names."""
+"""Most tensors that an error message names."""
 
 
 def fingerprint(tensor: torch.Tensor) -> torch.Tensor:
-    """64 bits of a tensor's bytes, int64 scalar on its device.
+    """Return a 64-bit fingerprint of a tensor's bytes, as an int64 scalar on the tensor's device.
 
-    The sum of word x odd weight modulo 2^64: an odd weight has an inverse, so that one changed word (of at most 32
-    bits) always changes the sum; for others the odds are 2^-63.
+    The fingerprint is the sum of word x odd weight modulo 2^64. An odd weight has an inverse, so a change of one word
+    always changes the sum. Any other change is missed with a probability of 2^-63.
     """
     if not tensor.numel():
         return torch.zeros((), dtype=torch.int64, device=tensor.device)
@@ -49,20 +49,21 @@ def fingerprint(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _Copied:
-    """Something of which ranks hold copies."""
+    """State that several ranks hold copies of, such as a parameter."""
 
     name: str
     own: list[torch.Tensor]
-    """What this rank holds of it."""
+    """This rank's tensors of the state. Empty if this rank holds none."""
     groups: list[tuple[int, ...]]
-    """Ranks that must hold the same."""
+    """Groups of ranks. All ranks of a group must hold the same bits."""
 
 
 def _parameter(trainer: Trainer, parameter: Parameter) -> Iterator[_Copied]:
-    """The weights as the network uses them, and what they are made of at each update.
+    """Yield a parameter's weights and, if the parameter is not split, its fp32 optimizer state.
 
-    An update overwrites the weights from the fp32 state of the optimizer, so a drift that lasts is one of that state.
-    Replicas divide it (ZeRO-1), at the same places on all tensor-parallel ranks of a stage.
+    An update overwrites the weights from the fp32 optimizer state, so a lasting drift must be in that state. ZeRO-1
+    divides the state over the replicas, at the same places on all tensor-parallel ranks of a stage. So the state is
+    compared between the tensor-parallel ranks of one stage and replica.
     """
     parallel, bounds = trainer.mesh.parallel, trainer.network.parts
     layers = (parameter.layer, *parameter.tied_layers)
@@ -85,7 +86,7 @@ def _parameter(trainer: Trainer, parameter: Parameter) -> Iterator[_Copied]:
 
 
 def _fp32_state(weight: torch.Tensor) -> Iterator[torch.Tensor]:
-    """This rank's part of a parameter's master weights and moments; nothing where other replicas hold it."""
+    """Yield this rank's part of a parameter's master weights and moments, if this rank holds a part."""
     mapping: Any = getattr(weight, "_hp_mapping", None)
     if mapping is not None:
         yield mapping.hp_fragment
@@ -94,22 +95,22 @@ def _fp32_state(weight: torch.Tensor) -> Iterator[torch.Tensor]:
 
 
 def check_replicas(trainer: Trainer, random_states: dict[str, torch.Tensor], iteration: int) -> None:
-    """Compare all replicas of the weights, and the states of random numbers, over all ranks. Collective.
+    """Compare all replicas of weights, fp32 optimizer state and random number states over all ranks. Collective.
 
     Args:
-        trainer: its network holds the weights.
-        random_states: generators' states by name; the same names and states on every rank.
-        iteration: for the message.
+        trainer: trainer with the network and the optimizer.
+        random_states: states of the random number generators by name. They must be equal on every rank.
+        iteration: iteration to name in the error.
 
     Raises:
-        CheckFailedError: on every rank alike; names tensors and ranks.
+        CheckFailedError: replicas differ. Every rank raises the same error, which names tensors and ranks.
     """
     mesh = trainer.mesh
     everybody = tuple(range(mesh.parallel.world_size))
     copied = [each for p in declare(trainer.stage.model, trainer.vocabulary_rows) for each in _parameter(trainer, p)]
     for name in sorted(random_states):
         state = random_states[name].to(mesh.device)
-        copied.append(_Copied(f"the state of random numbers ({name})", [state], [everybody]))
+        copied.append(_Copied(f"the random number state ({name})", [state], [everybody]))
     own = torch.zeros(len(copied), dtype=torch.int64, device=mesh.device)
     for number, each in enumerate(copied):
         for part in each.own:
@@ -128,19 +129,19 @@ def check_replicas(trainer: Trainer, random_states: dict[str, torch.Tensor], ite
         raise CheckFailedError(
             f"replicas drifted: {'; '.join(found[:_NAMED])}{more}",
             where=f"iteration {iteration}",
-            expected="bit-equal replicas: the checkpoints from before the drift are good, and a device or a link of "
-            "those ranks may not be",
+            expected="bit-equal replicas; checkpoints saved before the drift are good; check the devices and links of "
+            "these ranks for faults",
         )
 
 
 def _difference(name: str, seen: dict[int, int]) -> str | None:
-    """Which ranks differ from most of the others; None where all are the same."""
+    """Describe which ranks differ from the most common fingerprint. Return None if all fingerprints are equal."""
     usual, count = Counter(seen.values()).most_common(1)[0]
     if count == len(seen):
         return None
     others = [rank for rank, value in seen.items() if value != usual]
     most = [rank for rank, value in seen.items() if value == usual]
-    return f"{name} of rank {_ranks(others)} is not that of rank {_ranks(most)}"
+    return f"{name} on rank {_ranks(others)} differs from that on rank {_ranks(most)}"
 
 
 def _ranks(ranks: list[int]) -> str:

@@ -1,1 +1,1 @@
-"""One segment of training: engine, control, checkpoints, validation, metrics."""
+"""Run one segment of training: engine, control polls, checkpoints, validation and metrics."""

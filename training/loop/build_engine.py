@@ -1,4 +1,4 @@
-"""Build DeepSpeed's engine for a stage's configuration, and check that what was promised was built."""
+"""Build DeepSpeed's engine for a training configuration, and check that the engine matches the configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from training.parallel.mesh import Mesh
 
 @dataclass(frozen=True)
 class Trainer:
-    """DeepSpeed's engine with what it was built from."""
+    """DeepSpeed's engine, and the objects that it was built from."""
 
     engine: Any
     network: BloomPipeline
@@ -30,20 +30,20 @@ class Trainer:
     stage: TrainStage
     vocabulary_rows: int
     gate: UpdateGate
-    """Decides on each update; see there."""
+    """Gate that decides whether to skip an update."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """Type of the weights in use."""
+        """Data type of the weights that the network computes with."""
         return TYPES[self.stage.training.precision]
 
 
 def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Trainer:
-    """Network, initial weights, optimizer and engine. Collective.
+    """Build the network with initial weights, the optimizer and the engine. Collective.
 
     Raises:
-        ConfigError: the optimizer is planned only.
-        CheckFailedError: DeepSpeed built something else than the configuration promises.
+        ConfigError: training with the configured optimizer is not implemented, or a kernel cannot run here.
+        CheckFailedError: DeepSpeed built an engine that differs from the configuration.
     """
     import deepspeed
 
@@ -51,7 +51,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     assert mesh.parallel == training.parallel
     network = BloomPipeline(mesh, stage.model, training, vocabulary_rows)
     initialize(network, mesh, stage.model, vocabulary_rows, stage.seed)
-    # Before the optimizer is built over them: its groups must hold the parameters that train.
+    # Convert the weights first, because the optimizer's groups must hold the converted parameters.
     network.to(TYPES[training.precision])
     groups = parameter_groups(network, training.optimizer, stage.model, vocabulary_rows)
     optimizer = build_optimizer([dict(group) for group in groups], training.optimizer, network.kernels.optimizer)
@@ -63,13 +63,17 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     verify_engine(engine, training, groups, type(optimizer))
     keep_tied_weights_equal(engine)
     if training.precision == "fp16":
-        # At the least scale an overflow is a gradient that is not finite: the gate's business, as in other precisions.
+        # DeepSpeed would raise an error for an overflow at the minimum loss scale. The gate handles it instead, like a
+        # non-finite gradient of another precision.
         engine.optimizer.loss_scaler.raise_error_at_min_scale = False
     return Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine))
 
 
 def _import_muon() -> None:
-    """DeepSpeed imports Muon for any optimizer, which would import torch's compiler: 1 s of a rank's start."""
+    """Import DeepSpeed's Muon module without torch's compiler, which would delay a rank's start by 1 s.
+
+    DeepSpeed imports the module whatever the optimizer is.
+    """
     from deepspeed.runtime import compiler
 
     compile_them = compiler.compile
@@ -81,7 +85,10 @@ def _import_muon() -> None:
 
 
 def _allow_fp16_on_cpu() -> None:
-    """DeepSpeed asks for a CPU with fp16 arithmetic; torch computes fp16 on any, slowly, which is right for tests."""
+    """Make DeepSpeed accept fp16 on any CPU.
+
+    DeepSpeed requires a CPU with fp16 arithmetic. torch computes fp16 on any CPU, slowly, which is enough for tests.
+    """
     from deepspeed.accelerator import get_accelerator
 
     get_accelerator().is_fp16_supported = lambda: True

@@ -1,4 +1,4 @@
-"""How long this rank computes: the time of its forward and backward passes without its waiting for other ranks."""
+"""Measure how long this rank computes: the time of its forward and backward passes without waiting for other ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from training.parallel.collectives import CollectiveTimer, waited
 
 
 class ComputeTimer:
-    """Listens to the passes of a pipeline engine; sends and receives between stages are other instructions."""
+    """Timer of a pipeline engine's forward and backward passes.
+
+    Sends and receives between stages are separate instructions of the engine, which are not timed.
+    """
 
     def __init__(self, engine: Any, device: torch.device) -> None:
         self._passes = CollectiveTimer()
@@ -21,6 +24,8 @@ class ComputeTimer:
         engine._INSTRUCTION_MAP = {**engine._INSTRUCTION_MAP, **timed}
 
     def _timed(self, execute: Callable[..., None]) -> Callable[..., None]:
+        """Wrap an instruction so that its time is measured."""
+
         def run(engine: Any, **arguments: Any) -> None:
             with self._passes.running(self._device):
                 execute(engine, **arguments)
@@ -28,5 +33,5 @@ class ComputeTimer:
         return run
 
     def take(self) -> float:
-        """Seconds of work since the last call. Waits for a GPU."""
+        """Return the seconds of work since the last call. On a GPU, wait until the timed work is done."""
         return max(0.0, self._passes.take() - waited.take())

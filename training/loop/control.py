@@ -1,7 +1,8 @@
-"""One control poll an iteration: signals, the stop and save files, the segment's time, what the guards of each rank ask
-for, the ranks' work and what else they must agree on, in ONE all-reduce.
+"""The control poll: one all-reduce per iteration that carries everything on which the ranks must agree.
 
-Ranks that looked at a file on their own could disagree, and one in a save with the other in a step is a hang.
+It carries signals, the stop and save files, the segment's deadline, the guards' verdicts, the ranks' compute times, the
+state of a checkpoint and the energy. If each rank read the files alone, the ranks could disagree. Then one rank would
+save while another trains, and both would hang.
 """
 
 from __future__ import annotations
@@ -24,52 +25,52 @@ NO_ENERGY = Energy()
 
 
 class Order(IntEnum):
-    """What to do next; the greatest over the ranks wins."""
+    """Order for the next step. The highest value of all ranks wins."""
 
     GO = 0
     SAVE = 1
     TIME_LIMIT = 2
     STOP = 3
     ROLL_BACK = 4
-    """A guard wants to go back to an earlier checkpoint."""
+    """A guard requests a roll-back to an earlier checkpoint."""
     FAIL = 5
     """A guard ends the training."""
 
     @property
     def ends(self) -> bool:
-        """Whether the segment ends."""
+        """Whether this order ends the segment."""
         return self > Order.SAVE
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a rank says in a poll."""
+    """Input of one rank to a poll."""
 
     verdict: Order = Order.GO
-    """Of its guards."""
+    """Order of this rank's guards."""
     work_seconds: float = 0.0
-    """Time that it computed in the last step's forward and backward passes."""
+    """Time that this rank computed in the last step's forward and backward passes."""
     written: bool = True
-    """Its part of the checkpoint that is being saved is on disk."""
+    """Whether this rank's part of the checkpoint in progress is on disk. True if no save is in progress."""
     energy: Energy = NO_ENERGY
-    """That it measured in this segment."""
+    """Energy that this rank measured in this segment."""
 
 
 @dataclass(frozen=True)
 class Poll:
-    """What all ranks know after a poll."""
+    """Result of a poll, equal on all ranks."""
 
     order: Order
     work_seconds: tuple[float, ...]
-    """Of each rank."""
+    """Compute time of each rank in the last step."""
     written: bool
-    """On every rank."""
+    """Whether every rank has written its part of the checkpoint in progress."""
     energy: Energy
-    """Of all nodes."""
+    """Energy of all nodes in this segment."""
 
 
 class ControlPlane:
-    """Asks for orders. Rank 0 looks at files and the clock; every rank listens to signals."""
+    """Poll for orders. Rank 0 reads the files and the clock, and every rank handles signals."""
 
     def __init__(self, folder: Path, device: torch.device, deadline: SegmentDeadline) -> None:
         self._folder = folder
@@ -83,6 +84,7 @@ class ControlPlane:
         self._signalled = True
 
     def _own_order(self) -> Order:
+        """Return the order of this rank, without the guards' verdict."""
         if self._signalled:
             return Order.STOP
         if dist.get_rank() != 0:
@@ -94,14 +96,14 @@ class ControlPlane:
         return Order.SAVE if (self._folder / SAVE_FILE).exists() else Order.GO
 
     def clear_save(self) -> None:
-        """The save that was asked for is done. Collective. Raises InputError where the request is a folder."""
+        """Remove the save file after the requested save. Collective. Raises InputError if a folder has that name."""
         from_rank_0(lambda: clear_request(self._folder / SAVE_FILE))
 
     def poll(self, report: Report | None = None) -> Poll:
-        """The same answer on every rank. Collective."""
+        """Combine the reports of all ranks and return the same result on every rank. Collective."""
         own = report or Report()
         rank, world = dist.get_rank(), dist.get_world_size()
-        # A slot for each rank and sums, so that one reduction carries all: 3 kB for 384 ranks, exact in float64.
+        # One slot per rank and a few sums, so that one reduction suffices: about 6 kB for 384 ranks, exact in float64.
         orders, seconds = [0.0] * world, [0.0] * world
         orders[rank], seconds[rank] = float(max(self._own_order(), own.verdict)), own.work_seconds
         energy = own.energy

@@ -1,4 +1,4 @@
-"""Die with the parent (Linux): a killed launcher must not leave ranks behind that go on training."""
+"""Kill a process when its parent dies (Linux), so that the ranks of a killed launcher do not continue training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the parent dies; at once if it is already gone. No-op off Linux."""
+    """Ask the kernel to kill this process when its parent dies. Kill it at once if the parent is already dead.
+
+    This function does nothing on systems other than Linux.
+    """
     if not sys.platform.startswith("linux"):
         return
     parent = os.getppid()

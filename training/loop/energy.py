@@ -1,9 +1,10 @@
-"""Energy and CO2 of the nodes, by codecarbon, offline: nothing leaves the machine.
+"""Measure energy and CO2 of the nodes with codecarbon in offline mode, in which no data leave the machine.
 
-One process a node measures the whole node (BLOOM's one a GPU counted every node eight times). The measuring runs in a
-thread of codecarbon's own; reading what it last saw costs nothing. Where a machine has no counters of energy that the
-training may read, codecarbon estimates from load and the processor's rating, and memory it always estimates: how much
-of the energy that is goes with it.
+One process per node measures the whole node. (BLOOM used one per GPU, which counted every node eight times.) codecarbon
+measures in its own thread, so reading the last values costs nothing.
+
+If the training cannot read a machine's energy counters, codecarbon estimates the processor's energy from its load and
+rating. The energy of memory is always estimated. So the estimated part of the energy is reported too.
 """
 
 from __future__ import annotations
@@ -24,29 +25,29 @@ _RECORD_EVERY_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class Energy:
-    """Energy since a meter's start; of ranks that measure nothing all zero, so that the sum over ranks is the total."""
+    """Energy since a meter's start. On ranks that do not measure, all values are 0, so totals are sums over ranks."""
 
     kwh: float = 0.0
     co2_kg: float = 0.0
     nodes: int = 0
-    """Nodes that were measured: 1, or 0 of a rank that is not its node's first."""
+    """Number of measured nodes. For one rank it is 1 if the rank measures its node, and 0 otherwise."""
     estimated_kwh: float = 0.0
-    """Of `kwh`, what no sensor measured."""
+    """Part of `kwh` that was estimated and not measured by a sensor."""
 
 
 class EnergyMeter:
-    """Measures this node from its start to `stop`; on ranks other than a node's first it measures nothing."""
+    """Energy meter of this node, active until `stop`. Only the first rank of a node measures."""
 
     def __init__(self, config: EnergyConfig, local_rank: int) -> None:
-        """Begin to measure.
+        """Start the measurement.
 
         Args:
             config: country and interval.
-            local_rank: of this process on its node; the first one measures.
+            local_rank: rank of this process on its node. Local rank 0 measures.
 
         Raises:
-            ResourceError: codecarbon is not installed, or measures nothing here.
-            ConfigError: it does not know the country.
+            ResourceError: codecarbon is not installed, or it cannot measure on this machine.
+            ConfigError: codecarbon does not know the country.
         """
         self._tracker: Any = None
         self._seen = Energy()
@@ -55,6 +56,7 @@ class EnergyMeter:
             self._begin(config)
 
     def _begin(self, config: EnergyConfig) -> None:
+        """Start codecarbon's tracker."""
         try:
             from codecarbon import OfflineEmissionsTracker
             from codecarbon.input import DataSource
@@ -65,12 +67,12 @@ class EnergyMeter:
                 where="training.energy",
                 expected="pip install 'bloomery[energy]', or training.energy: null",
             ) from error
-        # It tells of itself before its own level holds.
+        # codecarbon logs messages before it applies the argument `log_level`.
         logging.getLogger("codecarbon").setLevel(logging.ERROR)
         mixes: dict[str, Any] = DataSource().get_global_energy_mix_data()
         if config.country not in mixes:
             raise ConfigError(
-                f"codecarbon knows no energy mix of {config.country!r}",
+                f"codecarbon has no energy mix for the country {config.country!r}",
                 where="training.energy.country",
                 expected="an ISO 3166-1 alpha-3 code, such as FRA",
             )
@@ -78,10 +80,10 @@ class EnergyMeter:
         tracker: Any = None
 
         class Reader(BaseOutput):  # type: ignore[misc]
-            """Keeps what was measured last."""
+            """Output of codecarbon that stores the last measurement."""
 
             def live_out(self, total: Any, delta: Any) -> None:
-                # Its hardware is known by its first measurement.
+                # The tracker has detected its hardware by the first measurement.
                 estimated = sum(float(getattr(total, column)) for column in estimated_columns(tracker._hardware))
                 meter._seen = Energy(float(total.energy_consumed), float(total.emissions), 1, estimated)
 
@@ -98,18 +100,20 @@ class EnergyMeter:
             log_level="error",
         )
         tracker.start()
-        # It swallows its own errors: one measurement is made at the start, and must have arrived.
+        # codecarbon hides its own errors. It measures once at the start, so a missing value means that it failed.
         if not self._seen.nodes:
             raise ResourceError(
-                "codecarbon measures nothing on this machine", where="training.energy", expected="training.energy: null"
+                "codecarbon cannot measure energy on this machine",
+                where="training.energy",
+                expected="training.energy: null",
             )
 
     def reading(self) -> Energy:
-        """What this node has used so far, as of the last measurement."""
+        """Return the energy that this node has used up to the last measurement."""
         return self._seen
 
     def is_due(self) -> bool:
-        """Whether it is time for another record: five minutes since the last time that the answer was yes."""
+        """Whether an energy record is due: at the first call, and 5 minutes after the last call that returned True."""
         now = time.monotonic()
         if self._recorded and now - self._recorded < _RECORD_EVERY_SECONDS:
             return False
@@ -117,7 +121,7 @@ class EnergyMeter:
         return True
 
     def stop(self) -> Energy:
-        """Measure a last time and end; returns what this node has used."""
+        """Measure a last time, stop the tracker, and return the energy that this node has used."""
         if self._tracker is not None:
             self._tracker.stop()
             self._tracker = None
@@ -125,10 +129,11 @@ class EnergyMeter:
 
 
 def estimated_columns(hardware: Iterable[Any]) -> set[str]:
-    """Columns of codecarbon's totals that hold what it estimates, of the parts of a machine that it found.
+    """Return the columns of codecarbon's totals that are estimated for the detected `hardware`.
 
-    Memory by its size, and a processor in two of its modes: by load and rating, or half the rating. The rest reads
-    sensors: a processor's other modes (RAPL and its like), GPUs (NVML, AMD SMI), one-chip machines.
+    The energy of memory is estimated from its size. The energy of a processor is estimated in two modes: from load and
+    rating, or as half of the rating. All other energy is measured by sensors: processors in other modes (such as RAPL),
+    GPUs (NVML, AMD SMI) and systems on a chip.
     """
     from codecarbon.external.hardware import CPU, MODE_CPU_LOAD
     from codecarbon.external.ram import RAM

@@ -1,4 +1,4 @@
-"""What becomes of a step: its record, what the guards say of it, and going back."""
+"""Finish a step: poll, write its records, and act on the guards' verdict, including a roll-back."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ORDERS = {"log": Order.GO, "skip": Order.GO, "roll_back": Order.ROLL_BACK, "sto
 
 
 def finish_step(run: TrainingState, done: TrainedStep) -> Poll:
-    """Poll, write the step's records and act on the guards' verdict. Collective.
+    """Poll, write the step's records, and act on the guards' verdict. Return the poll's result. Collective.
 
     Raises:
         CheckFailedError: a guard ends the training.
     """
     verdict = run.anomalies.seen(done.outcome)
     if run.trainer.mesh.rank != 0:
-        # All saw the same numbers; were there a bit of difference, they would still do the same.
+        # Only rank 0's verdict counts, so that all ranks act alike even if their values differ in the last bit.
         verdict = None
     poll = run.poll(Order.GO if verdict is None else _ORDERS[verdict.action], done.work_seconds)
     if run.metrics is not None:
@@ -53,19 +53,20 @@ def finish_step(run: TrainingState, done: TrainedStep) -> Poll:
     if poll.order is Order.ROLL_BACK:
         go_back(run, verdict)
     elif poll.order is Order.FAIL:
-        # Rank 0 has written all that is to be read before any rank leaves with an error, which ends the others.
+        # `from_rank_0` waits until rank 0 has written its records. Without it, another rank could exit first, and its
+        # error would end rank 0.
         raise CheckFailedError(
             from_rank_0(lambda: "" if verdict is None else verdict.message),
             where=f"iteration {done.outcome.iteration}, samples {done.outcome.from_sample} to "
             f"{done.outcome.to_sample - 1}",
-            expected="a finite, calm training: a lower learning rate or a longer warm-up, or look at those samples "
-            "(train/incidents)",
+            expected="finite values without repeated spikes; try a lower learning rate or a longer warm-up, or inspect "
+            "these samples (train/incidents)",
         )
     return poll
 
 
 def record_changes(run: TrainingState) -> None:
-    """What the configuration has otherwise than the checkpoint that this segment goes on from."""
+    """Record an event that lists the configuration keys that changed since the loaded checkpoint."""
     if run.metrics is None or not run.checkpoints.changed:
         return
     position = run.position
@@ -76,13 +77,13 @@ def record_changes(run: TrainingState) -> None:
             **run.stamp(),
             event="resumed",
             action="log",
-            message=f"from iteration {position.iteration + 1} on {changes}",
+            message=f"changed from iteration {position.iteration + 1} on: {changes}",
         )
     )
 
 
 def go_back(run: TrainingState, verdict: Verdict | None) -> None:
-    """Set checkpoints aside and skip the samples of an event, by rank 0, whose verdict it is. Collective."""
+    """Roll back to an earlier checkpoint and skip the samples of the verdict. Rank 0 does the work. Collective."""
     run.finish_save()
 
     def go() -> RollBack:
@@ -90,15 +91,15 @@ def go_back(run: TrainingState, verdict: Verdict | None) -> None:
         return roll_back(run.paths, verdict.skip.start, verdict.skip.stop, verdict.message)
 
     back = from_rank_0(go)
-    to = f"after checkpoint {back.checkpoint}" if back.checkpoint else "from the beginning"
-    run.note(f"going on {to}, without samples {back.from_sample} to {back.to_sample - 1}")
+    to = f"from checkpoint {back.checkpoint}" if back.checkpoint else "from the beginning"
+    run.note(f"the next segment starts {to} and skips samples {back.from_sample} to {back.to_sample - 1}")
 
 
 def guard_replicas(run: TrainingState) -> None:
-    """Compare all replicas of weights and random numbers. Collective.
+    """Compare all replicas of weights, optimizer state and random number states. Record a drift. Collective.
 
     Raises:
-        CheckFailedError: on every rank, with tensors and ranks.
+        CheckFailedError: replicas differ. Every rank raises the error, which names tensors and ranks.
     """
     iteration = run.position.iteration
     try:
@@ -111,7 +112,7 @@ def guard_replicas(run: TrainingState) -> None:
 
 
 def _report(run: TrainingState, incident: Incident) -> None:
-    """An event's record, and its incident, which the launcher adds the texts to. On rank 0."""
+    """Write the incident and record its event. The launcher adds the texts of the samples. Call this on rank 0."""
     assert run.metrics is not None
     write_incident(run.paths.incidents, incident)
     run.metrics.event(
@@ -127,7 +128,7 @@ def _report(run: TrainingState, incident: Incident) -> None:
 
 
 def record_energy(run: TrainingState, total: Energy) -> None:
-    """Energy of all nodes so far in this segment."""
+    """Record the energy that all nodes have used so far in this segment."""
     if run.metrics is not None:
         run.metrics.energy(
             EnergyRecord(

@@ -1,7 +1,7 @@
-"""One writer at a time: a lock in the training's folder, held by the launcher and released by the kernel.
+"""Hold the training's lease, so that only one launcher writes to a run. If the launcher dies, the kernel releases it.
 
-The lock is a flock. Some cluster file systems keep it within one node, so the file also names the SLURM job of its
-holder, and a job that the scheduler still runs is waited for as well.
+The lease is a file locked by flock. On some cluster file systems a flock is visible on one node only. So the file also
+names the SLURM job of its holder, and the lease counts as held while the scheduler runs that job.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _JOB_SECONDS = 10.0
 
 @contextlib.contextmanager
 def lease(folder: Path) -> Iterator[None]:
-    """Hold the training in `folder`; wait while another launcher does (an orphan of a killed workflow, say)."""
+    """Hold the lease of the training in `folder`.
+
+    Wait while another launcher holds the lease, such as one left over from a killed workflow.
+    """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         handle = (folder / LEASE_NAME).open("a+")
@@ -38,7 +41,7 @@ def lease(folder: Path) -> Iterator[None]:
             if not said or time.monotonic() - said > _SAY_EVERY_SECONDS:
                 said = time.monotonic()
                 holder = _holder(handle)
-                end = f" (to end it now: {holder.how_to_end}; it saves first)" if holder else ""
+                end = f" (to stop it now, run: {holder.how_to_end}; it saves a checkpoint first)" if holder else ""
                 say(f"{folder}: {holder or 'another process'} is training this run; waiting for it to end{end}")
             time.sleep(pause)
         _write(handle, render_holder(LeaseHolder(os.getpid(), socket.gethostname(), slurm.own_job())))
@@ -49,7 +52,7 @@ def lease(folder: Path) -> Iterator[None]:
 
 
 def _pause(handle: IO[str]) -> float:
-    """Seconds until the lease is worth another try; 0 when it is ours."""
+    """Try to take the lease. Return 0 if this process holds it now, or the seconds to wait until the next try."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -58,21 +61,23 @@ def _pause(handle: IO[str]) -> float:
     if holder is None or holder.job in (None, slurm.own_job()):
         return 0.0
     try:
-        # A holder that left its name died, or its flock does not reach this node.
+        # The file still names a holder. Either that holder died, or its flock is not visible on this node.
         if not slurm.is_alive(str(holder.job)):
             return 0.0
     except BloomeryError as error:
-        say(f"the scheduler does not say whether job {holder.job} still runs: {error}")
+        say(f"cannot ask the scheduler whether job {holder.job} is still running: {error}")
     fcntl.flock(handle, fcntl.LOCK_UN)
     return _JOB_SECONDS
 
 
 def _holder(handle: IO[str]) -> LeaseHolder | None:
+    """Return the holder that the lease file names, if any."""
     handle.seek(0)
     return parse_holder(handle.read())
 
 
 def _write(handle: IO[str], text: str) -> None:
+    """Replace the content of the lease file."""
     handle.seek(0)
     handle.truncate()
     handle.write(text)

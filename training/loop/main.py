@@ -1,4 +1,7 @@
-"""What torchrun starts on every rank: `python -m training.loop.main --config C --folder RUN --number N --result F`."""
+"""The program of every rank, started by torchrun.
+
+Usage: `python -m training.loop.main --config C --folder RUN --number N --result F`.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +18,23 @@ from training.loop.rank_log import open_rank_log
 
 
 def main() -> None:
-    """Run one segment; rank 0 writes its result, a rank with an error of ours or of a disk writes that instead."""
+    """Run one segment. Rank 0 writes the result file.
+
+    A rank that fails with a BloomeryError or a known I/O error writes the error to that file instead.
+    """
     die_with_parent()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--number", type=int, required=True)
     parser.add_argument("--result", type=Path, required=True)
-    parser.add_argument("--end", type=float, help="when the scheduler ends the job, seconds of the Unix epoch")
+    parser.add_argument(
+        "--end", type=float, help="time at which the scheduler ends the job, in seconds of the Unix epoch"
+    )
     arguments = parser.parse_args()
     paths = RunPaths(arguments.folder)
     try:
-        # First of all: what the libraries say from their import on is in it.
+        # Open the log before the imports, so that it contains what the libraries print when they are imported.
         log = open_rank_log(paths.logs, int(os.environ.get("RANK", "0")), arguments.number)
         from training.loop.quiet_logging import quiet_logging
 
@@ -55,7 +63,7 @@ def main() -> None:
         rank = os.environ.get("RANK", "0")
         print(f"rank {rank}: {known}", file=sys.stderr, flush=True)
         write_json(arguments.result, {"error": str(known), "exit_code": known.exit_code})
-        # The other ranks wait in a collective; torchrun ends them when this one leaves with an error.
+        # The other ranks may wait in a collective. torchrun ends them when this rank exits with an error.
         os._exit(1)
 
 

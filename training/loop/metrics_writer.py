@@ -1,4 +1,4 @@
-"""Write metrics.jsonl, the truth, and render main_log.txt and TensorBoard from its records. Rank 0 only."""
+"""Write records to metrics.jsonl, and render main_log.txt and TensorBoard files from them. Runs on rank 0 only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOW_EVERY_SECONDS = 5.0
 
 
 def _append(path: Path) -> IO[str]:
-    """Open for appending after cutting an unfinished last line that a killed writer left."""
+    """Open a file for appending. First remove an unfinished last line, which a killed writer may have left."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
         cut_unfinished_line(path)
@@ -36,10 +36,10 @@ def _append(path: Path) -> IO[str]:
 
 
 class MetricsWriter:
-    """Appends records; a line is on disk before the next iteration begins."""
+    """Append records. Each line is on disk before the next iteration begins."""
 
     def __init__(self, folder: Path, *, iteration: int, consumed_samples: int, consumed_tokens: int) -> None:
-        """Go on writing in `folder`; the counts say where the training stands.
+        """Open the files in `folder` for appending. The counts are the position at which the training resumes.
 
         Raises:
             ResourceError: the files cannot be written.
@@ -52,7 +52,7 @@ class MetricsWriter:
         self._shown = 0.0
 
     def step(self, record: MetricsRecord) -> None:
-        """One iteration."""
+        """Record an iteration. Print its log line if it is the first or last one, or if 5 seconds have passed."""
         line = render(record)
         self._record(record, [line])
         if time.monotonic() - self._shown > _SHOW_EVERY_SECONDS or record.iteration in (1, record.total_iterations):
@@ -60,23 +60,23 @@ class MetricsWriter:
             say(line)
 
     def validation(self, record: ValidationRecord) -> None:
-        """One validation."""
+        """Record a validation, and print its mean loss."""
         self._record(record, render_validation(record))
         mean = format_finite(record.validation_mean, ".4f")
         say(f" validation after iteration {record.iteration}: mean loss {mean} over {len(record.validation)} sets")
 
     def event(self, record: EventRecord) -> None:
-        """What a guard saw and did; also said."""
+        """Record and print an event of a guard or a resume."""
         line = render_event(record)
         self._record(record, [line])
         say(line)
 
     def energy(self, record: EnergyRecord) -> None:
-        """Energy of the segment so far."""
+        """Record the energy of the segment so far."""
         self._record(record, [render_energy(record)])
 
     def note(self, text: str) -> None:
-        """A line of talk, in the log and on the terminal; the curves up to here are put on disk."""
+        """Write a message to the log and to the terminal, and flush the TensorBoard files."""
         self._line(self._log, f"[{utc_now()}] {text}")
         if self._board is not None:
             with explained(self._folder):
@@ -84,22 +84,27 @@ class MetricsWriter:
         say(text)
 
     def _record(self, record: Record, lines: list[str]) -> None:
+        """Append a record to metrics.jsonl, its rendered lines to main_log.txt, and its values to TensorBoard."""
         self._line(self._metrics, dump_record(record))
         if lines:
             self._line(self._log, "\n".join(lines))
         if self._board is not None:
-            # Its thread tells here what went wrong with what was given to it before.
+            # `add` raises the errors that TensorBoard's thread had with earlier records.
             with explained(self._folder):
                 self._board.add(record)
 
     def _line(self, handle: IO[str], text: str) -> None:
+        """Append a line and sync the file to disk."""
         with explained(Path(handle.name)):
             handle.write(text + "\n")
             handle.flush()
             os.fsync(handle.fileno())
 
     def close(self) -> None:
-        """End. Every line is on disk already; what still fails here must not hide an error that ends the training."""
+        """Close the files. All lines are on disk already.
+
+        I/O errors are ignored, so that they do not hide an error that ended the training.
+        """
         for file in (self._board, self._metrics, self._log):
             if file is not None:
                 with contextlib.suppress(OSError):

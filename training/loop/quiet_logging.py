@@ -1,4 +1,4 @@
-"""Lower the chatter of DeepSpeed and torch; their errors still come through."""
+"""Hide log messages of DeepSpeed and torch, except errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import warnings
 
 
 def quiet_logging() -> None:
-    """Lower third-party chatter; call before anything of DeepSpeed is built."""
+    """Hide third-party messages and select DeepSpeed's accelerator. Call this before any DeepSpeed object is built."""
     os.environ.setdefault("DS_ACCELERATOR", "cuda" if _has_gpu() else "cpu")
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed.*")
     logging.getLogger("torch.distributed").setLevel(logging.ERROR)

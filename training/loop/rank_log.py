@@ -1,7 +1,7 @@
-"""train/logs/ranks/<rank>.log: what each rank says, apart from the others.
+"""Write the output of each rank to its own file, train/logs/ranks/<rank>.log.
 
-The file takes the place of the process's own stdout and stderr, so that the last words of a library in C (an abort, a
-segmentation fault with its stacks) are in it too; Python's text goes to the terminal as before as well.
+The file replaces the process's stdout and stderr, so that it also contains the output of C libraries, such as an abort
+or the stack of a segmentation fault. Output of Python code still goes to the terminal too.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 class _Both(io.TextIOBase):
-    """Writes to the rank's file and to where the stream went before."""
+    """Text stream that writes to the rank's file and to the original stream."""
 
     def __init__(self, file: TextIO, before: TextIO) -> None:
         self._file, self._before = file, before
 
     def write(self, text: str) -> int:
         self._file.write(text)
-        # A terminal or a pipe that is gone is no reason to stop training.
+        # A closed terminal or pipe must not stop the training.
         with contextlib.suppress(OSError):
             self._before.write(text)
         return len(text)
@@ -45,7 +45,7 @@ class _Both(io.TextIOBase):
         return self._before.isatty()
 
     def fileno(self) -> int:
-        """The file's: what is given to a C library must not depend on a thread of ours."""
+        """Return the descriptor of the rank's file, so that C libraries write to the file directly."""
         return self._file.fileno()
 
     @property
@@ -54,40 +54,40 @@ class _Both(io.TextIOBase):
 
 
 class RankLog:
-    """The file of this rank, for lines that are nobody else's matter."""
+    """Log file of this rank, for messages that concern this rank only."""
 
     def __init__(self, file: TextIO, path: Path) -> None:
         self._file, self.path = file, path
 
     def note(self, text: str) -> None:
-        """A line in the file alone."""
+        """Write a line to the file only, not to the terminal."""
         self._file.write(f"[{utc_now()}] {text}\n")
 
     def note_place(self, mesh: Mesh) -> None:
-        """Where the rank stands."""
+        """Write the rank's coordinates in the mesh and its device."""
         self.note(
             f"tensor {mesh.tensor_rank}, pipeline {mesh.pipeline_rank}, data {mesh.data_rank} of "
             f"{mesh.parallel.tensor} x {mesh.parallel.pipeline} x {mesh.parallel.data}, on {mesh.device}"
         )
 
     def note_memory(self) -> None:
-        """The most memory that the process has had so far."""
+        """Write the process's peak memory."""
         import torch
 
-        # Linux counts it in KiB.
+        # Linux reports ru_maxrss in KiB.
         said = f"{format_bytes(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)} of main memory"
         if torch.cuda.is_available():
-            said += f", {format_bytes(torch.cuda.max_memory_allocated())} of the GPU's"
+            said += f" and {format_bytes(torch.cuda.max_memory_allocated())} of GPU memory"
         self.note(f"at most {said}")
 
 
 def open_rank_log(folder: Path, rank: int, segment: int) -> RankLog:
-    """Send what this process says to `folder`/ranks/<rank>.log too, from now to its end.
+    """Send the output of this process to `folder`/ranks/<rank>.log until the process ends.
 
     Args:
-        folder: of the training's logs.
-        rank: of this process.
-        segment: that it begins to run.
+        folder: folder of the training's logs.
+        rank: rank of this process.
+        segment: number of the segment that the process runs.
 
     Raises:
         ResourceError: the file cannot be written.

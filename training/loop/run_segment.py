@@ -1,4 +1,4 @@
-"""One segment of training, from the newest checkpoint until the end, the time limit or an order to stop."""
+"""Run one segment of training, from the newest checkpoint until training ends, time is up, or an order ends it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ _STATUS = {
 
 
 def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end: float | None = None) -> Segment:
-    """Train until this segment ends; the same answer on every rank. Collective.
+    """Train until this segment ends. Return the same segment on every rank. Collective.
 
-    `end` is when the scheduler ends the job (Unix epoch): the segment saves and ends before.
+    `end` is the time at which the scheduler ends the job, in seconds of the Unix epoch. The segment saves and ends
+    before that time.
 
     Raises:
-        CheckFailedError: a guard ended the training, or DeepSpeed built something else than promised.
+        CheckFailedError: a guard ended the training, every checkpoint is damaged, or DeepSpeed built an engine that
+            differs from the configuration.
+        ConfigError: the training cannot load the checkpoint or run on this machine as configured.
         InputError: the index is missing or damaged.
     """
     run = open_training(stage, mesh, paths, number, end)
@@ -42,7 +45,7 @@ def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end
 
 
 def train(run: TrainingState) -> Segment:
-    """Train until the segment ends, and save. Collective."""
+    """Train until the segment ends, save a checkpoint, and return the segment. Collective."""
     parallel, iteration = run.trainer.mesh.parallel, run.position.iteration
     total, world = run.total_iterations, parallel.world_size
     begins = f"resuming after iteration {iteration} of {total}" if iteration else f"starting, {total} iterations"
@@ -62,24 +65,24 @@ def train(run: TrainingState) -> Segment:
     checkpoint = None
     if run.position.iteration:
         checkpoint = run.save()
-        # It also meets a request that came in the last iteration.
+        # This save also fulfils a save request that arrived during the last iteration.
         run.control.clear_save()
     return _ended(run, status, checkpoint)
 
 
 def _iterate(run: TrainingState) -> Order:
-    """Train until an order ends the segment or the training is done; the order. Collective."""
+    """Train until an order ends the segment or the training is done. Return the last order. Collective."""
     training = run.trainer.stage.training
     order = run.poll().order
     every = training.guards.replicas_every_iterations
     if every is not None:
-        # What was loaded, too.
+        # Also compare the replicas of a checkpoint that was just loaded.
         guard_replicas(run)
-    # Left from the segment before, where an order came between two sets.
+    # An order may have interrupted this validation at the end of the previous segment.
     if order is not Order.STOP and _validation_is_due(run):
         order = max(order, _validate(run))
     while True:
-        # A segment does at least one iteration before its time is up: a chain of them always comes forward.
+        # A segment runs at least one iteration even if its time is up, so that a chain of segments always progresses.
         if order.ends and (order is not Order.TIME_LIMIT or run.progressed):
             return order
         planned = _next(run)
@@ -97,26 +100,27 @@ def _iterate(run: TrainingState) -> Order:
         if every is not None and iteration % every == 0:
             guard_replicas(run)
         if _validation_is_due(run) and not order.ends:
-            # A save that was asked for is due after it, too.
+            # max() keeps a save request that arrived before the validation.
             order = max(order, _validate(run))
         if is_due(training.checkpoint, iteration) and not order.ends and _next(run) is not None:
             run.save(wait=not training.checkpoint.asynchronous)
 
 
 def _next(run: TrainingState) -> PlannedStep | None:
+    """Return the next planned step, or None if the training is done."""
     stage = run.trainer.stage
     return next_step(stage.model, stage.training, run.position.consumed_samples, run.position.consumed_tokens)
 
 
 def _validation_is_due(run: TrainingState) -> bool:
-    """Whether the sets are to be gone through here, and were not."""
+    """Whether a validation is due after the current iteration and has not been completed yet."""
     iteration = run.position.iteration
     every = run.trainer.stage.training.validation.every_iterations
     return iteration > run.validated and (iteration % every == 0 or _next(run) is None)
 
 
 def _validate(run: TrainingState) -> Order:
-    """Go through the validation sets and record them; the order that interrupted, or GO. Collective."""
+    """Validate and record the losses. Return the order that interrupted the validation, or GO. Collective."""
     order = Order.GO
 
     def interrupted() -> bool:
@@ -126,7 +130,7 @@ def _validate(run: TrainingState) -> Order:
 
     losses = validate(run.trainer, run.reader, interrupted)
     if losses is None:
-        run.note(f"validation after iteration {run.position.iteration} was interrupted; it is done at the next start")
+        run.note(f"validation after iteration {run.position.iteration} was interrupted; the next start repeats it")
         return order
     run.micro_batch_shape = None
     run.validated = run.position.iteration
@@ -143,7 +147,7 @@ def _validate(run: TrainingState) -> Order:
 
 
 def _ended(run: TrainingState, status: SegmentStatus, checkpoint: str | None) -> Segment:
-    """How the segment ended. Collective."""
+    """Record the energy and the end of the segment, and return the segment. Collective."""
     if run.energy is not None:
         run.energy.stop()
         record_energy(run, run.poll().energy)

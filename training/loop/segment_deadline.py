@@ -1,4 +1,4 @@
-"""When a segment must end: after its own time, or in time before the scheduler ends the job."""
+"""Decide when a segment must end: after its own time limit, or before the scheduler ends the job."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 
 
 class SegmentDeadline:
-    """Says when to save and end.
+    """Deadline at which a segment must save and end.
 
-    Before the job's end it leaves room for a margin, one and a half times the longest save and twice the longest
-    iteration that this segment has seen.
+    The time reserved before the job's end is the sum of the margin, 1.5 times the longest save and 2 times the longest
+    iteration of this segment.
     """
 
     def __init__(
@@ -20,9 +20,13 @@ class SegmentDeadline:
         margin_seconds: float = 0.0,
         iterations: int | None = None,
     ) -> None:
-        """A segment's own length, the end of its job (Unix epoch) and the room before that end, its own iterations.
+        """Set the limits. None means that there is no such limit.
 
-        None: no such limit.
+        Args:
+            minutes: longest duration of the segment.
+            end: time at which the scheduler ends the job, in seconds of the Unix epoch.
+            margin_seconds: margin before the end of the job.
+            iterations: most iterations of the segment.
         """
         self._deadline = None if minutes is None else time.monotonic() + 60.0 * minutes
         self._end = end
@@ -32,21 +36,21 @@ class SegmentDeadline:
         self._save_seconds = 0.0
 
     def note_iteration(self, seconds: float) -> None:
-        """An iteration took so long."""
+        """Record the duration of an iteration."""
         self._iteration_seconds = max(self._iteration_seconds, seconds)
         self._iterations_left -= 1
 
     def note_save(self, seconds: float) -> None:
-        """A save took so long."""
+        """Record the duration of a save."""
         self._save_seconds = max(self._save_seconds, seconds)
 
     @property
     def iterations_are_over(self) -> bool:
-        """Whether the segment has run as many as it may."""
+        """Whether the segment has reached its limit of iterations."""
         return self._iterations_left <= 0
 
     def is_over(self) -> bool:
-        """Whether it is time to save and end."""
+        """Whether it is time to save and end, because of the segment's duration or the end of the job."""
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return True
         if self._end is None:

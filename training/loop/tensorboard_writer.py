@@ -1,8 +1,9 @@
-"""TensorBoard, rendered from the records in BigScience's groups: each curve against steps, samples and tokens.
+"""Write TensorBoard files from the records, in BigScience's groups. Each curve is drawn over steps, samples and tokens.
 
-Each axis has a folder of its own (a run of TensorBoard's: `.`, `vs-samples`, `vs-tokens`). What a killed segment wrote
-beyond its last checkpoint is purged when a training goes on, and TensorBoard purges all curves of a folder by one
-number. One event for each axis and record holds all values: less bytes and time than one event a value.
+Each axis has its own folder, which TensorBoard shows as a run (`.`, `vs-samples`, `vs-tokens`). A resumed training
+purges records beyond the resumed position, which a killed segment wrote after its last checkpoint. The axes need
+separate folders, because TensorBoard purges all curves of a folder from the same step number. Each record becomes one
+event per axis with all values, which needs fewer bytes and less time than one event per value.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from bloomery.contracts.metrics_record import (
 
 @dataclass(frozen=True)
 class _Axis:
+    """Horizontal axis of the curves."""
+
     folder: str
     suffix: str
+    """Suffix of the tags."""
     field: str
-    """Of the record."""
+    """Field of the record that contains the position on this axis."""
 
 
 _AXES = (
@@ -39,7 +43,7 @@ _AXES = (
 
 
 def scalars(record: Record) -> dict[str, float]:
-    """Curves of a record: `group/name` -> value. Nothing that was not measured, nothing that is not finite."""
+    """Return the values of a record by tag, `group/name`. Missing and non-finite values are left out."""
     values: dict[str, float | None] = {}
     match record:
         case MetricsRecord():
@@ -63,6 +67,7 @@ def scalars(record: Record) -> dict[str, float]:
 
 
 def _of_step(record: MetricsRecord) -> dict[str, float | None]:
+    """Return the values of an iteration's record by tag."""
     return {
         "lm-loss-training/lm loss": record.loss,
         "learning-rate/learning-rate": record.learning_rate,
@@ -85,10 +90,16 @@ def _of_step(record: MetricsRecord) -> dict[str, float | None]:
 
 
 class TensorBoardWriter:
-    """The event files of one training."""
+    """Writer of a training's event files."""
 
     def __init__(self, folder: Path, iteration: int, consumed_samples: int, consumed_tokens: int) -> None:
-        """Open the files in `folder`; the counts say where the training stands, and what lies behind is purged.
+        """Open the files in `folder`, and purge records beyond the resumed position.
+
+        Args:
+            folder: folder of the event files.
+            iteration: iteration after which the training resumes.
+            consumed_samples: consumed samples at that iteration.
+            consumed_tokens: consumed tokens at that iteration.
 
         Raises:
             ImportError: tensorboard is not installed.
@@ -103,7 +114,7 @@ class TensorBoardWriter:
         ]
 
     def add(self, record: Record) -> None:
-        """Draw a record."""
+        """Add the values of a record to the curves."""
         values = scalars(record)
         if not values:
             return
@@ -112,12 +123,12 @@ class TensorBoardWriter:
             writer.file_writer.add_summary(self._summary(value=named), getattr(record, axis.field))
 
     def flush(self) -> None:
-        """Put on disk what is waiting."""
+        """Write pending events to disk."""
         for _, writer in self._writers:
             writer.flush()
 
     def close(self) -> None:
-        """Flush and end."""
+        """Write pending events to disk and close the files."""
         for _, writer in self._writers:
             writer.close()
 
@@ -125,9 +136,9 @@ class TensorBoardWriter:
 def open_tensorboard(
     folder: Path, iteration: int, consumed_samples: int, consumed_tokens: int
 ) -> TensorBoardWriter | None:
-    """The board in `folder`; None, said once, where tensorboard is not installed: metrics.jsonl holds all of it."""
+    """Open TensorBoard files in `folder`. If tensorboard is not installed, print a message and return None."""
     try:
         return TensorBoardWriter(folder, iteration, consumed_samples, consumed_tokens)
     except ImportError as error:
-        say(f"no TensorBoard files ({error}); train/logs/metrics.jsonl holds all numbers")
+        say(f"no TensorBoard files are written ({error}); train/logs/metrics.jsonl contains all values")
         return None

@@ -1,4 +1,4 @@
-"""One optimizer step, and its record."""
+"""Run one optimizer step, and create its record."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from training.loop.training_state import TrainingState
 
 @dataclass(frozen=True)
 class TrainedStep:
-    """A step that was run."""
+    """Result of a step on this rank."""
 
     planned: PlannedStep
     outcome: Outcome
     seconds: float
     work_seconds: float
-    """Of this rank, its waiting for others left out."""
+    """Time that this rank computed, without waiting for other ranks."""
     loss_scale: float | None
-    """fp16: of this step."""
+    """Loss scale of this step for fp16. None for other precisions."""
 
 
 def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
-    """Run a step and move the position on. Collective."""
+    """Run a step and advance the position. Collective."""
     trainer, before = run.trainer, run.position
     engine, mesh, gate = trainer.engine, trainer.mesh, trainer.gate
     engine.set_train_micro_batch_size(planned.micro_batch_size)
@@ -41,7 +41,7 @@ def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
         group["lr"] = planned.learning_rate
     shape = (planned.micro_batch_size, planned.sequence_length)
     if shape != run.micro_batch_shape:
-        # The stages' buffers have the shape of the last micro-batch.
+        # DeepSpeed's buffers between stages have the shape of the previous micro-batches.
         engine.reset_activation_shape()
         run.micro_batch_shape = shape
     batches = micro_batches(
@@ -58,7 +58,7 @@ def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
     loss = float(engine.train_batch(batches))
     seconds = time.perf_counter() - started
     run.deadline.note_iteration(seconds)
-    # DeepSpeed keeps the time of each batch (on a GPU two events) until it prints them, which it never does here.
+    # DeepSpeed collects batch times (two CUDA events each on a GPU) until it prints them, which it never does here.
     engine.timers(TRAIN_BATCH_TIMER).reset()
     outcome = Outcome(
         iteration=before.iteration + 1,
@@ -81,7 +81,7 @@ def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
 
 
 def record_of(run: TrainingState, done: TrainedStep, work_seconds: tuple[float, ...]) -> MetricsRecord:
-    """Return the record of the step that was just trained; `work_seconds` are those of each rank."""
+    """Return the record of the step that was just trained. `work_seconds` are the compute times of all ranks."""
     stage, mesh, planned, outcome = run.trainer.stage, run.trainer.mesh, done.planned, done.outcome
     size, length, seconds = planned.global_batch_size, planned.sequence_length, done.seconds
     flops = partial(iteration_flops, stage.model, run.trainer.vocabulary_rows, size, sequence_length=length)

@@ -1,4 +1,4 @@
-"""A training in progress: what the loop holds on each rank, and how it is opened."""
+"""The state of a training in progress on each rank, and how the training is opened."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ from training.resume.policy import identity
 from training.resume.roll_back import roll_backs
 
 _RECORD_BYTES = 2048
-"""More than a line of metrics.jsonl has."""
+"""Upper bound for the length of a line in metrics.jsonl."""
 
 
 @dataclass(frozen=True)
 class TrainingHistory:
-    """What rank 0 knows of the training before this segment; every rank gets the same."""
+    """History of the training before this segment, read by rank 0 and equal on every rank."""
 
     records: list[MetricsRecord]
-    """The last iterations, in order."""
+    """Records of the last iterations, in order."""
     validated: int
-    """Last iteration after which the validation sets were gone through."""
+    """Last iteration after which a validation was completed. 0 if there is none."""
     roll_backs: int
+    """Number of roll-backs by guards."""
 
 
 @dataclass
 class TrainingState:
-    """A training in progress."""
+    """State of a training in progress."""
 
     trainer: Trainer
     reader: SampleReader
@@ -56,7 +57,7 @@ class TrainingState:
     paths: RunPaths
     identity: str
     number: int
-    """Of the segment."""
+    """Number of the segment."""
     position: Position
     total_iterations: int
     checkpoints: CheckpointManager
@@ -67,17 +68,17 @@ class TrainingState:
     slow_ranks: SlowRankDetector
     energy: EnergyMeter | None
     metrics: MetricsWriter | None
-    """On rank 0."""
+    """Writer of the metrics on rank 0. None on other ranks."""
     validated: int
-    """Last iteration after which the validation sets were gone through."""
+    """Last iteration after which a validation was completed. 0 if there is none."""
     first_iteration: int = field(init=False)
-    """That this segment runs."""
+    """First iteration of this segment."""
     micro_batch_shape: tuple[int, int] | None = None
-    """Samples and tokens that the engine's buffers between stages have room for; None: there are none yet."""
+    """Samples and tokens of the micro-batch that the engine's buffers between stages fit. None if none exist yet."""
     saved: tuple[Position, str] | None = None
-    """The checkpoint that was saved or loaded last, and where it stands."""
+    """Position and name of the checkpoint that was saved or loaded last. None if there is no checkpoint."""
     pending: float | None = None
-    """`time.perf_counter` when the checkpoint was begun that is written while training goes on; None: there is none."""
+    """`time.perf_counter()` at the start of the background save in progress. None if no such save is in progress."""
 
     def __post_init__(self) -> None:
         self.first_iteration = self.position.iteration + 1
@@ -85,7 +86,7 @@ class TrainingState:
             self.saved = (self.position, step_name(self.position.iteration))
 
     def stamp(self) -> Stamp:
-        """Where and when a record is made now."""
+        """Return the current position and time, for a record."""
         at = self.position
         return Stamp(
             iteration=at.iteration,
@@ -97,11 +98,11 @@ class TrainingState:
 
     @property
     def progressed(self) -> bool:
-        """Whether this segment has run an iteration."""
+        """Whether this segment has run at least one iteration."""
         return self.position.iteration >= self.first_iteration
 
     def poll(self, verdict: Order = Order.GO, work_seconds: float = 0.0) -> Poll:
-        """One control poll; a checkpoint that every rank has written by now is sealed. Collective."""
+        """Make a control poll. Finish a background save that every rank has written by now. Collective."""
         energy = self.energy.reading() if self.energy is not None else NO_ENERGY
         poll = self.control.poll(Report(verdict, work_seconds, self.checkpoints.written_here, energy))
         if self.pending is not None and poll.written:
@@ -109,9 +110,9 @@ class TrainingState:
         return poll
 
     def save(self, *, wait: bool = True) -> str:
-        """Save a checkpoint here; returns its folder's name. Collective.
+        """Save a checkpoint at the current position and return the name of its folder. Collective.
 
-        `wait`: until it counts; else it is written while training goes on.
+        With `wait`, the checkpoint is sealed on return. Otherwise, it is written while training continues.
         """
         if wait:
             self.finish_save()
@@ -125,21 +126,21 @@ class TrainingState:
         return name
 
     def finish_save(self) -> None:
-        """Make the checkpoint count that is being written, if any. Collective."""
+        """Wait for the background save in progress, if any, and seal its checkpoint. Collective."""
         if self.pending is not None:
             self.checkpoints.finish()
-            # All of it, beside training too: the last save of a segment is waited for.
+            # Count the whole duration, although training continued meanwhile: a segment waits for its last save.
             self.deadline.note_save(time.perf_counter() - self.pending)
             self.pending = None
             self.note("the checkpoint is written")
 
     def note(self, text: str) -> None:
-        """A line in the log."""
+        """Write a message to the log. Only rank 0 writes."""
         if self.metrics is not None:
             self.metrics.note(text)
 
     def close(self) -> None:
-        """Close what is open on this rank."""
+        """Stop the energy meter and close the metrics files of this rank."""
         if self.energy is not None:
             self.energy.stop()
         if self.metrics is not None:
@@ -149,13 +150,14 @@ class TrainingState:
 def open_training(
     stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end: float | None = None
 ) -> TrainingState:
-    """Build the training of segment `number` and load its newest good checkpoint. Collective.
+    """Build the training for segment `number` and load the newest good checkpoint. Collective.
 
-    `end` is when the scheduler ends the job (Unix epoch): the segment saves and ends before.
+    `end` is the time at which the scheduler ends the job, in seconds of the Unix epoch. The segment saves and ends
+    before that time.
 
     Raises:
-        CheckFailedError: DeepSpeed built something else than promised, or every checkpoint is damaged.
-        ConfigError: the layout cannot hold the checkpoint.
+        CheckFailedError: DeepSpeed built an engine that differs from the configuration, or every checkpoint is damaged.
+        ConfigError: the checkpoint does not fit the layout, or the configuration cannot run on this machine.
         InputError: the index is missing or damaged.
     """
     training, index = stage.training, read_index_manifest(paths.index_manifest)
@@ -164,7 +166,7 @@ def open_training(
     deadline = SegmentDeadline(limits.minutes, end, 60.0 * limits.margin_minutes, limits.iterations)
     control = ControlPlane(paths.control, mesh.device, deadline)
     reader = SampleReader(paths.index)
-    # A checkpoint's embedding keeps its rows, whatever the layout that goes on from it.
+    # A resumed training keeps the checkpoint's number of embedding rows on every layout.
     newest = from_rank_0(lambda: newest_manifest(paths.checkpoints))
     rows = embedding_rows(newest, index.vocabulary_size, stage.model, training.parallel.tensor)
     trainer = build_trainer(stage, mesh, rows)
@@ -197,21 +199,24 @@ def open_training(
 
 
 def _verify_arrays(paths: RunPaths, index: IndexManifest) -> None:
-    """Arrays only (6 GB for BLOOM's 166.8 M samples): the token files are hashed by `bloomery index verify`."""
+    """Verify the hashes of the index arrays, which take 6 GB for BLOOM's 166.8 M samples.
+
+    The token files are not hashed here. `bloomery index verify` hashes them.
+    """
     for entry in array_entries(index):
         verify_array(paths.index, entry)
 
 
 def _past(stage: TrainStage, paths: RunPaths, position: Position) -> TrainingHistory:
-    """Rank 0 reads, all get the same: one reader of a file that grows by a line an iteration."""
+    """Read the history of the training on rank 0 and send it to every rank, so that all ranks use the same history."""
 
     def read() -> TrainingHistory:
         guards = stage.training.guards
         wanted = guards.roll_back_iterations + guards.max_skipped_updates + 2
         if guards.spike is not None:
-            # Values that are not finite are passed over: its window reaches further back than its length.
+            # The detector skips non-finite values, so its window may reach back further than its length.
             wanted = max(wanted, 2 * guards.spike.window_iterations)
-        # What was done behind the checkpoint is done again, so of the iterations before it as many lie further up.
+        # The file may end with records from after the checkpoint, whose iterations are repeated now. So read more.
         lines = read_tail(paths.logs / "metrics.jsonl", limit=_RECORD_BYTES * 4 * (wanted + 64))
         steps = {r.iteration: r for r in lines if isinstance(r, MetricsRecord) and r.iteration <= position.iteration}
         validated = [r.iteration for r in lines if isinstance(r, ValidationRecord)]
@@ -225,12 +230,12 @@ def _past(stage: TrainStage, paths: RunPaths, position: Position) -> TrainingHis
 
 
 def _local_rank() -> int:
-    """Of this process on its node, as torchrun numbers them."""
+    """Return the local rank of this process on its node, from torchrun's environment."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def _peers(mesh: Mesh) -> list[list[int]]:
-    """The ranks of each pipeline stage: they have equal work."""
+    """Return the ranks of each pipeline stage. All ranks of a stage have equal work."""
     parallel = mesh.parallel
     return [
         [mesh.rank_of(pipeline=s, data=d, tensor=t) for d in range(parallel.data) for t in range(parallel.tensor)]
@@ -239,6 +244,7 @@ def _peers(mesh: Mesh) -> list[list[int]]:
 
 
 def _writer(paths: RunPaths, position: Position) -> MetricsWriter:
+    """Open the metrics writer at the given position."""
     return MetricsWriter(
         paths.logs,
         iteration=position.iteration,

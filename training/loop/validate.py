@@ -1,6 +1,6 @@
-"""Validation on fixed, named sets, the same samples each time, with a poll between sets.
+"""Validate on fixed, named sets. Each validation reads the same samples and polls for orders between sets.
 
-The batches are read in this process: a data loader's forked workers have hung trainings (BLOOM lost 35 hours).
+The batches are read in this process, because the forked workers of a data loader can hang (BLOOM lost 35 hours).
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from training.parallel.cross_entropy import IGNORED
 
 
 def validate(trainer: Trainer, reader: SampleReader, interrupted: Callable[[], bool]) -> dict[str, float] | None:
-    """Mean loss per token of each set; None when `interrupted`, asked between two sets, said so. Collective."""
+    """Return the mean loss per token of each set. Collective.
+
+    Return None if `interrupted()`, polled between sets, returns True.
+    """
     losses: dict[str, float] = {}
     most = trainer.stage.training.validation.samples
     sets = {name: min(reader.validation_samples(name), most) for name in reader.validation_names}
@@ -37,24 +40,24 @@ def validate(trainer: Trainer, reader: SampleReader, interrupted: Callable[[], b
 
 
 def mean_loss(trainer: Trainer, read: Callable[[int], npt.NDArray[np.int64]], count: int) -> float:
-    """Mean loss per token of samples 0 to count - 1, which no layout changes but for the order of its sums. Collective.
+    """Return the mean loss per token of samples 0 to count - 1. Collective.
 
-    Every replica computes the same number of micro-batches; where the samples do not fill them, the last one is
-    repeated with labels that the loss ignores.
+    The result is the same on every layout, up to the order of sums. Every replica computes the same number of
+    micro-batches. If there are too few samples to fill them, the last sample is repeated with ignored labels.
     """
     engine, mesh = trainer.engine, trainer.mesh
     replicas = mesh.parallel.data
     size = min(trainer.stage.training.batch.micro_batch_size, -(-count // replicas))
     rounds = -(-count // (size * replicas))
     engine.reset_activation_shape()
-    # DeepSpeed would add to the sum of another pass.
+    # Reset DeepSpeed's accumulated loss from the previous pass.
     engine.total_loss = None
     batches = _padded(read, count, rounds, size, mesh.data_rank, replicas)
     losses = engine.eval_batch(batches, reduce_output=None, bcast_loss=False, num_micro_batches=rounds)
     engine.reset_activation_shape()
     total = torch.zeros((), dtype=torch.float64, device=mesh.device)
     if mesh.is_last_stage and mesh.tensor_rank == 0:
-        # A micro-batch's loss is the sum over its tokens / their number, ignored ones counted.
+        # A micro-batch's loss is the sum over its tokens divided by the number of its tokens, including ignored ones.
         total = torch.stack(losses).double().sum() * size
     dist.all_reduce(total)
     return float(total) / count
@@ -63,7 +66,7 @@ def mean_loss(trainer: Trainer, read: Callable[[int], npt.NDArray[np.int64]], co
 def _padded(
     read: Callable[[int], npt.NDArray[np.int64]], count: int, rounds: int, size: int, replica: int, replicas: int
 ) -> Iterator[MicroBatch]:
-    """This replica's micro-batches of samples 0 to count - 1, filled up to whole ones."""
+    """Yield this replica's micro-batches of samples 0 to count - 1, padded with ignored copies of the last sample."""
     numbers = list(range(rounds * size * replicas))
     batches = micro_batches(lambda sample: read(min(sample, count - 1)), numbers, size, replica, replicas)
     for number, (inputs, labels) in enumerate(batches):

@@ -1,1 +1,1 @@
-"""The network, as a list of pipeline layers."""
+"""The network as a list of pipeline layers, and its initial weights."""

@@ -1,4 +1,7 @@
-"""ALiBi: attention scores fall linearly with distance, with a slope per head (Press et al. 2021, arXiv:2108.12409)."""
+"""ALiBi slopes and attention bias (Press et al. 2021, arXiv:2108.12409).
+
+ALiBi lowers an attention score in proportion to the distance between query and key, with one slope per head.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,11 @@ from training.model.shared import shared
 
 
 def slopes(heads: int) -> list[float]:
-    """Slope of each head: a geometric sequence for a power of two, else interleaved with that of twice the size."""
+    """Return the slope of each head.
+
+    If the number of heads is a power of two, the slopes are a geometric sequence. Otherwise, the sequence for the next
+    smaller power of two is followed by every second slope of the sequence for the next larger power of two.
+    """
     power = 2 ** math.floor(math.log2(heads))
     base = 2.0 ** (-(2.0 ** -(math.log2(power) - 3)))
     values = [base ** (1 + head) for head in range(power)]
@@ -23,18 +30,20 @@ def slopes(heads: int) -> list[float]:
 
 @shared
 def local_slopes(heads: Heads, device: torch.device) -> torch.Tensor:
-    """Slopes of this rank's heads, fp32 [local]."""
+    """Return the slopes of this rank's heads, fp32 [local]."""
     return torch.tensor(slopes(heads.total)[heads.first : heads.first + heads.local], device=device)
 
 
 @shared
 def attention_bias(heads: Heads, length: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """Causal mask, and ALiBi where the heads have it, in one additive bias [1, local or 1, length, length].
+    """Return the causal mask, plus ALiBi if `heads.alibi` is set, as an additive bias.
 
-    ALiBi is -slope * distance: near the diagonal, where the weight is, its values are small and bf16 holds them well;
-    the softmax cannot tell it from the form slope * key position that transformers uses.
+    The shape is [1, local, length, length] with ALiBi and [1, 1, length, length] without.
 
-    All blocks of a rank share one: BLOOM-176B's has 235 MB.
+    ALiBi is -slope * distance. Attention weights are large near the diagonal, where these values are small and bf16 is
+    accurate. transformers uses slope * key position instead, which gives the same softmax.
+
+    All blocks of a rank share one bias, because it is large: 235 MB for BLOOM-176B.
     """
     position = torch.arange(length, device=device)
     distance = (position.unsqueeze(1) - position.unsqueeze(0)).float()

@@ -1,4 +1,4 @@
-"""One transformer block: pre-LayerNorm, self-attention, feed-forward layer, biases everywhere."""
+"""One transformer block with pre-LayerNorm, self-attention and a feed-forward layer. All linear layers have biases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from training.parallel.mesh import Mesh
 
 
 class TransformerBlock(nn.Module):
-    """x + attention(LN(x)), then x + feed-forward(LN(x))."""
+    """Transformer block: x = x + attention(LN(x)), then x = x + feed_forward(LN(x))."""
 
     def __init__(self, mesh: Mesh, model: ModelConfig, training: TrainingConfig, kernels: Kernels) -> None:
         super().__init__()
@@ -29,21 +29,25 @@ class TransformerBlock(nn.Module):
         self.self_attention = SelfAttention(mesh, model, kernels.attention)
         self.post_attention_layernorm = LayerNorm(mesh, hidden, epsilon, fused)
         self.mlp = FeedForward(mesh, model)
-        # For each length of a curriculum anew: ALiBi's bias and the like are constants of the compiled code.
+        # Compile each sequence length separately, because tensors such as ALiBi's bias are constants in compiled code.
         compiled = partial(torch.compile, dynamic=False) if training.kernels.compile else _as_it_is
         what = training.activation_checkpointing
         if mesh.tensor_size == 1:
             self._run = compiled(recomputed(self._once, what))
         else:
-            # Collectives break the compiler's graph, which it does not allow inside of a recomputation. And what
-            # `selective` would keep of compiled code are buffers that it uses again.
+            # Recompute outside of the compiled code: collectives break the compiler's graph, which is not allowed in a
+            # recomputed region. Do not compile with `selective`: it would keep buffers that compiled code reuses.
             self._run = recomputed(self._once if what == "selective" else compiled(self._once), what)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[batch, length or this rank's part of it, hidden] -> the same shape."""
+        """Apply the block: [batch, length, hidden] -> the same shape.
+
+        With sequence parallelism, input and output hold only this rank's part of the sequence.
+        """
         return self._run(x)
 
     def _once(self, x: torch.Tensor) -> torch.Tensor:
+        """Compute the block without recomputation and without torch.compile."""
         replicated: tuple[torch.Tensor, ...] = (
             self.input_layernorm.weight,
             self.input_layernorm.bias,
@@ -60,4 +64,5 @@ class TransformerBlock(nn.Module):
 
 
 def _as_it_is(forward: Forward) -> Forward:
+    """Return `forward` unchanged. It replaces torch.compile if compilation is off."""
     return forward

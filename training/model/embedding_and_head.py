@@ -1,4 +1,4 @@
-"""What stands before the first block and behind the last: embeddings, their LayerNorm and the head."""
+"""The layers before the first block and after the last block: embeddings, their LayerNorm, and the head."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.parallel.mesh import Mesh
 
 
 class Embedding(nn.Module):
-    """Token embedding; a tied head uses the same weight. Its LayerNorm is a layer of its own (see the plan)."""
+    """Token embedding. A tied head uses the same weight. The embedding's LayerNorm is a separate pipeline layer."""
 
     def __init__(self, mesh: Mesh, rows: int, hidden: int) -> None:
         super().__init__()
@@ -21,17 +21,24 @@ class Embedding(nn.Module):
         self.word_embeddings = VocabularyParallelEmbedding(mesh, rows, hidden)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """int64 [batch, length] -> [batch, length or this rank's part of it, hidden]."""
+        """Look up tokens: int64 [batch, length] -> [batch, length, hidden].
+
+        With sequence parallelism, the output holds only this rank's part of the sequence.
+        """
         return self.word_embeddings(tokens)  # type: ignore[no-any-return]
 
 
 def tied_head(embedding: Embedding, x: torch.Tensor) -> torch.Tensor:
-    """[batch, length or this rank's part of it, hidden] -> this rank's logits [batch, length, rows / tensor_size]."""
+    """Compute this rank's logits with the embedding's weight: [batch, length, hidden] -> [batch, length, local rows].
+
+    With sequence parallelism, the input holds only this rank's part of the sequence. The number of local rows is
+    rows / tensor_size.
+    """
     return vocabulary_parallel_logits(x, embedding.word_embeddings.weight, embedding.mesh)
 
 
 class Head(nn.Module):
-    """An output matrix of its own."""
+    """Head with its own output matrix, for a model without tied embeddings."""
 
     def __init__(self, mesh: Mesh, rows: int, hidden: int) -> None:
         super().__init__()
@@ -39,19 +46,25 @@ class Head(nn.Module):
         self.lm_head = VocabularyParallelEmbedding(mesh, rows, hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[batch, length or this rank's part of it, hidden] -> logits [batch, length, rows / tensor_size]."""
+        """Compute this rank's logits: [batch, length, hidden] -> [batch, length, rows / tensor_size].
+
+        With sequence parallelism, the input holds only this rank's part of the sequence.
+        """
         return vocabulary_parallel_logits(x, self.lm_head.weight, self.mesh)
 
 
 class LearnedPositions(nn.Embedding):
-    """Adds an embedding of the position."""
+    """Layer that adds a learned position embedding."""
 
     def __init__(self, mesh: Mesh, model: ModelConfig) -> None:
         super().__init__(model.sequence_length, model.hidden_size)
         self.mesh = mesh
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[batch, length or this rank's part of it, hidden] -> the same shape."""
+        """Add the position embeddings: [batch, length, hidden] -> the same shape.
+
+        With sequence parallelism, input and output hold only this rank's part of the sequence.
+        """
         weight, length, first = self.weight, x.size(1), 0
         if self.mesh.sequence_parallel:
             (weight,) = sum_gradients(self.mesh.tensor_group, weight)
@@ -60,26 +73,32 @@ class LearnedPositions(nn.Embedding):
 
 
 class EmbeddingNorm(LayerNorm):
-    """LayerNorm of the token embeddings, then learned positions where the model has them (as Megatron-DeepSpeed)."""
+    """LayerNorm of the token embeddings, then learned positions if the model has them (as in Megatron-DeepSpeed)."""
 
     def __init__(self, mesh: Mesh, model: ModelConfig, fused: bool) -> None:
         super().__init__(mesh, model.hidden_size, model.layer_norm_epsilon, fused)
         self.position_embeddings = _positions(mesh, model)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        """[batch, length or this rank's part of it, hidden] -> the same shape."""
+        """Apply LayerNorm and positions: [batch, length, hidden] -> the same shape.
+
+        With sequence parallelism, input and output hold only this rank's part of the sequence.
+        """
         return self.position_embeddings(super().forward(x))  # type: ignore[no-any-return]
 
 
 class NoEmbeddingNorm(nn.Module):
-    """The same layer of a model without that LayerNorm."""
+    """Pipeline layer that replaces `EmbeddingNorm` in a model without an embedding LayerNorm."""
 
     def __init__(self, mesh: Mesh, model: ModelConfig) -> None:
         super().__init__()
         self.position_embeddings = _positions(mesh, model)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[batch, length or this rank's part of it, hidden] -> the same shape."""
+        """Add learned positions if the model has them: [batch, length, hidden] -> the same shape.
+
+        With sequence parallelism, input and output hold only this rank's part of the sequence.
+        """
         return self.position_embeddings(x)  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""The feed-forward layer: tanh GELU as BLOOM's, or SwiGLU (Shazeer 2020, arXiv:2002.05202)."""
+"""The feed-forward layer, with tanh GELU as in BLOOM or with SwiGLU (Shazeer 2020, arXiv:2002.05202)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from training.parallel.mesh import Mesh
 
 
 class _Gate(torch.autograd.Function):
-    """silu(gate) * up from [.., features, (gate, up)]; keeps its input alone: SiLU is computed again."""
+    """Compute silu(gate) * up from [.., features, (gate, up)].
+
+    Only the input is saved for the backward pass, which recomputes SiLU.
+    """
 
     @staticmethod
     def forward(ctx: Any, pairs: torch.Tensor) -> torch.Tensor:
@@ -31,14 +34,15 @@ class _Gate(torch.autograd.Function):
 
 
 def swiglu(x: torch.Tensor) -> torch.Tensor:
-    """[.., 2 features], each feature's gate and value side by side -> [.., features]."""
+    """Apply SwiGLU: [.., 2 * features] -> [.., features]. In the input, each feature's gate and value are adjacent."""
     return _Gate.apply(x.unflatten(-1, (-1, 2)))  # type: ignore[no-untyped-call,no-any-return]
 
 
 class FeedForward(nn.Module):
-    """hidden -> feed_forward_size -> hidden.
+    """Feed-forward layer: hidden_size -> ffn_size -> hidden_size.
 
-    SwiGLU's first matrix has two rows for each feature, [gate, up]: a slice of it keeps the pairs together.
+    With SwiGLU, the first matrix has two adjacent rows per feature, [gate, up]. So a tensor-parallel slice keeps the
+    pairs together.
     """
 
     def __init__(self, mesh: Mesh, model: ModelConfig) -> None:
@@ -48,7 +52,7 @@ class FeedForward(nn.Module):
         self.dense_4h_to_h = RowParallelLinear(mesh, model.ffn_size, model.hidden_size)
 
     def forward(self, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        """[batch, length, hidden] -> the same shape; `bias` is the second matrix's."""
+        """Apply the layer: [batch, length, hidden] -> the same shape. `bias` is the bias of the second matrix."""
         x = self.dense_h_to_4h(x)
         x = swiglu(x) if self.gated else functional.gelu(x, approximate="tanh")
         return self.dense_4h_to_h(x, bias)  # type: ignore[no-any-return]

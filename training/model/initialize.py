@@ -1,4 +1,7 @@
-"""Initial weights: each parameter is drawn whole from a seed keyed by its name, then this rank's part is taken."""
+"""Draw initial weights. Each parameter is drawn as a whole, seeded by its name, and then sliced for this rank.
+
+So the initial weights do not depend on the layout.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from training.parallel.mesh import Mesh
 
 
 def draw(parameter: Parameter, model: ModelConfig, seed: int) -> torch.Tensor:
-    """The whole parameter, fp32 on the CPU."""
+    """Return the initial values of the whole parameter, fp32 on the CPU."""
     if parameter.initializer is Initializer.ONES:
         return torch.ones(parameter.shape)
     if parameter.initializer is Initializer.ZEROS:
@@ -29,7 +32,7 @@ def draw(parameter: Parameter, model: ModelConfig, seed: int) -> torch.Tensor:
 
 @torch.no_grad()
 def initialize(network: BloomPipeline, mesh: Mesh, model: ModelConfig, vocabulary_rows: int, seed: int) -> None:
-    """Fill every parameter of this stage; all declared ones of its layers are there, and no others."""
+    """Fill every parameter of this stage. Every parameter must be declared (`bloomery.spec.parameters.declare`)."""
     modules = network.local_modules()
     filled: set[int] = set()
     for parameter in declare(model, vocabulary_rows):

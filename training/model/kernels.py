@@ -1,4 +1,4 @@
-"""The kernels of this process: the rules of `bloomery.spec.choose_kernels` with what torch says of its GPU."""
+"""Choose the kernels of this process: the rules of `bloomery.spec.choose_kernels`, applied to the process's device."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from bloomery.spec.choose_kernels import Kernels, MachineFacts, choose_kernels
 
 
 def kernels_here(model: ModelConfig, training: TrainingConfig, device: torch.device) -> Kernels:
-    """What `training.kernels` means for a process that computes on `device`.
+    """Return the kernels that `training.kernels` selects for a process that computes on `device`.
 
     Raises:
-        ConfigError: it asks for what cannot run here.
+        ConfigError: a configured kernel cannot run on this device.
     """
     cuda = device.type == "cuda"
     capability = torch.cuda.get_device_capability(device) if cuda else (0, 0)
@@ -21,10 +21,10 @@ def kernels_here(model: ModelConfig, training: TrainingConfig, device: torch.dev
 
 
 def compile_each_shape(model: ModelConfig, training: TrainingConfig) -> None:
-    """Let torch compile for each length of a curriculum and each micro-batch size: after 8 it would go on uncompiled,
-    also at the full length.
+    """Raise torch's limit on recompilations to the number of curriculum lengths and micro-batch sizes.
 
-    Before anything is compiled.
+    With torch's default limit of 8 shapes, later shapes would run uncompiled, including the full length. Call this
+    function before anything is compiled.
     """
     from torch._dynamo import config
 
@@ -32,6 +32,6 @@ def compile_each_shape(model: ModelConfig, training: TrainingConfig) -> None:
     if training.curriculum is not None:
         shapes += (model.sequence_length - training.curriculum.start_length) // training.curriculum.length_step + 2
     if shapes:
-        # Beside them stay the usual ones: validation, which keeps no gradients, and reference logits.
+        # The additional 8 are for other variants, such as validation without gradients and reference logits.
         config.recompile_limit = max(config.recompile_limit, shapes + 8)
         config.accumulated_recompile_limit = max(config.accumulated_recompile_limit, 4 * config.recompile_limit)

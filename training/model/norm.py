@@ -1,4 +1,4 @@
-"""LayerNorm: torch's, or FusedLayerNorm of NVIDIA's apex; the same parameters under the same names."""
+"""LayerNorm, computed by torch or by the fused kernel of NVIDIA's apex. The parameters and their names are the same."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from training.parallel.mesh import Mesh
 
 
 class LayerNorm(nn.LayerNorm):
-    """LayerNorm over the last dimension, computed in fp32 inside.
+    """LayerNorm over the last dimension, computed in fp32 internally.
 
-    With sequence parallelism each rank normalises its part of the sequence: the gradients are summed over the ranks,
-    here or, for several layers at once, by the block that hands over what `sum_gradients` made of the parameters.
+    With sequence parallelism, each rank normalises its part of the sequence, so the gradients of the parameters must be
+    summed over the ranks. `forward` does this, unless the caller passes results of `sum_gradients` as parameters. A
+    block passes them to sum the gradients of several layers at once.
     """
 
     def __init__(self, mesh: Mesh, hidden: int, epsilon: float, fused: bool) -> None:
@@ -31,7 +32,11 @@ class LayerNorm(nn.LayerNorm):
     def forward(
         self, x: torch.Tensor, weight: torch.Tensor | None = None, bias: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[.., hidden] -> [.., hidden]."""
+        """Normalise the last dimension: [.., hidden] -> [.., hidden].
+
+        `weight` and `bias` replace the layer's own parameters. With sequence parallelism, they must be results of
+        `sum_gradients`. None selects the layer's own parameters.
+        """
         if weight is None:
             weight, bias = self.weight, self.bias
             if self.mesh.sequence_parallel:

@@ -1,4 +1,4 @@
-"""The network as DeepSpeed's pipeline of layers, cut where the plan says (`bloomery.spec.parameters`)."""
+"""The network as a DeepSpeed pipeline of layers, split into stages by `bloomery.spec.partition`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from training.parallel.mesh import Mesh
 
 
 class BloomPipeline(PipelineModule):  # type: ignore[misc]
-    """PipelineModule with the stage bounds of the plan instead of DeepSpeed's own partitioning."""
+    """PipelineModule that uses the stage bounds of `bloomery.spec.partition` instead of DeepSpeed's partitioning."""
 
     def __init__(self, mesh: Mesh, model: ModelConfig, training: TrainingConfig, vocabulary_rows: int) -> None:
         self._bounds = stage_bounds(model, vocabulary_rows, mesh.parallel.pipeline, training.partition)
@@ -38,7 +38,8 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
         def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
             return vocabulary_parallel_cross_entropy(logits, labels, first_row, mesh.tensor_group)
 
-        # DeepSpeed prints its layer list to stdout, which is for data here. Blocks recompute activations themselves.
+        # DeepSpeed prints its layer list to stdout, which is reserved for data. Activation checkpointing is off here,
+        # because the blocks recompute activations themselves.
         with contextlib.redirect_stdout(io.StringIO()):
             super().__init__(layers, topology=mesh.topology, loss_fn=loss, activation_checkpoint_interval=0)
 
@@ -48,27 +49,27 @@ class BloomPipeline(PipelineModule):  # type: ignore[misc]
 
     @torch.no_grad()
     def _synchronize_tied_weights(self) -> None:
-        # DeepSpeed broadcasts the parameter itself with gradients on: autograd then warns of "c10d::broadcast_" in each
-        # backward pass.
+        # DeepSpeed broadcasts the parameter with gradients enabled. Without no_grad, autograd would warn about
+        # "c10d::broadcast_" in each backward pass.
         super()._synchronize_tied_weights()
 
     def boundary_shape(self, batch: int, length: int) -> tuple[int, int, int]:
-        """What travels between two stages, for a micro-batch of tokens [batch, length]."""
+        """Return the shape of the activations sent between two stages, for a micro-batch of tokens [batch, length]."""
         parts = self._mesh.tensor_size if self._mesh.sequence_parallel else 1
         return batch, length // parts, self._hidden
 
     def local_modules(self) -> dict[int, nn.Module]:
-        """This stage's modules by pipeline layer; the head's layer gives the (tied) embedding module."""
+        """Return this stage's modules by pipeline layer. For a tied head, the module is the embedding."""
         found: dict[int, nn.Module] = {}
         for offset, function in enumerate(self.forward_funcs):
-            # The tied head is a partial over the embedding module.
+            # DeepSpeed represents the tied head as a partial of `tied_head` with the embedding module.
             module: Any = function if isinstance(function, nn.Module) else function.args[0]
             found[self._local_start + offset] = module
         return found
 
 
 def _layers(mesh: Mesh, model: ModelConfig, training: TrainingConfig, rows: int, kernels: Kernels) -> list[LayerSpec]:
-    """Every layer of the model, in the order of `bloomery.spec.gpt`."""
+    """Return the specifications of all layers of the model, in the order of `bloomery.spec.gpt`."""
     hidden, epsilon = model.hidden_size, model.layer_norm_epsilon
     if training.kernels.compile or kernels.attention == "flex":
         compile_each_shape(model, training)

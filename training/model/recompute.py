@@ -1,4 +1,4 @@
-"""Activation checkpointing: what a block's backward pass computes again instead of keeping."""
+"""Activation checkpointing: a block's backward pass recomputes activations instead of storing them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEPT = {
     "_flash_attn_forward",
     "flex_attention",
 }
-"""Names of the operations whose results `selective` keeps: matrix products and fused attention, the costly ones."""
+"""Operations whose results `selective` stores, because they are expensive: matrix products and fused attention."""
 
 
 def _policy(context: Any, operation: Any, *arguments: Any, **options: Any) -> CheckpointPolicy:
@@ -30,15 +30,15 @@ def _policy(context: Any, operation: Any, *arguments: Any, **options: Any) -> Ch
 
 
 def recomputed(forward: Forward, what: str) -> Forward:
-    """`forward` with what `training.activation_checkpointing` says: full, selective or none."""
+    """Wrap `forward` in activation checkpointing. `what` is `full`, `selective` or `none`."""
     if what == "none":
         return forward
-    # No random numbers are drawn in a block: there is no state of theirs to bring back.
+    # A block draws no random numbers, so their state need not be restored for the recomputation.
     options: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
     if what == "selective":
         options["context_fn"] = partial(create_selective_checkpoint_contexts, _policy)
 
-    # A function of its own, not a partial of torch's: the compiler sees through this one alone.
+    # torch.compile can trace this function, but not a partial of torch's `checkpoint`.
     def run(x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = checkpoint(forward, x, **options)
         return result

@@ -1,7 +1,7 @@
-"""Rotary positions: pairs of a head's features turn by an angle that grows with the position (arXiv:2104.09864).
+"""Rotary position embeddings (arXiv:2104.09864): rotate pairs of features by an angle that grows with the position.
 
-Feature i pairs with i + head_dim / 2, as in GPT-NeoX and Llama: turned = x * cosine + roll(x, head_dim / 2) * sine,
-with the first half of the sines negative.
+Feature i is paired with feature i + head_dim / 2, as in GPT-NeoX and Llama. The rotated features are
+x * cosine + roll(x, head_dim / 2) * sine, where the first half of the sines is negated.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from training.model.shared import shared
 def rotation(
     length: int, head_dim: int, base: float, scale: float, dtype: torch.dtype, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Cosines and sines [length, 1, head_dim], multiplied by `scale`; the angles are computed in fp32.
+    """Return cosines and sines, each [length, 1, head_dim] and multiplied by `scale`.
 
-    The scale of stable attention costs nothing here.
+    The angles are computed in fp32. Including the scale of stable attention here saves a multiplication later.
     """
     feature = torch.arange(0, head_dim, 2, dtype=torch.float32, device=device)
     angle = torch.arange(length, dtype=torch.float32, device=device).unsqueeze(1) * base ** (-feature / head_dim)

@@ -1,4 +1,4 @@
-"""Causal self-attention over this rank's heads, with the query-key-value matrix fused per head as in BLOOM."""
+"""Causal self-attention over this rank's heads. As in BLOOM, query, key and value share one matrix, ordered by head."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from training.parallel.mesh import Mesh
 
 
 class SelfAttention(nn.Module):
-    """Rows of query_key_value are ordered [head, (query, key, value), head_dim].
+    """Self-attention layer. The rows of `query_key_value` are ordered [head, (query, key, value), head_dim].
 
-    Stable attention scales queries and keys each by head_dim^(-1/4) before their product (PR 118 of BigScience's
-    Megatron-DeepSpeed): a product of unscaled ones overflows 16 bits.
+    Stable attention scales both queries and keys by head_dim^(-1/4) before their product (PR 118 of BigScience's
+    Megatron-DeepSpeed), because the product of unscaled values can overflow fp16.
     """
 
     def __init__(self, mesh: Mesh, model: ModelConfig, attention: str) -> None:
@@ -43,8 +43,11 @@ class SelfAttention(nn.Module):
         )
 
     def forward(self, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        """[batch, length, hidden] -> the same shape; `bias` is the output matrix's."""
-        # With sequence parallelism the length grows here: each rank's heads see the whole sequence.
+        """Apply attention: [batch, length, hidden] -> the same shape. `bias` is the bias of the output matrix.
+
+        With sequence parallelism, input and output hold only this rank's part of the sequence.
+        """
+        # With sequence parallelism, `query_key_value` gathers the whole sequence for this rank's heads.
         fused = self.query_key_value(x).unflatten(-1, (-1, 3, self.head_dim))
         turn = None
         if self.rotary_base is not None:

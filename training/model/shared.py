@@ -1,4 +1,4 @@
-"""Tensors that all blocks of a rank share, such as ALiBi's bias: made once for a length, constants to the compiler."""
+"""Cache tensors that all blocks of a rank share, such as ALiBi's bias. The compiler treats the tensors as constants."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def shared(make: Callable[P, T]) -> Callable[P, T]:
-    """`make`, whose arguments are hashable, keeping its last two results: training's and another length's.
+    """Cache the last two results of `make`: one for training and one for a different length.
 
-    Nobody may write into a result.
+    The arguments of `make` must be hashable. Callers must not modify a result in place.
     """
     kept: Callable[..., T] = lru_cache(maxsize=2)(make)
 
@@ -23,7 +23,7 @@ def shared(make: Callable[P, T]) -> Callable[P, T]:
     def get(*arguments: P.args, **options: P.kwargs) -> T:
         return kept(*arguments, **options)
 
-    # The compiler names a constant after the code that made it, and refuses two of a name in one graph.
+    # The compiler names a constant after the code object that created it, and rejects duplicate names in a graph.
     get.__code__ = get.__code__.replace(co_name=make.__name__)  # type: ignore[attr-defined]
-    # It would look through the cache alone and make the tensor again in each block.
+    # Otherwise the compiler would trace through the cache and create the tensor again in each block.
     return torch.compiler.assume_constant_result(get)  # type: ignore[no-any-return,no-untyped-call]

@@ -1,7 +1,8 @@
-"""From the fused query-key-value matrix to heads: split, turned by their position, scaled; one pass each way.
+"""Split the fused query-key-value activation into heads, and scale queries and keys or rotate them by position.
 
-Written out because autograd would fill the gradient's parts into zeros and add them up, four passes over the greatest
-activation of attention, and because a view of the values would keep all three parts in memory.
+The forward and the backward pass each read the activation once. It is the largest activation of attention. autograd
+would make four passes over it to add up three zero-padded gradients. Also, a view of the values would keep all three
+parts in memory.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import torch
 
 Parts = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 Turn = tuple[torch.Tensor, torch.Tensor]
-"""Cosines and sines [length, 1, head_dim], see `training.model.rotary`."""
+"""Cosines and sines, each [length, 1, head_dim] (see `training.model.rotary`)."""
 
 
 class _SplitHeads(torch.autograd.Function):
+    """Autograd function of `split_heads`."""
+
     @staticmethod
     def forward(ctx: Any, fused: torch.Tensor, scale: float, turn: Turn | None) -> Parts:
         ctx.scale, ctx.turn = scale, turn
@@ -40,9 +43,10 @@ class _SplitHeads(torch.autograd.Function):
 
 
 def split_heads(fused: torch.Tensor, scale: float, turn: Turn | None) -> Parts:
-    """[batch, length, heads, 3, head_dim] -> query, key, value [batch, length, heads, head_dim].
+    """Split [batch, length, heads, 3, head_dim] into query, key and value, each [batch, length, heads, head_dim].
 
-    Queries and keys are multiplied by `scale`, or turned by `turn`, which has the scale in it.
+    If `turn` is None, queries and keys are multiplied by `scale`. Otherwise they are rotated by `turn`, which already
+    contains the scale.
     """
     if scale == 1.0 and turn is None:
         query, key, value = fused.unbind(dim=-2)

@@ -1,1 +1,1 @@
-"""Optimizers behind one builder."""
+"""Build the optimizer, check DeepSpeed's engine, and control its updates."""

@@ -1,4 +1,4 @@
-"""The optimizer, from the declared parameters: matrices decay, biases and LayerNorms do not."""
+"""Build the optimizer from the declared parameters. Weight decay applies to matrices, not to biases and LayerNorms."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from bloomery.spec.placement import Parameter
 from training.model.pipeline import BloomPipeline
 
 Groups = list[dict[str, Any]]
-"""Parameter groups as every optimizer of torch takes them: `params` and `weight_decay`."""
+"""Parameter groups in the format of torch optimizers, with the keys `params` and `weight_decay`."""
 
 
 def parameter_groups(
     network: BloomPipeline, optimizer: OptimizerConfig, model: ModelConfig, vocabulary_rows: int
 ) -> Groups:
-    """This stage's parameters in the order of `bloomery.spec.groups`: those that decay, then those that do not."""
+    """Return this stage's parameter groups, in the order of `bloomery.spec.groups`.
+
+    Parameters with weight decay come first, and parameters without it second.
+    """
     modules = network.local_modules()
     here = [
         parameter
@@ -44,21 +47,25 @@ def parameter_groups(
 
 
 def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
-    """The configured optimizer over `groups`; `kernel` is the implementation that `bloomery.spec.choose_kernels` chose.
+    """Build the configured optimizer over `groups`.
+
+    `kernel` names the implementation that `bloomery.spec.choose_kernels` chose.
 
     Raises:
-        ConfigError: the kind is planned only.
+        ConfigError: `bloomery plan` supports this kind of optimizer, but training does not.
     """
     builders: dict[str, Callable[[Groups, OptimizerConfig, str], torch.optim.Optimizer]] = {"adam": _adam, "sgd": _sgd}
     if optimizer.kind not in builders:
         raise ConfigError(
-            f"{optimizer.kind} is not trained yet", where="training.optimizer.kind", expected=" or ".join(builders)
+            f"training with {optimizer.kind} is not implemented yet",
+            where="training.optimizer.kind",
+            expected=" or ".join(builders),
         )
     return builders[optimizer.kind](groups, optimizer, kernel)
 
 
 def _adam(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim.Optimizer:
-    """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101): the decay stays out of the moments."""
+    """Build AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101). Its weight decay does not enter the moments."""
     betas = (optimizer.beta1, optimizer.beta2)
     if kernel == "apex":
         from apex.optimizers import FusedAdam
@@ -77,7 +84,11 @@ def _sgd(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim
 
 
 def set_step_count(optimizer: torch.optim.Optimizer, updates: int) -> None:
-    """Make an Adam with moments go on as if it had made so many updates; for a checkpoint of another implementation."""
+    """Set the number of updates that an Adam optimizer with moments has made.
+
+    apex stores the count per group and torch stores it per parameter. So a checkpoint of either implementation loads
+    into the other.
+    """
     for group in optimizer.param_groups:
         if _is_apex(optimizer):
             group["step"] = updates
@@ -93,5 +104,5 @@ def _is_apex(optimizer: torch.optim.Optimizer) -> bool:
 
 
 def _step_device(group: dict[str, Any], parameter: torch.Tensor) -> torch.device:
-    """torch's fused Adam reads its count on the parameter's device, the others on the CPU."""
+    """Return the device of the step count: the parameter's for torch's fused Adam, and the CPU otherwise."""
     return parameter.device if group.get("fused") or group.get("capturable") else torch.device("cpu")

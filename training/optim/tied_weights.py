@@ -1,14 +1,14 @@
-"""Keep the copies of tied weights, one in the first stage and one in the last, equal bit for bit.
+"""Keep the two copies of a tied weight, in the first and the last stage, equal bit for bit.
 
-DeepSpeed 0.19's pipeline does not, and says nothing:
+DeepSpeed 0.19's pipeline does not keep the copies equal and gives no warning, for two reasons:
 
-- fp16 with fp32 accumulation: ZeRO moves each gradient from `grad` to `grad_accum`; the pipeline looks at `grad`, finds
-  none, and does not sum the copies' gradients.
-- Where a weight lies in the flat buffers of ZeRO differs between the stages, and with it how sums over three replicas
-  or more, and the optimizer's arithmetic, are rounded.
+- fp16 with fp32 accumulation: ZeRO moves each gradient from `grad` to `grad_accum`. The pipeline reads `grad`, finds
+  None, and does not sum the gradients of the copies.
+- The position of the weight in ZeRO's flat buffers differs between the stages. So sums over three or more replicas and
+  the optimizer's arithmetic round differently.
 
-So the gradients are summed where they really are, and after each update the first stage's weight is the truth. The
-other copy's fp32 master weights and moments may differ in their last bits; nothing reads them.
+This module sums the gradients where ZeRO stores them. After each update it copies the first stage's weight to the last
+stage. The last stage's fp32 master weights and moments of a tied weight may differ in their last bits. They are unused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 
 def keep_tied_weights_equal(engine: Any) -> None:
-    """Make `engine`'s steps sum the gradients of tied weights and hand the updated weight to its copy."""
+    """Make `engine` sum the gradients of tied weights before an update, and copy the updated weight afterwards."""
     from deepspeed.runtime.pipe.engine import PipelineEngine
     from deepspeed.runtime.pipe.schedule import OptimizerStep, ReduceTiedGrads
 
@@ -28,7 +28,7 @@ def keep_tied_weights_equal(engine: Any) -> None:
         PipelineEngine._exec_optimizer_step(self)
         self.module._synchronize_tied_weights()
 
-    # The engine looks its instructions up in this table, which belongs to the class.
+    # The instruction table belongs to the class, so give this engine a table of its own.
     engine._INSTRUCTION_MAP = {
         **engine._INSTRUCTION_MAP,
         ReduceTiedGrads: _sum_gradients,
@@ -37,6 +37,7 @@ def keep_tied_weights_equal(engine: Any) -> None:
 
 
 def _sum_gradients(engine: Any) -> None:
+    """Sum the gradients of each tied weight over the stages that share it."""
     for weight, stages in engine.module.get_tied_weights_and_groups():
         gradient = _accumulated(engine, weight)
         if gradient is not None:
@@ -44,7 +45,7 @@ def _sum_gradients(engine: Any) -> None:
 
 
 def _accumulated(engine: Any, weight: torch.Tensor) -> torch.Tensor | None:
-    """The gradient of all micro-batches, where the engine's optimizer keeps it; None: there was none."""
+    """Return the gradient of a weight, summed over all micro-batches, from the optimizer. None if there is none."""
     if engine.using_bf16_optimizer:
         kept: torch.Tensor | None = getattr(weight, "_hp_grad", None)
         return kept

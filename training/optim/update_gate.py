@@ -1,7 +1,8 @@
-"""The gate between the gradient norm and the update: whoever guards a training may leave one update out.
+"""Decide whether to skip an update, after the gradient norm is known and before the weights change.
 
-DeepSpeed's wrappers compute the norm, clip, and call the base optimizer's `step`; with a norm that is not finite they
-return before that. The gate stands in both places, so that each iteration is decided on exactly once.
+DeepSpeed's optimizer wrapper computes the norm, clips the gradients, and calls the base optimizer's `step`. If the norm
+is not finite, the wrapper returns before that call. The gate replaces the `step` of both, so that it decides exactly
+once per iteration.
 """
 
 from __future__ import annotations
@@ -15,25 +16,25 @@ import torch.distributed as dist
 
 
 class UpdateGate:
-    """Decides each iteration whether the update happens; without `decide` all do whose norm is finite.
+    """Gate that decides in each iteration whether to make or to skip the update.
 
-    An update that is left out leaves weights, moments and step count as they were, bit for bit.
+    If `decide` is None, only updates with a non-finite norm are skipped. After a skipped update, weights, moments and
+    step count are unchanged, bit for bit.
     """
 
     decide: Callable[[float], bool] | None = None
-    """Asked once an iteration, on every rank, with the global gradient norm before clipping, equal on all ranks; True
-    leaves the update out. A norm that is not finite comes as infinity, and its update is left out whatever the answer.
-    """
+    """Function that returns True to skip the update. It is called at most once per iteration on every rank, with the
+    global gradient norm before clipping. The norm is equal on all ranks. A non-finite norm is passed as infinity, and
+    its update is skipped whatever the function returns. The function is not called after an overflow (`overflowed`)."""
     left_out: bool = False
-    """Whether the last iteration's update was left out."""
+    """Whether the last iteration's update was skipped."""
     norm: float = 0.0
-    """Global gradient norm of the last iteration, before clipping; infinity for one that is not finite."""
+    """Global gradient norm of the last iteration before clipping. Infinity if the norm was not finite."""
     overflowed: bool = False
-    """Whether the last iteration's fp16 gradients overflowed while the loss scale could still fall: part of finding
-    the scale, so `decide` was not asked."""
+    """Whether the last iteration's fp16 gradients overflowed while the loss scale could still be lowered."""
 
     def __init__(self, engine: Any) -> None:
-        """Stand in the way of `engine`'s updates; once for each engine."""
+        """Replace the `step` methods of `engine`'s optimizer. Use one gate per engine."""
         self._device = engine.device
         self._wrapper = engine.optimizer
         self._asked = False
@@ -44,34 +45,35 @@ class UpdateGate:
 
     @property
     def loss_scale(self) -> float | None:
-        """fp16's loss scale; None for other precisions."""
+        """Dynamic loss scale of fp16. None for other precisions."""
         scaler = getattr(self._wrapper, "loss_scaler", None)
         return float(scaler.cur_scale) if scaler is not None and scaler.dynamic else None
 
     def _step(self, *arguments: Any, **options: Any) -> None:
-        """DeepSpeed's step: norm, clipping, base optimizer, weights."""
+        """Run DeepSpeed's step: compute the norm, clip, call the base optimizer, and copy the weights."""
         wrapper, scale = self._wrapper, self.loss_scale
         linked = wrapper._hp_optimizer_states_linked
         self._asked = self.overflowed = False
         self._whole_step(*arguments, **options)
         if not self._asked:
-            # It returned early: the norm is not finite.
+            # The wrapper returned before it called the base optimizer, because the norm is not finite.
             self.overflowed = scale is not None and scale > wrapper.loss_scaler.min_scale
             if self.overflowed:
                 self.norm, self.left_out = math.inf, True
             else:
                 self._ask(math.inf)
         if self.left_out:
-            # DeepSpeed ties its views to a state that a first update would have made.
+            # DeepSpeed has linked its views to optimizer state that a skipped first update did not create.
             wrapper._hp_optimizer_states_linked = linked
 
     def _base_step(self, *arguments: Any, **options: Any) -> Any:
-        """The base optimizer's step, which ZeRO calls once for each group of parameters."""
+        """Run or skip the base optimizer's step, which ZeRO calls once per parameter group."""
         if not self._asked:
             self._ask(float(self._wrapper._global_grad_norm))
         return None if self.left_out else self._update(*arguments, **options)
 
     def _ask(self, norm: float) -> None:
+        """Decide on this iteration's update."""
         self._asked = True
         wanted = False
         if self.decide is not None:
@@ -80,8 +82,11 @@ class UpdateGate:
         self.norm, self.left_out = norm, wanted or not math.isfinite(norm)
 
     def _agreed(self, norm: float) -> float:
-        """The greatest norm of all ranks: replicas that reduce in another order may differ in the last bit, and half
-        of them leaving out an update would be the end of the training."""
+        """Return the largest norm of all ranks.
+
+        Ranks that reduce in a different order may differ in the last bit. All ranks must reach the same decision,
+        because replicas would diverge if only some of them skipped an update.
+        """
         if dist.get_world_size() == 1:
             return norm
         value = torch.tensor([norm], dtype=torch.float64, device=self._device)

@@ -1,7 +1,7 @@
-"""What `deepspeed.initialize` promised, checked after it.
+"""Check that `deepspeed.initialize` built the configured engine.
 
-For some configurations DeepSpeed builds something else, with a warning at most, and training would go on with other
-numbers.
+For some configurations DeepSpeed builds a different engine, with at most a warning. Training would then continue with
+different numerics.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from bloomery.spec.deepspeed_json import EXPECTED_WRAPPER, accumulation_type
 from training.optim.builder import Groups
 
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-"""torch's type for each precision of the configuration."""
+"""torch data type of each precision in the configuration."""
 
 
 def verify_engine(engine: Any, training: TrainingConfig, groups: Groups, built: type[torch.optim.Optimizer]) -> None:
     """Compare the engine with the configuration.
 
     Args:
-        engine: just initialized, before its first step.
-        training: the configuration it was built for.
-        groups: parameters that were handed over, as `parameter_groups` made them.
-        built: class of the base optimizer that was handed over.
+        engine: DeepSpeed engine before its first step.
+        training: configuration that the engine was built for.
+        groups: parameter groups that were passed to DeepSpeed (from `parameter_groups`).
+        built: class of the base optimizer that was passed to DeepSpeed.
 
     Raises:
-        CheckFailedError: it is another optimizer, sums gradients in another type, leaves out parameters, keeps master
-            weights in less than fp32, or does not split its state over the replicas.
+        CheckFailedError: the engine differs from the configuration. For example, it has a different optimizer or fewer
+            parameters, sums gradients in a different type, has master weights that are not fp32, or does not split its
+            state over the replicas.
     """
     wrapper, weights = engine.optimizer, TYPES[training.precision]
     _same("optimizer wrapper", type(wrapper).__name__, EXPECTED_WRAPPER[training.precision])
@@ -38,19 +39,26 @@ def verify_engine(engine: Any, training: TrainingConfig, groups: Groups, built: 
     _same("ZeRO stage", engine.zero_optimization_stage(), 1)
     _same("gradient clipping", engine.gradient_clipping(), training.optimizer.gradient_clipping)
     accumulation = TYPES[accumulation_type(training)]
-    _same("type that gradients are summed in", _accumulation(wrapper), accumulation)
-    _same("type that gradients are reduced in", engine.communication_data_type, accumulation)
-    _same("weights not of the promised type", [p.dtype for p in engine.module.parameters() if p.dtype != weights], [])
+    _same("gradient accumulation type", _accumulation(wrapper), accumulation)
+    _same("gradient communication type", engine.communication_data_type, accumulation)
+    _same(
+        f"types of weights that are not {weights}",
+        [p.dtype for p in engine.module.parameters() if p.dtype != weights],
+        [],
+    )
     if training.precision == "fp16":
         scaler, scale = wrapper.loss_scaler, training.loss_scale
         _same("dynamic loss scale", scaler.dynamic, True)
-        _same("first loss scale", scaler.cur_scale, 2.0**scale.initial_power)
-        _same("least loss scale", scaler.min_scale, scale.minimum)
+        _same("initial loss scale", scaler.cur_scale, 2.0**scale.initial_power)
+        _same("minimum loss scale", scaler.min_scale, scale.minimum)
     _check_groups(wrapper, groups)
 
 
 def _accumulation(wrapper: Any) -> torch.dtype:
-    """BF16_Optimizer has its buffers from the start, ZeRO's own wrapper only the intention."""
+    """Return the type in which gradients are accumulated.
+
+    BF16_Optimizer already has its gradient buffers. ZeRO's wrapper creates them later and has only the setting.
+    """
     if type(wrapper).__name__ != "BF16_Optimizer":
         promised: torch.dtype = wrapper.gradient_accumulation_dtype
         return promised
@@ -59,7 +67,10 @@ def _accumulation(wrapper: Any) -> torch.dtype:
 
 
 def _check_groups(wrapper: Any, groups: Groups) -> None:
-    """Each group is one flat fp32 partition now, 1 / replicas of its parameters and a filler at the end."""
+    """Compare the wrapper's parameter groups with `groups`.
+
+    Each replica holds one flat fp32 partition per group: an equal share of the group's elements, including padding.
+    """
     bf16 = type(wrapper).__name__ == "BF16_Optimizer"
     members = wrapper.bf16_groups if bf16 else wrapper.bit16_groups
     masters = wrapper.fp32_groups_flat_partition if bf16 else wrapper.single_partition_of_fp32_groups
@@ -69,14 +80,15 @@ def _check_groups(wrapper: Any, groups: Groups) -> None:
         _same(f"{name}weight decay", wrapper.param_groups[number]["weight_decay"], promised["weight_decay"])
         _same(f"{name}number of parameters", len(member), len(promised["params"]))
         foreign = {id(parameter) for parameter in member} - {id(parameter) for parameter in promised["params"]}
-        _same(f"{name}parameters that were not handed over", len(foreign), 0)
+        _same(f"{name}number of parameters that were not passed to DeepSpeed", len(foreign), 0)
         _same(f"{name}type of master weights", master.dtype, torch.float32)
         elements, replicas = sum(p.numel() for p in member), wrapper.partition_count[number]
-        # DeepSpeed fills up to 2 elements for each replica, for the alignment of the gather.
+        # DeepSpeed pads a group to a multiple of 2 elements per replica, to align the all-gather.
         aligned = -(-elements // (2 * replicas)) * 2
         _same(f"{name}elements of this replica's partition", master.numel(), aligned)
 
 
 def _same(what: str, found: object, promised: object) -> None:
+    """Raise CheckFailedError if `found` differs from `promised`."""
     if found != promised:
         raise CheckFailedError(f"{what}: {found}", where="deepspeed.initialize", expected=str(promised))

@@ -1,1 +1,1 @@
-"""How the network is split: the mesh of ranks and the tensor-parallel layers."""
+"""The mesh of ranks, tensor-parallel layers, and the collectives between tensor-parallel ranks."""

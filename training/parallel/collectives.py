@@ -1,6 +1,7 @@
-"""The collectives between tensor-parallel ranks, and a clock of the time that a rank spends in them.
+"""Collectives between tensor-parallel ranks, and a timer of how long a rank spends in them.
 
-A slow rank makes the others wait here: its own work is the time of its passes without this one.
+A slow rank makes the other ranks wait in collectives. So a rank's own work is the time of its forward and backward
+passes minus its time in collectives.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch.distributed as dist
 
 
 class CollectiveTimer:
-    """Seconds in tensor-parallel collectives: by the clock where they block, by CUDA events where they queue."""
+    """Timer that sums up seconds. On the CPU, where collectives block, it uses the clock; on a GPU, CUDA events."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -22,7 +23,7 @@ class CollectiveTimer:
 
     @contextmanager
     def running(self, device: torch.device) -> Iterator[None]:
-        """Around a collective on tensors of `device`."""
+        """Time the enclosed work on tensors of `device`, such as a collective."""
         if device.type == "cuda":
             before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
             before.record()
@@ -35,7 +36,7 @@ class CollectiveTimer:
         self._seconds += time.perf_counter() - started
 
     def take(self) -> float:
-        """Seconds since the last call. Waits for the collectives in flight."""
+        """Return the seconds measured since the last call. Waits for timed work that is still queued on a GPU."""
         for before, after in self._pending:
             after.synchronize()
             self._seconds += before.elapsed_time(after) / 1000.0
@@ -44,27 +45,30 @@ class CollectiveTimer:
 
 
 waited = CollectiveTimer()
-"""This process's clock."""
+"""Timer of the tensor-parallel collectives of this process."""
 
 
 def all_reduce(x: torch.Tensor, group: dist.ProcessGroup, op: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM) -> None:
-    """Reduce over the group, in place; bit-equal on every rank."""
+    """Reduce `x` in place over the group. The result is bit-equal on every rank."""
     with waited.running(x.device):
         dist.all_reduce(x, op=op, group=group)
 
 
 def all_gather(x: torch.Tensor, group: dist.ProcessGroup, dimension: int) -> torch.Tensor:
-    """The ranks' equal parts, joined along `dimension` in the order of ranks."""
+    """Return the ranks' parts, which have equal shapes, joined along `dimension` in the order of ranks."""
     dimension %= x.dim()
     joined = x.new_empty(dist.get_world_size(group), *x.shape)
     with waited.running(x.device):
         dist.all_gather_into_tensor(joined.view(-1), x.contiguous().view(-1), group=group)
-    # No copy where all dimensions before it are 1: sequences of a micro-batch of one sample.
+    # This makes no copy if all dimensions before `dimension` have size 1, as with a micro-batch of one sample.
     return joined.movedim(0, dimension).flatten(dimension, dimension + 1)
 
 
 def reduce_scatter(x: torch.Tensor, group: dist.ProcessGroup, dimension: int) -> torch.Tensor:
-    """This rank's part along `dimension`, which the group's size divides, of the sum over the ranks."""
+    """Sum `x` over the ranks and return this rank's part along `dimension`.
+
+    The size of `dimension` must be a multiple of the group's size.
+    """
     split = x.unflatten(dimension, (dist.get_world_size(group), -1))  # type: ignore[no-untyped-call]
     parts = split.movedim(dimension, 0).contiguous()
     own = torch.empty_like(parts[0])

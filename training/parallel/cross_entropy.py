@@ -1,8 +1,9 @@
-"""Cross-entropy over a vocabulary that is split over the tensor-parallel ranks; the whole logits never exist.
+"""Cross-entropy over a vocabulary that is split over the tensor-parallel ranks. The logits are never gathered.
 
-The logits are the greatest tensor of a training: 250,880 for each token of BLOOM. They stay in the type in which they
-were computed, and the softmax is computed again in the backward pass instead of being kept. fp32 exists for a few rows
-at a time, which a CPU keeps in its cache; on a GPU the compiler makes one kernel of each pass, and it exists nowhere.
+The logits are the largest tensor of a training: BLOOM has 250,880 logits per token. They keep the data type in which
+they were computed, and the backward pass recomputes the softmax instead of storing it. On a CPU, fp32 copies exist only
+for a few rows at a time, which fit in the cache. On a GPU where torch can compile, each pass is one kernel without fp32
+copies.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from bloomery.base import installed
 from training.parallel.collectives import all_reduce
 
 IGNORED = -1
-"""Label of a position that adds nothing to the loss, such as padding."""
+"""Label of a position whose loss is 0, such as padding."""
 _CHUNK_ELEMENTS = {"cpu": 2**18, "cuda": 2**27}
-"""fp32 numbers at a time: 1 MB of a core's cache; 512 MB of a GPU's memory where nothing is compiled."""
+"""fp32 elements to process at a time: 1 MB of a CPU core's cache, or 512 MB of GPU memory if nothing is compiled."""
 
 Pass = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], None]
+"""A computation on rows of the logits. Its last argument receives the result."""
 
 
 def _sum_of_exponentials(logits: torch.Tensor, shift: torch.Tensor, _: torch.Tensor, total: torch.Tensor) -> None:
@@ -44,7 +46,10 @@ def _compiled(one: Pass) -> Pass:
 
 
 def _over_rows(one: Pass, logits: torch.Tensor, *others: torch.Tensor) -> None:
-    """Go through all rows of `logits`; `others` have as many, and the last of them takes the result."""
+    """Apply `one` to all rows of `logits` and `others`. The last tensor of `others` receives the result.
+
+    All tensors have the same number of rows.
+    """
     if logits.is_cuda and _compiles():
         _compiled(one)(logits, *others)
         return
@@ -55,7 +60,7 @@ def _over_rows(one: Pass, logits: torch.Tensor, *others: torch.Tensor) -> None:
 
 
 class _VocabularyParallelCrossEntropy(torch.autograd.Function):
-    """Loss per token, fp32 [tokens], from logits [tokens, rows / tensor_size] and labels [tokens]."""
+    """Compute the loss per token, fp32 [tokens], from logits [tokens, rows / tensor_size] and labels [tokens]."""
 
     @staticmethod
     def forward(
@@ -84,7 +89,8 @@ class _VocabularyParallelCrossEntropy(torch.autograd.Function):
         logits, logarithm, loss, local, outside, ignored = ctx.saved_tensors
         scale, grad = grads[0].masked_fill(ignored, 0.0), torch.empty_like(logits)
         _over_rows(_softmax, logits, logarithm, scale, grad)
-        # The label's column is less by one, on the rank that has it; its probability is exp(-loss).
+        # The gradient in the label's column is (probability - 1) x scale, and the probability is exp(-loss). Only the
+        # rank that holds the column writes it.
         less_one = ((-loss).expm1() * scale).to(grad.dtype).unsqueeze(-1)
         grad.scatter_(-1, local, torch.where(outside.unsqueeze(-1), grad.gather(-1, local), less_one))
         return grad, None, None, None
@@ -93,11 +99,14 @@ class _VocabularyParallelCrossEntropy(torch.autograd.Function):
 def vocabulary_parallel_cross_entropy(
     logits: torch.Tensor, labels: torch.Tensor, first: int, group: dist.ProcessGroup
 ) -> torch.Tensor:
-    """Loss of a micro-batch (scalar, fp32): the sum over its tokens / their number, ignored ones counted in the number.
+    """Return the loss of a micro-batch, an fp32 scalar.
+
+    The loss is the sum over all tokens divided by the number of all tokens. Ignored tokens add 0 to the sum, but they
+    are counted.
 
     Args:
-        logits: [batch, length, rows / tensor_size], any float type; computed in fp32.
-        labels: int64 [batch, length]; a negative one, such as `IGNORED`, adds nothing to the sum.
+        logits: logits of any float type, [batch, length, rows / tensor_size]. The loss is computed in fp32.
+        labels: int64 [batch, length]. Positions with a negative label, such as `IGNORED`, are ignored.
         first: first vocabulary row of this rank.
         group: tensor-parallel group.
     """

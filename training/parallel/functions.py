@@ -1,8 +1,10 @@
-"""Where activations enter and leave a tensor-parallel region; forward and backward are each other's conjugates.
+"""Autograd functions at which activations enter and leave a tensor-parallel region.
 
-Without sequence parallelism (Shoeybi et al. 2019, arXiv:1909.08053, f and g) activations outside of a region are
-replicated: identity in, all-reduce out. With it (Korthikanti et al. 2022, arXiv:2205.05198, g and g-bar) each rank
-holds its part of the sequence: all-gather in, reduce-scatter out; the same bytes travel, no activation is held twice.
+The backward pass of each function is the conjugate collective of its forward pass. Without sequence parallelism, the
+activations outside of a region are replicated: identity on entry, all-reduce on exit (f and g in Shoeybi et al. 2019,
+arXiv:1909.08053). With sequence parallelism, each rank holds its part of the sequence: all-gather on entry,
+reduce-scatter on exit (g and g-bar in Korthikanti et al. 2022, arXiv:2205.05198). The same number of bytes is sent, and
+no activation is stored twice.
 """
 
 from __future__ import annotations
@@ -17,18 +19,21 @@ from torch.nn import functional
 from training.parallel.collectives import all_gather, all_reduce, reduce_scatter
 
 SEQUENCE = 1
-"""Dimension of the sequence: activations are [batch, length, hidden]."""
+"""Dimension of the sequence. Activations are [batch, length, hidden]."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def _not_compiled(function: Function) -> Function:
-    """A collective ends the compiler's graph, and its clock is left alone: the compiler takes up events of a GPU."""
+    """Exclude `function` from torch.compile.
+
+    A collective breaks the compiler's graph anyway, and the compiler must not trace the timer's CUDA events.
+    """
     return torch.compiler.disable(function)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class _Copy(torch.autograd.Function):
-    """Identity forward; backward sums the gradient over the tensor-parallel ranks."""
+    """Identity in the forward pass. The backward pass sums the gradient over the tensor-parallel ranks."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
@@ -43,11 +48,11 @@ class _Copy(torch.autograd.Function):
 
 
 class _Reduce(torch.autograd.Function):
-    """Sum over the tensor-parallel ranks forward; identity backward."""
+    """Sum over the tensor-parallel ranks in the forward pass. The backward pass is the identity."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
-        # Into a fresh tensor: the input belongs to the graph.
+        # Reduce a copy, because the input belongs to the graph and must not be changed in place.
         x = x.clone(memory_format=torch.contiguous_format)
         all_reduce(x, group)
         return x
@@ -58,7 +63,7 @@ class _Reduce(torch.autograd.Function):
 
 
 class _ReduceScatter(torch.autograd.Function):
-    """This rank's part of the sequence of the sum over the ranks; backward gathers the parts."""
+    """Sum over the ranks and return this rank's part of the sequence. The backward pass gathers the parts."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
@@ -71,9 +76,10 @@ class _ReduceScatter(torch.autograd.Function):
 
 
 class _GatherLinear(torch.autograd.Function):
-    """Linear layer over the whole sequence from this rank's part of it.
+    """Gather the sequence from the ranks' parts and apply a linear layer.
 
-    It saves the part alone and gathers the sequence again in the backward pass: whole, each rank would hold it.
+    Only this rank's part is saved for the backward pass, which gathers the sequence again. Otherwise every rank would
+    store the whole sequence.
     """
 
     @staticmethod
@@ -95,7 +101,7 @@ class _GatherLinear(torch.autograd.Function):
 
 
 class _SumGradients(torch.autograd.Function):
-    """Identity; backward sums the gradients of several parameters over the ranks, in fp32 and in one collective."""
+    """Identity. The backward pass sums the gradients of several parameters over the ranks in one fp32 collective."""
 
     @staticmethod
     def forward(ctx: Any, group: dist.ProcessGroup, *parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -112,19 +118,22 @@ class _SumGradients(torch.autograd.Function):
 
 @_not_compiled
 def copy_to_tensor_parallel(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
-    """Enter a column-parallel region: the same values on each rank, gradients summed on the way back."""
+    """Enter a column-parallel region. Return `x` unchanged; the backward pass sums the gradients over the ranks."""
     return _Copy.apply(x, group)  # type: ignore[no-untyped-call,no-any-return]
 
 
 @_not_compiled
 def reduce_from_tensor_parallel(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
-    """Leave a row-parallel region: partial results summed over the ranks."""
+    """Leave a row-parallel region. Sum the partial results over the ranks."""
     return _Reduce.apply(x, group)  # type: ignore[no-untyped-call,no-any-return]
 
 
 @_not_compiled
 def reduce_scatter_from_tensor_parallel(x: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
-    """Leave a row-parallel region: [batch, length, hidden] partial -> [batch, length / size, hidden] summed."""
+    """Leave a row-parallel region. Sum the partial results and keep this rank's part of the sequence.
+
+    Shapes: [batch, length, hidden] -> [batch, length / tensor_size, hidden].
+    """
     return _ReduceScatter.apply(x, group)  # type: ignore[no-untyped-call,no-any-return]
 
 
@@ -132,11 +141,18 @@ def reduce_scatter_from_tensor_parallel(x: torch.Tensor, group: dist.ProcessGrou
 def gather_linear(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, group: dist.ProcessGroup
 ) -> torch.Tensor:
-    """Enter a column-parallel region: [batch, length / size, in] -> [batch, length, out] of this rank's `weight`."""
+    """Enter a column-parallel region. Gather the sequence and apply this rank's `weight` and `bias`.
+
+    Shapes: [batch, length / tensor_size, in] -> [batch, length, out / tensor_size].
+    """
     return _GatherLinear.apply(x, weight, bias, group)  # type: ignore[no-untyped-call,no-any-return]
 
 
 @_not_compiled
 def sum_gradients(group: dist.ProcessGroup, *parameters: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Replicated parameters that each rank applies to its part of the sequence: their gradients are partial sums."""
+    """Return `parameters` unchanged; the backward pass sums their gradients over the ranks.
+
+    Use this for replicated parameters that each rank applies to its part of the sequence. Without it, each rank's
+    gradient would cover its own part only.
+    """
     return _SumGradients.apply(group, *parameters)  # type: ignore[no-untyped-call,no-any-return]

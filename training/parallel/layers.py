@@ -1,7 +1,7 @@
 """Linear and embedding layers whose matrices are split over the tensor-parallel ranks.
 
-Weights are made empty: `training.model.initialize` fills them from the declared parameters, whole and then sliced, so
-that the model does not depend on the layout.
+Weights are created uninitialized. `training.model.initialize` draws each declared parameter as a whole and copies this
+rank's slice into the layer. So the initial model does not depend on the layout.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from training.parallel.mesh import Mesh
 
 
 def _sharded(*shape: int) -> nn.Parameter:
-    """A parameter of which each tensor-parallel rank holds another part.
+    """Create a parameter of which each tensor-parallel rank holds a different part.
 
-    `model_parallel` is DeepSpeed's mark: without it the shard counts as a replica in the gradient norm.
+    DeepSpeed reads the attribute `model_parallel`. Without it, DeepSpeed's gradient norm would treat the shards as
+    replicas.
     """
     parameter = nn.Parameter(torch.empty(*shape))
     parameter.model_parallel = True  # type: ignore[attr-defined]
@@ -32,6 +33,7 @@ def _sharded(*shape: int) -> nn.Parameter:
 
 
 def _column(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, mesh: Mesh) -> torch.Tensor:
+    """Enter the tensor-parallel region and apply this rank's rows of the weight."""
     if mesh.sequence_parallel:
         return gather_linear(x, weight, bias, mesh.tensor_group)
     if mesh.tensor_size > 1:
@@ -40,13 +42,17 @@ def _column(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, me
 
 
 def _leave(partial: torch.Tensor, mesh: Mesh) -> torch.Tensor:
+    """Sum the partial results over the ranks. With sequence parallelism, keep this rank's part of the sequence."""
     if mesh.sequence_parallel:
         return reduce_scatter_from_tensor_parallel(partial, mesh.tensor_group)
     return reduce_from_tensor_parallel(partial, mesh.tensor_group)
 
 
 class ColumnParallelLinear(nn.Module):
-    """y = x W^T + b with the rows of W [out, in] (output features) split: [.., in] -> [.., out / tensor_size]."""
+    """Linear layer y = x W^T + b. The rows of W [out, in] (output features) are split over the ranks.
+
+    Shapes: [.., in] -> [.., out / tensor_size].
+    """
 
     def __init__(self, mesh: Mesh, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -55,14 +61,18 @@ class ColumnParallelLinear(nn.Module):
         self.bias = _sharded(outputs // mesh.tensor_size)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[batch, length or this rank's part of it, in] -> [batch, length, out / tensor_size]."""
+        """Apply the layer: [batch, length, in] -> [batch, length, out / tensor_size].
+
+        With sequence parallelism, the input holds only this rank's part of the sequence.
+        """
         return _column(x, self.weight, self.bias, self.mesh)
 
 
 class RowParallelLinear(nn.Module):
-    """y = x W^T + b with the columns of W [out, in] (input features) split: [.., in / tensor_size] -> [.., out].
+    """Linear layer y = x W^T + b. The columns of W [out, in] (input features) are split over the ranks.
 
-    The bias is replicated and added once, after the sum.
+    Shapes: [.., in / tensor_size] -> [.., out]. The bias is replicated, and it is added once, after the sum over the
+    ranks.
     """
 
     def __init__(self, mesh: Mesh, inputs: int, outputs: int) -> None:
@@ -72,9 +82,10 @@ class RowParallelLinear(nn.Module):
         self.bias = nn.Parameter(torch.empty(outputs))
 
     def forward(self, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        """[batch, length, in / tensor_size] -> [batch, length or this rank's part of it, out].
+        """Apply the layer: [batch, length, in / tensor_size] -> [batch, length, out].
 
-        `bias` is this layer's own, or what `sum_gradients` made of it.
+        With sequence parallelism, the output holds only this rank's part of the sequence. `bias` is this layer's bias,
+        or the result of `sum_gradients` for it.
         """
         if self.mesh.tensor_size == 1:
             return functional.linear(x, self.weight, bias)
@@ -82,7 +93,7 @@ class RowParallelLinear(nn.Module):
 
 
 class VocabularyParallelEmbedding(nn.Module):
-    """Embedding whose rows are split: rank r holds tokens [r * n, (r + 1) * n)."""
+    """Embedding whose rows are split over the ranks. With n rows per rank, rank r holds tokens [r * n, (r + 1) * n)."""
 
     def __init__(self, mesh: Mesh, rows: int, hidden: int) -> None:
         super().__init__()
@@ -92,7 +103,10 @@ class VocabularyParallelEmbedding(nn.Module):
         self.weight = _sharded(self.rows, hidden)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """int64 [batch, length] -> [batch, length or this rank's part of it, hidden]."""
+        """Look up tokens: int64 [batch, length] -> [batch, length, hidden].
+
+        With sequence parallelism, the output holds only this rank's part of the sequence.
+        """
         if self.mesh.tensor_size == 1:
             return functional.embedding(tokens, self.weight)
         local = tokens - self.first
@@ -102,13 +116,14 @@ class VocabularyParallelEmbedding(nn.Module):
 
 
 def vocabulary_parallel_logits(x: torch.Tensor, weight: torch.Tensor, mesh: Mesh) -> torch.Tensor:
-    """[batch, length or this rank's part of it, hidden] -> [batch, length, rows / tensor_size].
+    """Compute this rank's logits: [batch, length, hidden] -> [batch, length, rows / tensor_size].
 
-    `weight` [rows / tensor_size, hidden] is the head's: the embedding's where they are tied.
+    With sequence parallelism, the input holds only this rank's part of the sequence. `weight` [rows / tensor_size,
+    hidden] is the head's weight, which is the embedding's weight if the head is tied.
     """
     return _column(x, weight, None, mesh)
 
 
 def gather_vocabulary(logits: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
-    """[.., rows / tensor_size] on each rank -> [.., rows] on all. No gradient."""
+    """Gather logits over the vocabulary: [.., rows / tensor_size] -> [.., rows] on every rank. Without gradient."""
     return all_gather(logits, group, -1)

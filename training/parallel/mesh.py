@@ -1,4 +1,4 @@
-"""The mesh of ranks: world = tensor x pipeline x data, validated once; who is where, and the tensor-parallel group."""
+"""The mesh of ranks (world = tensor x pipeline x data): this rank's coordinates and the tensor-parallel group."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bloomery.config.training import ParallelConfig
 from bloomery.spec.layout import RankCoordinates, coordinates_of, rank_of
 
 COLLECTIVE_TIMEOUT = timedelta(minutes=30)
-"""A collective that takes longer is a dead peer, not a slow one."""
+"""A collective fails after this time, because a rank that takes longer is assumed to be dead."""
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """Coordinates of this rank (by `bloomery.spec.layout`) and the groups it talks in."""
+    """Coordinates of this rank (from `bloomery.spec.layout`), its device and its tensor-parallel group."""
 
     parallel: ParallelConfig
     topology: Any
@@ -39,26 +39,26 @@ class Mesh:
 
     @property
     def sequence_parallel(self) -> bool:
-        """Between tensor-parallel regions each rank holds its part of the sequence."""
+        """Whether each rank holds only its part of the sequence between tensor-parallel regions."""
         return self.parallel.sequence_parallel and self.parallel.tensor > 1
 
     @property
     def is_first_stage(self) -> bool:
-        """Holds the embedding."""
+        """Whether this rank's stage is the first, which holds the embedding."""
         return self.pipeline_rank == 0
 
     @property
     def is_last_stage(self) -> bool:
-        """Holds the head and computes the loss."""
+        """Whether this rank's stage is the last, which holds the head and computes the loss."""
         return self.pipeline_rank == self.parallel.pipeline - 1
 
     def rank_of(self, *, pipeline: int, data: int, tensor: int) -> int:
-        """Global rank at a coordinate."""
+        """Return the global rank at the given coordinates."""
         return rank_of(self.parallel, RankCoordinates(pipeline, data, tensor))
 
 
 def build_mesh(parallel: ParallelConfig) -> Mesh:
-    """Join the process group (environment of torchrun) and build the mesh.
+    """Join the process group, using torchrun's environment variables, and build the mesh. Collective.
 
     Raises:
         ConfigError: the number of processes is not tensor x pipeline x data.
@@ -66,7 +66,7 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
     import deepspeed
     import deepspeed.ops
 
-    # DeepSpeed would compile this inference-only CPU kernel at start-up (a minute); training never calls it.
+    # DeepSpeed would compile this CPU kernel at start-up, which takes a minute. Only inference uses the kernel.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
     use_gpu = torch.cuda.is_available()
     world = int(os.environ.get("WORLD_SIZE", "1"))
@@ -78,7 +78,7 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
         )
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if use_gpu:
-        # Before any collective: NCCL works on the current device, which would be the first one for all.
+        # Set the device before any collective. Otherwise NCCL would use the first GPU for every rank of the node.
         torch.cuda.set_device(local)
     deepspeed.init_distributed(
         "nccl" if use_gpu else "gloo", timeout=COLLECTIVE_TIMEOUT, verbose=False, auto_mpi_discovery=False
@@ -86,7 +86,7 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
     rank = dist.get_rank()
     topology = PipeModelDataParallelTopology(num_pp=parallel.pipeline, num_mp=parallel.tensor, num_dp=parallel.data)
     tensor_group: dist.ProcessGroup | None = None
-    # Every rank takes part in making every group, in the same order. A size of 1 has no axis list of its own.
+    # Every rank must create all groups in the same order. For a size of 1, DeepSpeed's topology returns no lists.
     for ranks in topology.get_axis_comm_lists("model") or [[r] for r in range(world)]:
         group = dist.new_group(ranks, timeout=COLLECTIVE_TIMEOUT)
         if rank in ranks:

@@ -1,1 +1,1 @@
-"""What a training goes on from, and what it leaves out. Imports no torch: a login node decides it."""
+"""Decide what a training resumes from and which samples it skips. Imports no torch, because it runs on login nodes."""

@@ -1,4 +1,4 @@
-"""Add a range of samples to what a run never trains on (train/skips.json)."""
+"""Add a range to the samples that a run skips (train/skips.json)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,30 @@ from bloomery.contracts.skips import Skip, Skips, read_skips, write_skips
 def add_skip(
     paths: RunPaths, from_sample: int, to_sample: int, reason: str, *, roll_back: bool = False, by_guard: bool = True
 ) -> bool:
-    """Keep the samples from `from_sample` to below `to_sample` from being trained on, now and after every restart.
+    """Skip the samples [from_sample, to_sample) now and after every restart.
 
-    Adding a range again does nothing. `roll_back`: the training goes back to before the range; `by_guard`: no person
-    asked for that.
+    Adding the same range again does nothing.
 
-    Returns whether it was added. Raises InputError: not a range.
+    Args:
+        paths: paths of the run.
+        from_sample: first sample of the range.
+        to_sample: first sample after the range.
+        reason: reason to record with the range.
+        roll_back: whether the training must roll back to a checkpoint from before the range.
+        by_guard: whether a guard requested the roll-back. False if a person did.
+
+    Returns:
+        Whether the range was added.
+
+    Raises:
+        InputError: the range is not valid.
     """
     if not 0 <= from_sample < to_sample:
-        raise InputError(f"{from_sample}:{to_sample} is no range of samples", where=str(paths.skips))
+        raise InputError(
+            f"{from_sample}:{to_sample} is not a valid range of samples",
+            where=str(paths.skips),
+            expected="a first sample of at least 0 that is below the end of the range",
+        )
     before = read_skips(paths).skips
     same = [skip for skip in before if (skip.from_sample, skip.to_sample) == (from_sample, to_sample)]
     if any(skip.roll_back or not roll_back for skip in same):

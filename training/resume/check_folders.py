@@ -1,4 +1,4 @@
-"""Before a segment starts: refuse a run in which a folder stands where a file should be, or a file for a folder."""
+"""Check before a segment starts that a run's folders are folders and that its files are files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from bloomery.contracts.segment import SAVE_FILE, STOP_FILE
 
 
 def check_folders(paths: RunPaths) -> None:
-    """Look before any process starts: checkpoints that are no folder would be taken for none.
+    """Check the folders and files of the run before any process starts.
+
+    For example, a file named `checkpoints` would look like a training without checkpoints.
 
     Raises:
-        InputError: one is of the wrong kind.
+        InputError: a file has the name of a folder, or a folder has the name of a file.
     """
     folders = (
         *(paths.checkpoints, paths.control, paths.incidents, paths.rolled_back),
@@ -24,10 +26,12 @@ def check_folders(paths: RunPaths) -> None:
         *(paths.logs / "metrics.jsonl", paths.logs / "main_log.txt", paths.skips, paths.starts),
         *(paths.control / STOP_FILE, paths.control / SAVE_FILE),
     )
-    again = "move it away and run the same command again"
+    again = "away and run the same command again"
     for path in folders:
         if os.path.lexists(path) and not path.is_dir():
-            raise InputError("is no folder", where=str(path), expected=f"a folder, or nothing: {again}")
+            raise InputError(
+                "is not a folder", where=str(path), expected=f"a folder or nothing; move this file {again}"
+            )
     for path in files:
         if path.is_dir():
-            raise InputError("is a folder", where=str(path), expected=f"a file, or nothing: {again}")
+            raise InputError("is a folder", where=str(path), expected=f"a file or nothing; move this folder {again}")

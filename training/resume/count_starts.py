@@ -1,4 +1,4 @@
-"""Stop a chain of starts that comes to nothing: train/starts.json counts those since the last new checkpoint."""
+"""Stop a training whose starts save no new checkpoint. train/starts.json counts starts since the newest checkpoint."""
 
 from __future__ import annotations
 
@@ -11,44 +11,45 @@ from bloomery.contracts.segment import Segment
 
 
 class _Starts(BaseModel):
-    """What the file holds."""
+    """Content of train/starts.json."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     newest_iteration: int | None
-    """Of the newest checkpoint; None: there is none."""
+    """Iteration of the newest checkpoint. None if there is no checkpoint."""
     starts: int
-    """In a row that found it so."""
+    """Number of starts in a row with this newest checkpoint."""
 
 
 def count_start(paths: RunPaths, newest_iteration: int | None, most: int, last: Segment | None) -> None:
-    """Count a start before its processes run, so that no kind of death goes uncounted.
+    """Count a start. Call this before the processes run, so that every start counts, however it ends.
 
     Args:
-        paths: of the run.
-        newest_iteration: of the newest checkpoint; None: there is none.
-        most: starts in a row without a new checkpoint that are allowed.
-        last: how the last attempt ended, for the error.
+        paths: paths of the run.
+        newest_iteration: iteration of the newest checkpoint. None if there is no checkpoint.
+        most: number of starts in a row without a new checkpoint that are allowed.
+        last: how the last attempt ended, for the error message. None if there was no attempt.
 
     Raises:
-        CheckFailedError: there were that many. The count begins again, for a person who has mended the cause.
+        CheckFailedError: `most` starts in a row saved no new checkpoint. The count is reset, so that a person who has
+            fixed the cause can start again.
     """
     before = _read(paths)
     starts = before.starts if before.newest_iteration == newest_iteration else 0
     if starts >= most:
         forget_starts(paths)
-        ended = f"; the last attempt: {last.status.value} {last.message}".rstrip() if last else ""
+        ended = f"; the last attempt ended with status {last.status.value}: {last.message}".rstrip(": ") if last else ""
         raise CheckFailedError(
             f"{starts} starts in a row saved no new checkpoint{ended}",
             where=str(paths.train),
-            expected=f"progress within training.segment.max_restarts_without_progress = {most} starts; when the cause "
-            "is mended, the same command tries again",
+            expected=f"a new checkpoint within {most} starts (training.segment.max_restarts_without_progress); fix the "
+            "cause and run the same command again",
         )
     write_json(paths.starts, _Starts(newest_iteration=newest_iteration, starts=starts + 1).model_dump(mode="json"))
 
 
 def _read(paths: RunPaths) -> _Starts:
-    """The count so far; a damaged file is no reason not to train."""
+    """Return the count so far. A missing or damaged file counts as zero starts, because it must not stop a training."""
     try:
         return _Starts.model_validate(read_json(paths.starts))
     except (InputError, ValidationError):
@@ -56,5 +57,5 @@ def _read(paths: RunPaths) -> _Starts:
 
 
 def forget_starts(paths: RunPaths) -> None:
-    """Count from the beginning."""
+    """Reset the count of starts."""
     paths.starts.unlink(missing_ok=True)

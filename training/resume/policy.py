@@ -1,8 +1,8 @@
-"""Which keys may change when a training goes on from a checkpoint, and what has changed since one was saved.
+"""The resume policy: which configuration keys may change when a training resumes from a checkpoint.
 
-Every key of the training's part of the configuration has a policy; a test holds the table complete. The identity of a
-checkpoint is the digest of what may never change; whether the rest may is settled before a process starts
-(`training.resume.resolve_resume`).
+Every key of the training stage's configuration has a policy, and a test checks that the table is complete. The identity
+of a checkpoint is the digest of the keys that may never change. `training.resume.resolve_resume` checks the other keys
+before any process starts.
 """
 
 from __future__ import annotations
@@ -23,100 +23,104 @@ from bloomery.contracts.sample_prefix import sample_prefix
 
 SKIP = "training.skip"
 TOKENIZER = "tokenizer"
-"""Key of the tokenizer's digest: no key of the training, but what its samples are made of."""
+"""Key of the tokenizer's digest. It is not a configuration key, but the tokenizer decides the samples' token ids."""
 
 
 class Policy(StrEnum):
     """When a key may change."""
 
     FREE = "free"
-    """At any start: it does not decide what is learnt."""
+    """The key may change at any start, because it does not affect what is learnt."""
     BOUNDARY = "at a boundary"
-    """From a checkpoint on, with `training.on_change: continue`: what was learnt stays valid, what follows is other."""
+    """The key may change at a checkpoint with `training.on_change: continue`. Past training stays valid, and later
+    updates differ."""
     NEVER = "never"
-    """The checkpoint means nothing under another value."""
+    """The key may not change, because the checkpoint is not valid with a different value."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The policy of some keys. A section's name stands for all keys in it."""
+    """The policy of some keys. The name of a section covers all keys of the section."""
 
     keys: tuple[str, ...]
     policy: Policy
     why: str
-    """A phrase for the documentation and for errors."""
+    """Reason for the policy, shown in the documentation."""
 
 
 def _of(section: str, *names: str) -> tuple[str, ...]:
+    """Return the full paths of the keys `names` in `section`."""
     return tuple(f"{section}.{name}" for name in names)
 
 
 RULES = (
-    Rule(("name",), Policy.FREE, "a run's folder may be copied"),
-    Rule(("seed",), Policy.NEVER, "the initial weights and the order of the samples came from it"),
-    Rule((TOKENIZER,), Policy.NEVER, "the same ids would be other words"),
+    Rule(("name",), Policy.FREE, "a run's folder may be copied under a new name"),
+    Rule(("seed",), Policy.NEVER, "it decided the initial weights and the order of the samples"),
+    Rule((TOKENIZER,), Policy.NEVER, "the same token ids would mean different tokens"),
     Rule(
         _of("model", "family", "layers", "decoder_layers", "hidden_size", "heads", "feed_forward_size", "positions")
         + _of("model", "rotary_base", "activation", "tied_embeddings", "embedding_layernorm", "layer_norm_epsilon"),
         Policy.NEVER,
-        "the weights are of this network",
+        "the saved weights belong to this network",
     ),
     Rule(
         _of("model", "sequence_length", "decoder_sequence_length"),
         Policy.NEVER,
         "the index is cut into samples of this length",
     ),
-    Rule(("model.init_std",), Policy.NEVER, "the weights began with it"),
+    Rule(("model.init_std",), Policy.NEVER, "it decided the initial weights"),
     Rule(
         _of("model", "vocabulary_multiple", "padded_vocabulary_size"),
         Policy.NEVER,
-        "the checkpoint has its rows already; another tensor-parallel size keeps them",
+        "the checkpoint already has its embedding rows, and every layout keeps them",
     ),
-    Rule(("model.stable_attention",), Policy.BOUNDARY, "the same function, rounded otherwise"),
-    Rule(_of("training", "train_samples", "train_tokens"), Policy.BOUNDARY, "end and schedule move"),
+    Rule(("model.stable_attention",), Policy.BOUNDARY, "the function is the same, but its rounding differs"),
+    Rule(
+        _of("training", "train_samples", "train_tokens"), Policy.BOUNDARY, "the end of training and the schedules move"
+    ),
     Rule(
         ("training.parallel", "training.partition"),
         Policy.BOUNDARY,
-        "another layout: weights and moments are redistributed, and the loss is compared with that of the checkpoint",
+        "weights and moments are redistributed to the new layout, and the loss is compared with the checkpoint's",
     ),
     Rule(
         ("training.batch", "training.curriculum"),
         Policy.BOUNDARY,
-        "functions of the consumed samples: the new ones hold from the checkpoint's position on",
+        "they depend on the consumed samples, and new values apply from the checkpoint's position on",
     ),
-    Rule(_of("training.optimizer", "kind", "momentum"), Policy.NEVER, "the optimizer's state is of another kind"),
+    Rule(_of("training.optimizer", "kind", "momentum"), Policy.NEVER, "the saved optimizer state would not fit"),
     Rule(
         _of("training.optimizer", "learning_rate", "min_learning_rate", "warmup_samples", "warmup_tokens")
         + _of("training.optimizer", "decay_samples", "decay_tokens", "schedule", "cooldown_samples", "cooldown_tokens"),
         Policy.BOUNDARY,
-        "functions of the consumed samples or tokens: the new ones hold from the checkpoint's position on",
+        "they depend on the consumed samples or tokens, and new values apply from the checkpoint's position on",
     ),
     Rule(
         _of("training.optimizer", "beta1", "beta2", "epsilon", "weight_decay", "gradient_clipping"),
         Policy.BOUNDARY,
-        "the next update takes the new value, the moments stay",
+        "new values apply from the next update on, and the moments are kept",
     ),
-    Rule(("training.precision",), Policy.NEVER, "weights and master weights are kept in other types"),
+    Rule(("training.precision",), Policy.NEVER, "the saved weights have the data type of the old precision"),
     Rule(
         ("training.loss_scale", "training.gradient_accumulation"),
         Policy.BOUNDARY,
-        "the next update takes the new value",
+        "new values apply from the next update on",
     ),
-    Rule(("training.zero_stage",), Policy.FREE, "0 runs as 1"),
+    Rule(("training.zero_stage",), Policy.FREE, "stage 0 runs as stage 1"),
     Rule(
         ("training.activation_checkpointing", "training.kernels", "training.threads_per_rank"),
         Policy.FREE,
-        "the same function, faster or in less memory; the last digits may differ",
+        "only speed and memory change; the last digits of results may differ",
     ),
     Rule(
         _of("training", "checkpoint", "validation", "segment", "guards", "energy", "on_change", "peak_tflops"),
         Policy.FREE,
-        "beside learning",
+        "they do not affect what is learnt",
     ),
     Rule(
         (SKIP,),
         Policy.FREE,
-        "for samples that were not read yet; in what was read the ranges stay as they were",
+        "ranges may change for samples that were not read yet, but never for samples that were read",
     ),
 )
 
@@ -126,7 +130,7 @@ POLICY_OF = {key: rule for rule in RULES for key in rule.keys}
 
 @dataclass(frozen=True)
 class Difference:
-    """A key whose value is not that of the checkpoint."""
+    """A key whose value differs from the checkpoint's."""
 
     key: str
     before: Any
@@ -138,7 +142,7 @@ class Difference:
 
 
 def rule_of(key: str) -> Rule:
-    """The rule of a key, or of a section or list that holds it. Raises KeyError: the table lacks it."""
+    """Return the rule of a key, or of the section or list that contains it. Raises KeyError if there is no rule."""
     parts = key.replace("[]", "").split(".")
     for length in range(len(parts), 0, -1):
         if (rule := POLICY_OF.get(".".join(parts[:length]))) is not None:
@@ -147,9 +151,10 @@ def rule_of(key: str) -> Rule:
 
 
 def identity(stage: TrainStage, index: IndexManifest) -> str:
-    """Digest of what a checkpoint can never be continued without: the values of all keys whose policy is `never`.
+    """Return the digest of the values of all keys whose policy is `never`.
 
-    Values that are a key's default are left out, so that a key that a later version adds changes no old identity.
+    A training can only resume from a checkpoint with the same identity. Default values are not included, so that a key
+    added by a later version does not change existing identities.
     """
     facts = {TOKENIZER: index.tokenizer_digest, **stage.model_dump(mode="json", exclude_defaults=True)}
     never = [key for key, rule in POLICY_OF.items() if rule.policy is Policy.NEVER]
@@ -158,14 +163,18 @@ def identity(stage: TrainStage, index: IndexManifest) -> str:
 
 
 def continues(checkpoint: CheckpointManifest, own: str, index: IndexManifest) -> bool:
-    """Whether a training of identity `own` can go on from `checkpoint`: what `index` begins with is what was read."""
+    """Whether a training with the identity `own` can resume from `checkpoint`.
+
+    The identities must be equal, and `index` must begin with the samples that were read up to the checkpoint.
+    """
     return checkpoint.identity == own and checkpoint.prefix == sample_prefix(index, checkpoint.consumed_samples)
 
 
 def differences(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Difference]:
-    """Keys of the configuration that differ from the checkpoint's, with the policy of each.
+    """Return the configuration keys whose values differ from the checkpoint's, with the policy of each key.
 
-    Raises InputError: another version saved the checkpoint, with keys that this one does not know.
+    Raises:
+        InputError: this version of Bloomery cannot read the configuration in the checkpoint.
     """
     before, after = saved_stage(checkpoint).model_dump(mode="json"), stage.model_dump(mode="json")
     found = [Difference(key, old, new, rule_of(key).policy) for key, old, new in _unequal(before, after)]
@@ -173,7 +182,7 @@ def differences(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Diffe
 
 
 def changes_since(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Change]:
-    """What a manifest must record when the training goes on: what is learnt from `checkpoint` on differs by these."""
+    """Return the changes since `checkpoint` that affect what is learnt. Manifests of later checkpoints record them."""
     return [
         Change(iteration=checkpoint.iteration, key=each.key, before=each.before, after=each.after)
         for each in differences(checkpoint, stage)
@@ -182,19 +191,23 @@ def changes_since(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Cha
 
 
 def saved_stage(checkpoint: CheckpointManifest) -> TrainStage:
-    """The configuration that saved a checkpoint. Raises InputError: it is of another version."""
+    """Return the configuration that a checkpoint was saved with.
+
+    Raises:
+        InputError: this version of Bloomery cannot read the configuration in the checkpoint.
+    """
     try:
         return TrainStage.model_validate(checkpoint.config)
     except ValidationError as error:
         raise InputError(
-            f"the configuration that saved {step_name(checkpoint.iteration)} is of another version: {error}",
-            where="its manifest.json",
-            expected="the version that saved it",
+            f"this version of Bloomery cannot read the checkpoint's configuration: {error}",
+            where=f"{step_name(checkpoint.iteration)}/manifest.json",
+            expected="the version of Bloomery that saved the checkpoint",
         ) from error
 
 
 def policy_table() -> str:
-    """The table in Markdown, a line for each rule."""
+    """Return the policies as a Markdown table with one row per rule."""
     lines = ["| keys | may change | because |", "|---|---|---|"]
     for rule in RULES:
         keys = ", ".join(f"`{key}`" for key in rule.keys)
@@ -203,7 +216,10 @@ def policy_table() -> str:
 
 
 def _skip_in_what_was_read(change: Difference, checkpoint: CheckpointManifest) -> Difference:
-    """`training.skip` may change behind the checkpoint's position; before it the samples were trained, or were not."""
+    """Set the policy to `never` if `training.skip` changed for samples before the checkpoint's position.
+
+    Whether those samples were trained on can no longer change. Ranges after the position may change.
+    """
     read = checkpoint.consumed_samples
     cut = [
         [(each["from_sample"], min(each["to_sample"], read)) for each in ranges if each["from_sample"] < read]
@@ -215,7 +231,7 @@ def _skip_in_what_was_read(change: Difference, checkpoint: CheckpointManifest) -
 
 
 def _unequal(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> list[tuple[str, Any, Any]]:
-    """(key path, old value, new value) of each key whose values differ."""
+    """Return (key path, old value, new value) for each key whose values differ."""
     found = []
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
@@ -227,7 +243,7 @@ def _unequal(before: dict[str, Any], after: dict[str, Any], prefix: str = "") ->
 
 
 def _value(facts: dict[str, Any], key: str) -> Any:
-    """The value at a key's path; None where it is not there."""
+    """Return the value at a key's path, or None if the path does not exist."""
     value: Any = facts
     for part in key.split("."):
         if not isinstance(value, dict) or part not in value:
@@ -237,5 +253,5 @@ def _value(facts: dict[str, Any], key: str) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value of a key as people write it."""
+    """Format a key's value for messages: strings unchanged, other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,7 @@
-"""Before a segment starts: compare it with the newest checkpoint, then resume from it, start over, or refuse."""
+"""Decide before a segment starts whether to resume from the newest checkpoint, to restart, or to refuse.
+
+The decision depends on what changed since the checkpoint was saved and on `training.on_change`.
+"""
 
 from __future__ import annotations
 
@@ -20,61 +23,67 @@ from training.resume.roll_back import complete_roll_backs
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """What a segment runs with, and what it resumes from."""
+    """Configuration of a segment and the checkpoint that the segment resumes from."""
 
     stage: TrainStage
-    """The configuration, with the samples that the run skips."""
+    """Configuration of the training, with all sample ranges that the run skips."""
     index: IndexManifest
     identity: str
-    """Digest of what a checkpoint must have in common with `stage` and `index` (`training.resume.policy`)."""
+    """Identity of the training, from `stage` and `index` (`training.resume.policy`)."""
     checkpoint: CheckpointManifest | None
-    """The newest readable checkpoint, whatever its identity; None: there is none."""
+    """Manifest of the newest readable checkpoint, whatever its identity. None if there is no checkpoint."""
 
     @property
     def position(self) -> Position:
-        """Where the checkpoint was saved; the start of the training without one."""
+        """Position at which the checkpoint was saved, or the start of the training if there is no checkpoint."""
         return Position.of(self.checkpoint)
 
     @property
     def checkpoint_name(self) -> str | None:
-        """Folder of the checkpoint."""
+        """Folder name of the checkpoint. None if there is no checkpoint."""
         return None if self.checkpoint is None else step_name(self.checkpoint.iteration)
 
     @property
     def continues(self) -> bool:
-        """Whether the checkpoint is one of this very training, so that nothing changed since it was saved."""
+        """Whether the checkpoint has this training's identity and its first samples."""
         return self.checkpoint is not None and continues(self.checkpoint, self.identity, self.index)
 
     @property
     def total_iterations(self) -> int:
-        """Iterations of the whole training: those up to the checkpoint, and those that follow from its position."""
+        """Iterations of the whole training: the iterations up to the checkpoint and the planned ones after it."""
         return trajectory(self.stage.model, self.stage.training, self.position).iterations
 
     def after_segment(self, paths: RunPaths) -> ResumePoint:
-        """The same, with the newest checkpoint that is there now."""
+        """Return a copy with the manifest of the current newest checkpoint."""
         return replace(self, checkpoint=newest_manifest(paths.checkpoints))
 
 
 def resolve_resume(configured: TrainStage, paths: RunPaths) -> ResumePoint:
-    """Decide what the next segment resumes from; keep checkpoints of another training apart, as `on_change` says.
+    """Decide what the next segment resumes from.
 
-    A roll-back that was cut off is completed first. Every changed key is reported with its policy.
+    An interrupted roll-back is completed first. Every changed key is reported with its policy. If a change requires a
+    restart and `on_change` is `restart`, the old training moves to the archive.
 
     Raises:
-        CheckFailedError: refused, with what is not the same and what would be right.
-        InputError: a checkpoint of another version, or no index.
+        CheckFailedError: the training cannot resume with the changed keys or samples. The error names the changes and
+            what would be right.
+        InputError: the checkpoint is from an incompatible version of Bloomery, or the index is missing.
     """
     complete_roll_backs(paths)
     index, newest = read_index_manifest(paths.index_manifest), newest_manifest(paths.checkpoints)
     stage = effective(configured, paths)
     if newest is not None and not _keeps(newest, stage, index, paths):
-        # The skipped samples and the checkpoints have moved to the archive.
+        # The run's skipped ranges have moved to the archive too, so use the configured ranges only.
         newest, stage = None, configured
     return ResumePoint(stage, index, identity(stage, index), newest)
 
 
 def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, paths: RunPaths) -> bool:
-    """Whether the training resumes from `newest`; if not, it has been moved to the archive. Raises CheckFailedError."""
+    """Whether the training resumes from `newest`. If not, move the old training to the archive.
+
+    Raises:
+        CheckFailedError: the training cannot resume with the changes, and `on_change` does not allow a restart.
+    """
     on_change = stage.training.on_change
     found = differences(newest, stage)
     never, keep = _never(newest, found, stage, index)
@@ -84,19 +93,19 @@ def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, 
         return False
     if never:
         raise CheckFailedError(
-            f"{step_name(newest.iteration)} cannot be continued with what changed: {'; '.join([*never, *boundary])}",
+            f"cannot resume from {step_name(newest.iteration)} with these changes: {'; '.join([*never, *boundary])}",
             where=str(paths.checkpoints),
             expected=f"{keep}; or another run name, or training.on_change: restart",
         )
     if boundary and on_change == "refuse":
         raise CheckFailedError(
-            f"this changed since {step_name(newest.iteration)}: {'; '.join(boundary)}",
+            f"keys changed since {step_name(newest.iteration)}: {'; '.join(boundary)}",
             where=str(paths.checkpoints),
-            expected="training.on_change: continue to go on from it with the new values; or the old values, another "
-            "run name, or training.on_change: restart",
+            expected="training.on_change: continue to resume with the new values; or the old values, another run name, "
+            "or training.on_change: restart",
         )
     if found:
-        say(f"since {step_name(newest.iteration)} this changed, and training goes on from there:")
+        say(f"training resumes from {step_name(newest.iteration)} with these changed keys:")
         for change in found:
             say(f"  {change}")
     return True
@@ -105,28 +114,37 @@ def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, 
 def _never(
     newest: CheckpointManifest, found: list[Difference], stage: TrainStage, index: IndexManifest
 ) -> tuple[list[str], str]:
-    """What changed that may not, a phrase each, and what would be right."""
+    """Return one phrase for each change that the policy forbids, and a description of what would be right."""
     never = [change for change in found if change.policy is Policy.NEVER]
     phrases = [str(change) for change in never]
-    # The samples' skips are no part of the identity; every other key that may not change is.
+    # `training.skip` is not part of the identity, but all keys that may never change are. So if no such key differs, a
+    # different identity means a different tokenizer.
     if newest.identity != identity(stage, index) and all(each.key == SKIP for each in never):
         phrases.append("the tokenizer")
     keep = "the old values" if phrases else ""
     now = sample_prefix(index, newest.consumed_samples)
     if newest.prefix != now:
         others = ", ".join(prefix_differences(newest.prefix, now))
-        phrases.append(f"the first {newest.consumed_samples} samples would be others ({others})")
+        phrases.append(f"the first {newest.consumed_samples} samples would be different ({others})")
         keep = f"{keep} and {how_to_keep(newest.prefix)}" if keep else how_to_keep(newest.prefix)
     if any(change.key == SKIP for change in never):
-        keep += f" (training.skip: only samples from {newest.consumed_samples} on can still be skipped, or read)"
+        keep += f" (training.skip may change only for samples from {newest.consumed_samples} on)"
     return phrases, keep
 
 
 def _archive(paths: RunPaths, newest: CheckpointManifest, changed: list[str], keep: str | None) -> None:
-    """Move the training away, so that a new one begins. `keep`: what would let the old one go on; None: `continue`."""
+    """Move the old training to the archive, so that a new training starts from the beginning.
+
+    Args:
+        paths: paths of the run.
+        newest: manifest of the old training's newest checkpoint.
+        changed: phrases that describe the changes.
+        keep: what would be necessary to resume the old training. None if `on_change: continue` is enough.
+    """
     number, name = 1, f"{newest.identity[:12]}-step{newest.iteration}"
     archive = paths.train / "archive" / name
-    # Checkpoints are moved last: one that holds them is whole, another was cut off and is gone on with.
+    # Checkpoints are moved last. So an archive with checkpoints is complete, and one without them is an interrupted
+    # archive, which is completed here.
     while (archive / paths.checkpoints.name).exists():
         number += 1
         archive = paths.train / "archive" / f"{name}-{number}"
@@ -137,5 +155,5 @@ def _archive(paths: RunPaths, newest: CheckpointManifest, changed: list[str], ke
     ):
         if place.exists():
             place.rename(archive / place.name)
-    say(f"training begins anew, because this changed: {'; '.join(changed)}. The old one is kept in {archive}")
-    say(f"To go on from it instead: {keep or 'training.on_change: continue'}")
+    say(f"training starts from the beginning because of these changes: {'; '.join(changed)}")
+    say(f"the old training was moved to {archive}; resuming it would need: {keep or 'training.on_change: continue'}")

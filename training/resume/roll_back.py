@@ -1,6 +1,6 @@
-"""Go back to a checkpoint before something went wrong, and leave its samples out.
+"""Roll back to a checkpoint from before a problem, and skip the samples of the problem.
 
-The range is written first, then the checkpoints behind it are set aside: a roll-back that is cut off in between is
+The skipped range is written first, and later checkpoints are moved away second. So an interrupted roll-back can be
 completed at the next start.
 """
 
@@ -29,22 +29,24 @@ from training.resume.policy import saved_stage
 
 @dataclass(frozen=True)
 class RollBack:
-    """What a roll-back did."""
+    """Result of a roll-back."""
 
     checkpoint: str | None
-    """The newest checkpoint now; None: training begins again, for there was none yet."""
+    """Name of the newest remaining checkpoint. None if there was no checkpoint, so training restarts."""
     from_sample: int
-    """First sample that is skipped: a later one than asked for, where no checkpoint before that is kept."""
+    """First skipped sample. It is later than requested if no checkpoint from before the requested sample exists."""
     to_sample: int
+    """First sample after the skipped range."""
 
 
 def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *, by_guard: bool = True) -> RollBack:
-    """Skip the samples from `from_sample` to below `to_sample`, and set aside the checkpoints that saw them.
+    """Skip the samples [from_sample, to_sample), and move away the checkpoints that were trained on these samples.
 
-    Where the checkpoints before `from_sample` are gone, the oldest one within the range is taken, and the samples from
-    there on are skipped: never is a training begun again that has a checkpoint from before `to_sample`.
+    If no checkpoint from before `from_sample` exists, roll back to the oldest checkpoint within the range, and skip
+    only the samples after it. So the training restarts from the beginning only if it has no checkpoint at all.
 
-    One process calls it, while none trains on or saves. `by_guard`: no person asked for it.
+    Only one process may call this function, while no process trains or saves. `by_guard` is whether a guard, and not a
+    person, requested the roll-back.
 
     Raises:
         CheckFailedError: every checkpoint was saved after the whole range was trained on.
@@ -54,10 +56,10 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *,
     within = [each for each in checkpoints if from_sample < each.consumed_samples < to_sample]
     if checkpoints and not (before or within):
         raise CheckFailedError(
-            f"no checkpoint from before sample {to_sample} is kept; the oldest is "
+            f"no checkpoint from before sample {to_sample} exists; the oldest checkpoint is "
             f"{step_name(checkpoints[-1].iteration)}",
             where=str(paths.checkpoints),
-            expected="a larger training.checkpoint.keep_last, so that one is left to go back to",
+            expected="an earlier checkpoint; a larger training.checkpoint.keep_last keeps more of them",
         )
     if not before and within:
         from_sample = within[-1].consumed_samples
@@ -68,12 +70,12 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *,
 
 
 def roll_backs(paths: RunPaths) -> int:
-    """How often a guard of this training went back; what a person asked for is not held against it."""
+    """Return how many roll-backs the guards of this training made. Roll-backs requested by a person do not count."""
     return sum(skip.roll_back and skip.by_guard for skip in read_skips(paths).skips)
 
 
 def complete_roll_backs(paths: RunPaths) -> None:
-    """Set aside every checkpoint that was trained on samples of a roll-back."""
+    """Move every checkpoint that was trained on samples of a roll-back to train/rolled-back/<n>."""
     behind = [skip for skip in read_skips(paths).skips if skip.roll_back]
     moved = False
     for checkpoint in list(_readable(paths)):
@@ -86,7 +88,7 @@ def complete_roll_backs(paths: RunPaths) -> None:
             folder.mkdir(parents=True, exist_ok=True)
             (paths.checkpoints / name).rename(_free(folder / name))
             fsync_folder(paths.checkpoints)
-        say(f"checkpoint {name} is set aside in {folder}: {behind[number - 1].reason}")
+        say(f"checkpoint {name} was moved to {folder} by a roll-back: {behind[number - 1].reason}")
         moved = True
     if moved:
         left, latest = next(_readable(paths), None), paths.checkpoints / LATEST_NAME
@@ -97,14 +99,14 @@ def complete_roll_backs(paths: RunPaths) -> None:
 
 
 def _reopen(paths: RunPaths) -> None:
-    """A training that had finished goes on: its last segment is to be run again."""
+    """Remove the files of a finished segment, so that a training that had finished runs its last segment again."""
     for path in (*paths.segments.glob("[0-9]*.json"), paths.finished):
         if path.exists() and read_segment(path).status is SegmentStatus.FINISHED:
             path.unlink()
 
 
 def _trained_on(checkpoint: CheckpointManifest, skip: Skip) -> bool:
-    """Whether a checkpoint came behind the first sample of a range without having skipped it."""
+    """Whether a checkpoint was saved after the first sample of a range without having skipped the whole range."""
     if checkpoint.consumed_samples <= skip.from_sample:
         return False
     return not any(
@@ -114,7 +116,7 @@ def _trained_on(checkpoint: CheckpointManifest, skip: Skip) -> bool:
 
 
 def _readable(paths: RunPaths) -> Iterator[CheckpointManifest]:
-    """Manifests of the checkpoints, newest first; one whose manifest is damaged is nothing to go back to."""
+    """Yield the manifests of the checkpoints, newest first. Checkpoints with a damaged manifest are skipped."""
     for folder in step_folders(paths.checkpoints):
         try:
             yield read_checkpoint(folder)
@@ -123,7 +125,7 @@ def _readable(paths: RunPaths) -> Iterator[CheckpointManifest]:
 
 
 def _free(path: Path) -> Path:
-    """`path`, or with a number behind it where a checkpoint of that name was set aside before."""
+    """Return `path`, or `path` with a number appended if it already exists."""
     number, found = 1, path
     while found.exists():
         number += 1

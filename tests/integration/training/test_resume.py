@@ -184,7 +184,7 @@ def test_time_limits_make_a_chain_of_segments_and_a_damaged_checkpoint_is_passed
     process = run.start(3)
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 0, talk
-    assert f"checkpoint {second['checkpoint']} is damaged and passed over" in talk
+    assert f"checkpoint {second['checkpoint']} is damaged and skipped" in talk
     assert f"resuming after iteration {first['iteration']} " in talk
     third = json.loads((run.run / "train/segments/3.json").read_text())
     assert (third["status"], third["first_iteration"]) == ("finished", first["iteration"] + 1)
@@ -212,7 +212,7 @@ def test_another_training_is_refused_or_continued_or_begins_anew_and_the_old_one
     process = run.start()
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 0, talk
-    assert f"since {old['checkpoint']} this changed, and training goes on from there:" in talk
+    assert f"training resumes from {old['checkpoint']} with these changed keys:" in talk
     assert "  training.parallel.pipeline: 2 -> 1 (at a boundary)" in talk
     assert f"resuming after iteration {old['iteration']} " in talk
     longer = json.loads((run.run / "train" / "segments" / "1.json").read_text())
@@ -264,7 +264,9 @@ def test_wrong_index_is_named_and_not_retried(launcher):
     process = run.start()
     talk, _ = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert "2 starts in a row saved no new checkpoint; the last attempt: failed" in talk.splitlines()[-1]
+    assert (
+        "2 starts in a row saved no new checkpoint; the last attempt ended with status failed" in talk.splitlines()[-1]
+    )
     assert reason in talk.splitlines()[-1]
 
 

@@ -61,7 +61,7 @@ def test_a_training_that_is_stopped_and_killed_with_its_stage_or_its_workflow_ha
     segment.terminate()
     talk, _ = process.communicate(timeout=600)
     assert process.returncode == 1
-    assert "run the same command again to go on" in talk
+    assert "run the same command again to resume" in talk
     assert not (workflow.run_folder / "train/segments/1.json").exists()
 
     begun = iterations(workflow)

@@ -231,7 +231,7 @@ PLANTED: dict[str, tuple[dict[str, Change], str]] = {
     "a LayerNorm moved in every copy, so that only the logits can tell": (
         dict.fromkeys(BOTH, _moved("weight"))
         | {STATES.format(rank): _moved_state("master", elements=HIDDEN) for rank in (0, 1)},
-        "the network that was loaded is not the one that was saved: loss on the reference batch ",
+        "the loaded network differs from the saved network: loss on the reference batch: ",
     ),
     "weights moved away from their master weights": (
         dict.fromkeys(BOTH, _moved("weight")),
@@ -316,7 +316,7 @@ def test_what_is_not_the_saved_training_is_refused(tmp_path: Path) -> None:
     for problem, (what, (_, expected)) in zip(said[1:], PLANTED.items(), strict=False):
         assert expected in problem, what
     assert "content differs from the manifest" in said[-3]
-    assert said[-2].endswith(f"expected: {ROWS}, as the checkpoint has")
+    assert said[-2].endswith(f"expected: {ROWS}, as in the checkpoint")
     assert (
         said[-1] == f"training.precision: the checkpoint {training.checkpoint.name} was trained in fp32; expected: fp32"
     )

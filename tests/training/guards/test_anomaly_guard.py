@@ -77,7 +77,7 @@ def test_the_update_of_a_spike_is_left_out_and_each_is_told() -> None:
         assert watch.leaves_out(50.0)
         verdict = said(watch.seen(outcome(iteration, norm=50.0, left_out=True)))
         assert verdict.action == "skip"
-        assert "its update is left out" in verdict.message
+        assert "the update is skipped" in verdict.message
 
 
 def test_a_roll_back_skips_the_samples_of_the_iterations_before_the_event_too() -> None:
@@ -91,7 +91,7 @@ def test_after_so_many_roll_backs_the_training_stops() -> None:
     watch = AnomalyGuard(guards(non_finite="roll_back", max_roll_backs=2), roll_backs=2)
     verdict = said(watch.seen(outcome(1, loss=math.nan, norm=math.inf)))
     assert verdict.action == "stop"
-    assert "went back 2 times" in verdict.message
+    assert "already rolled back 2 times" in verdict.message
     assert verdict.values == {"loss": None, "grad_norm": None}
 
 

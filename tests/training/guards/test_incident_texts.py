@@ -21,7 +21,7 @@ def test_texts_that_cannot_be_fetched_are_said_and_not_tried_again(
     texts = IncidentTexts(paths)
     texts.finish(60.0)
     texts.finish(60.0)
-    assert capsys.readouterr().err.count("no texts of an incident: bloomery trace ended with code 1") == 1
+    assert capsys.readouterr().err.count("cannot fetch the texts of an incident: bloomery trace ended with code 1") == 1
     assert sorted(found.name for found in paths.incidents.iterdir()) == [path.name, "step00000008.json"]
 
 
@@ -36,7 +36,7 @@ def test_a_disk_that_takes_no_texts_does_not_end_the_training(
     assert not texts.look()
     assert not texts.look()
     texts.finish(60.0)
-    assert capsys.readouterr().err.count("no more texts of incidents") == 1
+    assert capsys.readouterr().err.count("cannot fetch more texts of incidents") == 1
 
 
 def test_who_asks_the_launcher_to_stop_does_not_wait_for_texts(tmp_path: Path) -> None:

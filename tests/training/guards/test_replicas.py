@@ -92,17 +92,17 @@ def test_a_drift_of_one_value_on_one_rank_is_named(tmp_path: Path) -> None:
     healthy, norm, embedding, numbers, trained = answers[0]
     assert healthy is None
     assert norm is not None
-    assert "h.1.input_layernorm.weight of rank 3 is not that of rank 2 (iteration 7)" in norm
+    assert "h.1.input_layernorm.weight on rank 3 differs from that on rank 2 (iteration 7)" in norm
     assert "h.0" not in norm
     # The first stage's half of the embedding is also the last one's, which is the head.
-    assert "word_embeddings.weight of rank 3 is not that of rank 1" in str(embedding)
-    assert "random numbers (torch) of rank 0 is not that of rank 1, 2, 3" in str(numbers)
-    assert "h.1.post_attention_layernorm.bias of rank 3 is not that of rank 2 (iteration 4)" in str(trained)
+    assert "word_embeddings.weight on rank 3 differs from that on rank 1" in str(embedding)
+    assert "random number state (torch) on rank 0 differs from that on rank 1, 2, 3" in str(numbers)
+    assert "h.1.post_attention_layernorm.bias on rank 3 differs from that on rank 2 (iteration 4)" in str(trained)
     event = records(tmp_path)[-1]
     assert (event["event"], event["action"], event["iteration"]) == ("drift", "stop", 4)
     (incident,) = incident_files(tmp_path / "train" / "incidents")
     assert read_incident(incident).event == "drift"
-    assert "the fp32 state of h.1.post_attention_layernorm.bias of rank 3 is not that of rank 2" in str(trained)
+    assert "the fp32 state of h.1.post_attention_layernorm.bias on rank 3 differs from that on rank 2" in str(trained)
     assert not (tmp_path / "train" / "checkpoints" / "step00000004").exists()
 
 
@@ -124,6 +124,6 @@ def _drift_before_the_first_step(configuration: TrainStage, folder: Path) -> str
 def test_replicas_are_compared_before_the_first_step_and_their_random_numbers_too(tmp_path: Path) -> None:
     for said in run_ranks(_drift_before_the_first_step, 2, stage(data=2), tmp_path):
         assert said.startswith(
-            "iteration 0: replicas drifted: word_embeddings.weight of rank 1 is not that of rank 0; "
-            "the state of random numbers (python) of rank 1 is not that of rank 0;"
+            "iteration 0: replicas drifted: word_embeddings.weight on rank 1 differs from that on rank 0; "
+            "the random number state (python) on rank 1 differs from that on rank 0;"
         )

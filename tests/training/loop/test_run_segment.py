@@ -167,7 +167,7 @@ def test_a_roll_back_goes_on_from_before_and_without_those_samples(tmp_path: Pat
 def test_too_many_updates_left_out_fail_the_training_on_every_rank(tmp_path: Path) -> None:
     configuration = stage(tensor=2, samples=200, guards={"max_skipped_updates": 2})
     for answer in run_ranks(_poisoned, 2, configuration, tmp_path, list(range(3, 20))):
-        assert "3 updates in a row were left out" in answer["error"]
+        assert "3 updates in a row were skipped" in answer["error"]
         assert "iteration 5, samples 40 to 55" in answer["error"]
     assert [record["action"] for record in records(tmp_path) if "event" in record] == ["skip", "skip", "stop"]
 
@@ -194,7 +194,7 @@ def _all_left_out(configuration: TrainStage, folder: Path) -> str:
 def test_what_the_guards_saw_before_a_restart_counts_after_it(tmp_path: Path) -> None:
     configuration = stage(samples=200, guards={"max_skipped_updates": 2}, segment={"iterations": 2})
     (said,) = run_ranks(_all_left_out, 1, configuration, tmp_path)
-    assert said.startswith("segment 2: the loss is nan at iteration 3; 3 updates in a row were left out")
+    assert said.startswith("segment 2: the loss is nan at iteration 3; 3 updates in a row were skipped")
 
 
 def _interrupted(configuration: TrainStage, folder: Path) -> tuple[Segment, Segment]:

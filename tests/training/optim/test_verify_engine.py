@@ -88,17 +88,17 @@ BF16_SUMS = {"data_types": {"grad_accum_dtype": "bf16"}}
 CASES = [
     *(Case(precision, "built") for precision in ("bf16", "fp16", "fp32")),
     Case("bf16", "optimizer wrapper: DeepSpeedZeroOptimizer", BF16_SUMS),
-    Case("bf16", "type that gradients are summed in: torch.bfloat16", built=_sum_in_bf16),
-    Case("bf16", "type that gradients are reduced in: torch.bfloat16", {"communication_data_type": "bf16"}),
+    Case("bf16", "gradient accumulation type: torch.bfloat16", built=_sum_in_bf16),
+    Case("bf16", "gradient communication type: torch.bfloat16", {"communication_data_type": "bf16"}),
     Case("bf16", "gradient clipping: 0.5", {"gradient_clipping": 0.5}),
     Case("bf16", "ZeRO stage: 0", BF16_SUMS | {"zero_optimization": {"stage": 0}}),
     Case("fp16", "dynamic loss scale: False", {"fp16": {"enabled": True, "loss_scale": 128}}),
-    Case("fp16", "first loss scale: 256", {"fp16": {"enabled": True, "initial_scale_power": 8}}),
-    Case("fp16", "least loss scale: 4", {"fp16": {"enabled": True, "min_loss_scale": 4}}),
-    Case("fp16", "type that gradients are summed in: torch.float16", {"data_types": {"grad_accum_dtype": "fp16"}}),
-    Case("fp32", "type that gradients are summed in: torch.bfloat16", BF16_SUMS),
-    Case("fp32", "type that gradients are reduced in: torch.bfloat16", {"communication_data_type": "bf16"}),
-    Case("fp32", "weights not of the promised type: [torch.bfloat16]", built=_round_a_weight),
+    Case("fp16", "initial loss scale: 256", {"fp16": {"enabled": True, "initial_scale_power": 8}}),
+    Case("fp16", "minimum loss scale: 4", {"fp16": {"enabled": True, "min_loss_scale": 4}}),
+    Case("fp16", "gradient accumulation type: torch.float16", {"data_types": {"grad_accum_dtype": "fp16"}}),
+    Case("fp32", "gradient accumulation type: torch.bfloat16", BF16_SUMS),
+    Case("fp32", "gradient communication type: torch.bfloat16", {"communication_data_type": "bf16"}),
+    Case("fp32", "types of weights that are not torch.float32: [torch.bfloat16]", built=_round_a_weight),
     *(
         case
         for precision in ("bf16", "fp32")
@@ -107,7 +107,11 @@ CASES = [
             Case(precision, "number of groups: (1, 1, 1)", handed=_leave_a_group_out),
             Case(precision, "group 1: weight decay: 0.25", handed=_decay_what_does_not),
             Case(precision, "group 0: number of parameters: ", handed=_leave_a_parameter_out),
-            Case(precision, "group 0: parameters that were not handed over: 1", handed=_exchange_parameters),
+            Case(
+                precision,
+                "group 0: number of parameters that were not passed to DeepSpeed: 1",
+                handed=_exchange_parameters,
+            ),
             Case(precision, "group 1: type of master weights: torch.bfloat16", built=_round_masters),
             Case(precision, "group 1: elements of this replica's partition: ", built=_keep_all_of_the_state),
         )

@@ -36,7 +36,7 @@ def test_what_has_the_wrong_kind_is_refused_before_any_process_starts(
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    problem = f"{place}: is {'a folder' if is_folder else 'no folder'}; expected: "
+    problem = f"{place}: is {'a folder' if is_folder else 'not a folder'}; expected: "
     with pytest.raises(InputError, match=problem) as caught:
         launch_segment(configuration, tmp_path, 1, tmp_path / "train" / "segments" / "1.json")
     assert caught.value.exit_code == 1

@@ -32,8 +32,8 @@ def test_starts_without_a_new_checkpoint_end_the_chain(tmp_path: Path) -> None:
     with pytest.raises(CheckFailedError) as caught:
         count_start(paths, 100, 3, CRASHED)
     assert "3 starts in a row saved no new checkpoint" in str(caught.value)
-    assert "the last attempt: crashed its processes ended with code 1" in str(caught.value)
-    assert "max_restarts_without_progress = 3" in str(caught.value)
+    assert "the last attempt ended with status crashed: its processes ended with code 1" in str(caught.value)
+    assert "within 3 starts (training.segment.max_restarts_without_progress)" in str(caught.value)
     for _ in range(3):
         count_start(paths, 100, 3, CRASHED)  # a person starts again
 

@@ -84,7 +84,7 @@ def test_an_index_that_changed_behind_what_was_read_goes_on(paths: RunPaths, at:
 def test_a_change_within_what_was_read_is_refused_and_the_right_stages_are_named(paths: RunPaths) -> None:
     index = rebuilt(paths, changed_at(CONSUMED - 2, 128))
     text = refusal(paths)
-    assert "the first 40 samples would be others (to_sample of blend stage 0: 40 -> 38" in text
+    assert "the first 40 samples would be different (to_sample of blend stage 0: 40 -> 38" in text
     assert "in index.blend, {from_sample: 0, spread_to: 128} with the weights it had" in text
     assert "what shall change in a stage with from_sample >= 40" in text
     assert "or training.on_change: restart" in text
@@ -101,12 +101,13 @@ def test_other_documents_are_refused_by_name(paths: RunPaths) -> None:
         raw["train"][1]["identity"] = "more of it"
 
     rebuilt(paths, edit)
-    assert "the first 40 samples would be others (documents of train/yy)" in refusal(paths)
+    assert "the first 40 samples would be different (documents of train/yy)" in refusal(paths)
 
 
 def test_another_tokenizer_and_another_schedule_are_said(paths: RunPaths) -> None:
     rebuilt(paths, lambda raw: raw.update(tokenizer_digest="another"))
-    assert "cannot be continued with what changed: the tokenizer; expected: the old values; or" in refusal(paths)
+    text = "cannot resume from step00000005 with these changes: the tokenizer; expected: the old values; or"
+    assert text in refusal(paths)
     other = stage(samples=64, on_change="refuse", optimizer={"learning_rate": 0.5})
     assert "the tokenizer; training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)" in refusal(paths, other)
 
@@ -117,15 +118,15 @@ def test_with_restart_the_old_training_is_kept_and_said(paths: RunPaths, capsys:
     assert not paths.checkpoints.exists()
     assert list(paths.train.glob("archive/*-step5/checkpoints/step00000005/manifest.json"))
     said = capsys.readouterr().err
-    assert "the first 40 samples would be others" in said
-    assert "To go on from it instead: the same documents and, in index.blend, {from_sample: 0, spread_to: 128}" in said
+    assert "the first 40 samples would be different" in said
+    assert "resuming it would need: the same documents and, in index.blend, {from_sample: 0, spread_to: 128}" in said
 
 
 def test_with_refuse_a_change_at_a_boundary_is_refused_and_what_would_go_on_is_said(paths: RunPaths) -> None:
     other = stage(samples=64, on_change="refuse", optimizer={"learning_rate": 0.5, "warmup_samples": 16})
     text = refusal(paths, other)
-    assert "this changed since step00000005: training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)" in text
-    assert "expected: training.on_change: continue to go on from it with the new values" in text
+    assert "keys changed since step00000005: training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)" in text
+    assert "expected: training.on_change: continue to resume with the new values" in text
 
 
 def test_with_continue_it_goes_on_and_every_change_is_said_with_its_policy(
@@ -142,7 +143,7 @@ def test_with_continue_it_goes_on_and_every_change_is_said_with_its_policy(
     )
     assert resolve_resume(other, paths).stage == other
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == "since step00000005 this changed, and training goes on from there:"
+    assert said[0] == "training resumes from step00000005 with these changed keys:"
     assert said[1:] == [
         "  training.batch.global_batch_size: 16 -> 8 (at a boundary)",
         "  training.batch.micro_batch_size: 2 -> 1 (at a boundary)",
@@ -163,12 +164,12 @@ def test_with_continue_it_goes_on_and_every_change_is_said_with_its_policy(
 def test_with_continue_what_may_never_change_is_refused(paths: RunPaths) -> None:
     other = stage(samples=64, on_change="continue", precision="fp32", optimizer={"learning_rate": 0.5})
     text = refusal(paths, other)
-    assert "step00000005 cannot be continued with what changed: training.precision: bf16 -> fp32 (never)" in text
+    assert "cannot resume from step00000005 with these changes: training.precision: bf16 -> fp32 (never)" in text
     assert "expected: the old values; or another run name, or training.on_change: restart" in text
     wider = other.model_copy(update={"model": other.model.model_copy(update={"hidden_size": 64})})
     assert "model.hidden_size: 32 -> 64 (never)" in refusal(paths, wider)
     rebuilt(paths, changed_at(CONSUMED - 2, 128))
-    assert "the first 40 samples would be others" in refusal(paths, stage(samples=64, on_change="continue"))
+    assert "the first 40 samples would be different" in refusal(paths, stage(samples=64, on_change="continue"))
 
 
 def test_keys_beside_learning_may_change_whatever_on_change_says(
@@ -193,7 +194,7 @@ def test_samples_may_still_be_skipped_that_were_not_read(paths: RunPaths) -> Non
     text = refusal(paths, skipping(CONSUMED - 1, CONSUMED + 8))
     assert "training.skip: [] -> " in text
     assert "(never)" in text
-    assert "only samples from 40 on can still be skipped, or read" in text
+    assert "training.skip may change only for samples from 40 on" in text
     # Those that were skipped on the way stay in the list.
     save_manifest(paths, skipping(8, 16), 6, CONSUMED + 8)
     resolve_resume(skipping(8, 16), paths)
@@ -208,7 +209,7 @@ def test_skips_of_the_run_are_merged_with_those_of_the_configuration(paths: RunP
     found = [(each.from_sample, each.to_sample) for each in resolve_resume(configured, paths).stage.training.skip]
     assert found == [(42, 52), (60, 62)]
     assert [skip.reason for skip in read_skips(paths).skips] == ["a spike", "another"]
-    with pytest.raises(InputError, match="62:62 is no range"):
+    with pytest.raises(InputError, match="62:62 is not a valid range"):
         add_skip(paths, 62, 62, "empty")
 
 
@@ -239,5 +240,5 @@ def test_the_verb_refuses_before_it_starts_a_process(paths: RunPaths) -> None:
     process = Launcher(paths.run, paths.config / "train.json").start()
     talk, _ = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert "the first 40 samples would be others" in talk
+    assert "the first 40 samples would be different" in talk
     assert not (paths.segments / "history").exists()

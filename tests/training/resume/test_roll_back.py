@@ -76,7 +76,7 @@ def test_without_a_checkpoint_before_the_range_the_oldest_within_it_is_taken(pat
 
 
 def test_a_training_whose_checkpoints_all_came_later_does_not_begin_again(paths: RunPaths) -> None:
-    with pytest.raises(CheckFailedError, match="before sample 12 is kept; the oldest is step00000002"):
+    with pytest.raises(CheckFailedError, match="before sample 12 exists; the oldest checkpoint is step00000002"):
         roll_back(paths, 4, 12, "a spike at iteration 1")
     assert saved(paths) == ["step00000002", "step00000004", "step00000006"]
     assert not paths.skips.exists()
@@ -107,7 +107,7 @@ def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths
     words = ["train", "roll-back", "--run", str(paths.run), "--from-sample", "35", "--to-sample", "50"]
     done = CliRunner().invoke(app, [*words, "--reason", "gradients of a broken dump"])
     assert done.exit_code == 0, done.output
-    assert "the training goes on from step00000004, without samples 35 to 49" in done.stderr
+    assert "the next segment starts from step00000004 and skips samples 35 to 49" in done.stderr
     assert saved(paths) == ["step00000002", "step00000004"]
     assert read_skips(paths).skips[0].reason == "gradients of a broken dump"
     # So the workflow sees that it goes on.
@@ -117,8 +117,8 @@ def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths
     for begin, end in ((120, 129), (128, 140), (50, 50)):
         beyond = [*words[:4], "--from-sample", str(begin), "--to-sample", str(end)]
         done = CliRunner().invoke(app, beyond)
-        assert f"samples {begin} to below {end} are no range of this training's" in str(done.exception)
-        assert "from 0 to 128 at most" in str(done.exception)
+        assert f"samples {begin} to {end} are not a valid range of this training" in str(done.exception)
+        assert "values from 0 to 128, with --from-sample below --to-sample" in str(done.exception)
     assert len(read_skips(paths).skips) == 1
     words[3] = str(paths.run / "no")
     assert CliRunner().invoke(app, words).exit_code == 1

@@ -1,1 +1,1 @@
-"""Attention: one file a back end, one table."""
+"""Back ends of attention, one per file, and the table of back ends."""

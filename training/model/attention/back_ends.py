@@ -1,4 +1,4 @@
-"""The back ends of attention: all compute the same within the rounding of their type."""
+"""The table of attention back ends. All back ends compute the same result up to rounding."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ BACK_ENDS: dict[str, Callable[[Heads], Attend]] = {
     "flex": flex.build,
     "flash": flash.build,
 }
-"""By the values of `training.kernels.attention`; `bloomery.spec.choose_kernels` chooses."""
+"""Back ends by value of `training.kernels.attention`. `bloomery.spec.choose_kernels` resolves the value `auto`."""
 
 
 @lru_cache(maxsize=8)
 def back_end(name: str, heads: Heads) -> Attend:
-    """The back end `name` for `heads`: the same function for each block, so that the compiler meets it once."""
+    """Build the back end `name` for `heads`. All blocks get the same function, so that it is compiled only once."""
     return BACK_ENDS[name](heads)

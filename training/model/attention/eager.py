@@ -1,4 +1,7 @@
-"""Plain products and a softmax: the reference, and for short sequences the fastest on a CPU in 16 bits."""
+"""Attention from plain matrix products and a softmax.
+
+It is the reference for the other back ends. For short 16-bit sequences on a CPU it is also the fastest.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from training.model.attention.heads import Attend, Heads
 
 
 def build(heads: Heads) -> Attend:
-    """Weights [batch, heads, length, length] are kept for the backward pass."""
+    """Build the back end. It stores the attention weights [batch, heads, length, length] for the backward pass."""
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         bias = attention_bias(heads, query.size(1), query.dtype, query.device)
@@ -17,7 +20,7 @@ def build(heads: Heads) -> Attend:
         scores = query @ key.transpose(-1, -2)
         if heads.scale != 1.0:
             scores = scores * heads.scale
-        # torch's softmax of 16 bits computes in fp32 inside.
+        # torch computes the softmax of 16-bit values in fp32 internally.
         return ((scores + bias).softmax(dim=-1) @ value).transpose(1, 2)
 
     return attend

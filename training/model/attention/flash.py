@@ -1,4 +1,7 @@
-"""The flash-attn package (Dao 2023, arXiv:2307.08691): 16 bits on a GPU; ALiBi inside the kernel from its slopes."""
+"""Attention by the flash-attn package (Dao 2023, arXiv:2307.08691), for 16-bit types on a GPU.
+
+Its kernel computes ALiBi from the slopes, so no bias tensor is needed.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,14 @@ from training.model.attention.heads import Attend, Heads
 
 
 def build(heads: Heads) -> Attend:
-    """Raises ImportError where the package is not installed."""
+    """Build the back end. Raises ImportError if flash-attn is not installed."""
     from flash_attn import flash_attn_func
 
     whole = sdpa.build(heads)
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         if query.dtype is torch.float32:
-            # Reference logits: the package has 16 bits alone.
+            # Reference logits are computed in fp32, which flash-attn does not support.
             return whole(query, key, value)
         slopes = local_slopes(heads, query.device) if heads.alibi else None
         mixed: torch.Tensor = flash_attn_func(

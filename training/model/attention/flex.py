@@ -1,6 +1,6 @@
-"""torch's FlexAttention: ALiBi and the causal mask are functions that it compiles into its kernel.
+"""Attention by torch's FlexAttention, which compiles ALiBi and the causal mask into its kernel.
 
-No bias is read and the upper triangle is never computed. Its backward pass runs on a GPU alone (torch 2.13).
+The kernel reads no bias tensor and skips the blocks above the diagonal. Its backward pass requires a GPU (torch 2.13).
 """
 
 from __future__ import annotations
@@ -16,44 +16,48 @@ from training.model.attention.heads import Attend, Heads
 from training.model.shared import shared
 
 _BLOCK = 128
-"""Queries and keys of a block that is computed or left out as a whole."""
+"""Number of queries and of keys in a block of the mask. A block is computed or skipped as a whole."""
 _TABLES = tuple(
     f"{full}{side}_{what}" for full in ("", "full_") for side in ("kv", "q") for what in ("num_blocks", "indices")
 )
-"""What a BlockMask is made of."""
+"""Names of the tensors that define a BlockMask."""
 
 
 def causal(batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """Whether a query sees a key."""
+    """Whether the query at position `query` may attend to the key at position `key`."""
     return query >= key
 
 
 @lru_cache(maxsize=2)
 def _causal_blocks(length: int, device: torch.device) -> BlockMask:
+    """Create the causal block mask for a sequence length."""
     return create_block_mask(causal, None, None, length, length, device=device, BLOCK_SIZE=_BLOCK)
 
 
 @shared
 def _tables(length: int, device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Return the tensors of the causal block mask, in the order of `_TABLES`."""
     mask = _causal_blocks(length, device)
     return tuple(getattr(mask, name) for name in _TABLES)
 
 
 def _mask(length: int, device: torch.device) -> BlockMask:
+    """Return the causal block mask, also while torch compiles a block."""
     if not torch.compiler.is_compiling():
         return _causal_blocks(length, device)
-    # The compiler takes tensors as constants, but no mask: it is put together from its tables, which costs nothing.
+    # The compiler accepts tensors as constants, but not a mask. So build the mask from its tensors, which is cheap.
     tables: dict[str, Any] = dict(zip(_TABLES, _tables(length, device), strict=True))
     return BlockMask(seq_lengths=(length, length), BLOCK_SIZE=(_BLOCK, _BLOCK), mask_mod=causal, **tables)
 
 
 @lru_cache(maxsize=1)
 def _compiled() -> object:
+    """Return the compiled `flex_attention`."""
     return torch.compile(flex_attention, dynamic=False)
 
 
 def build(heads: Heads) -> Attend:
-    """Compiled on a GPU; on a CPU its plain form, without a backward pass."""
+    """Build the back end. It is compiled on a GPU. On a CPU it runs uncompiled and has no backward pass."""
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         slopes = local_slopes(heads, query.device)
@@ -63,7 +67,7 @@ def build(heads: Heads) -> Attend:
         ) -> torch.Tensor:
             return score - slopes[head] * (at - to)
 
-        # In a block that is compiled whole, it is compiled with it.
+        # If the whole block is being compiled, flex_attention is compiled as a part of the block.
         run = _compiled() if query.is_cuda and not torch.compiler.is_compiling() else flex_attention
         mixed: torch.Tensor = run(  # type: ignore[operator]
             query.transpose(1, 2),

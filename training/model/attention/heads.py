@@ -1,4 +1,4 @@
-"""What a back end of attention is given and what it makes."""
+"""The interface of attention back ends: the heads of a rank and the signature of attention."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import NamedTuple
 import torch
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""Causal attention: query, key, value [batch, length, heads, head_dim] -> [batch, length, heads, head_dim]."""
+"""Causal attention of query, key and value, each [batch, length, heads, head_dim]. The result has the same shape."""
 
 
 class Heads(NamedTuple):
-    """The heads of one tensor-parallel rank; no dataclass: torch 2.11's compiler takes none as a constant."""
+    """Attention heads of one tensor-parallel rank.
+
+    This is a NamedTuple, because the compiler of torch 2.11 does not accept a dataclass as a constant.
+    """
 
     total: int
-    """Of the whole model: ALiBi's slopes depend on it."""
+    """Number of heads in the whole model. ALiBi's slopes depend on it."""
     first: int
-    """Number of this rank's first one."""
+    """Index of this rank's first head."""
     local: int
-    """How many this rank has."""
+    """Number of heads on this rank."""
     scale: float
-    """Of the products of queries and keys; 1 where both were scaled before (stable attention)."""
+    """Factor for the products of queries and keys. 1 if both were already scaled (stable attention)."""
     alibi: bool
-    """Whether scores fall with distance."""
+    """Whether the model uses ALiBi."""

@@ -1,4 +1,4 @@
-"""torch's scaled_dot_product_attention: fused on CPU and GPU; with ALiBi its bias is a tensor that it reads."""
+"""Attention by torch's scaled_dot_product_attention, fused on CPU and GPU. With ALiBi, it reads a bias tensor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from training.model.attention.heads import Attend, Heads
 
 
 def build(heads: Heads) -> Attend:
-    """Without ALiBi no bias is read: the kernels know what causal means."""
+    """Build the back end. Without ALiBi, `is_causal` replaces the bias tensor."""
 
     def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         length = query.size(1)
