@@ -25,8 +25,8 @@ class SourceBase(NamedSource):
     """Keys of every source of text."""
 
     language: Language | None = None
-    """BLOOM language code (`fr`, `zhs`, `code`) of the documents whose language field does not state one. Default
-    (null): a language code at the start of the file name (`fr.jsonl.zst`), if there is one."""
+    """BLOOM language code of the documents (`fr`, `zhs`, `code`). A row's language field, if there is one, takes
+    precedence. Default (null): the language code at the start of the file name (`fr.jsonl.zst`), if there is one."""
     trust_language: bool = False
     """Keep documents whose detected language disagrees with their label. The report still counts them."""
     priority: Integer = 0
@@ -38,8 +38,8 @@ class SourceBase(NamedSource):
     """Number of the source's documents that must share a line before the line is removed, if `corpus.lines.enabled` is
     true (ROOTS: 2 for newspapers). Default (null): `corpus.lines.min_documents`."""
     max_bad_share: Share = 0.01
-    """Maximum share of bad rows. The ingest fails if a part of at least 100 rows exceeds it, and the corpus fails if
-    the whole source does."""
+    """Maximum share of bad rows. Ingest fails if a part of at least 100 rows exceeds it; the search for duplicates
+    fails if the whole source exceeds it."""
     max_documents: Positive | None = None
     """Maximum number of rows to read, for a trial run. Of a source of files only the first part is read, with about the
     same number of rows from each file. Default (null): all rows."""

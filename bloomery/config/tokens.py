@@ -74,9 +74,9 @@ class BlendStage(Section):
     that is mixed by source). The weights are normalised; languages and datasets without a weight are not read. Default
     (null): the mixture's weights."""
     spread_to: Positive | None = None
-    """Sample up to which the stage is planned. Default (null): the end of the stage. It keeps the first samples
-    unchanged when later weights change. For a run that was planned to sample T and gets new weights from sample N on,
-    use `{from_sample: 0, spread_to: T}`, `{from_sample: N, weights: ...}`."""
+    """Sample up to which the stage is planned. Default (null): the end of the stage. Set it to change later weights
+    without changing earlier samples. For a run that was planned to sample T and gets new weights from sample N on, use
+    `{from_sample: 0, spread_to: T}`, `{from_sample: N, weights: ...}`."""
 
 
 class IndexConfig(Section):
@@ -85,8 +85,8 @@ class IndexConfig(Section):
     validation_share: Share = 0.01
     """Share of the documents that is held out for validation, selected by the hash of their ids."""
     shards_per_file: Positive = 1
-    """Number of clean shards of a source per `.bin/.idx` pair. Changing it changes the token files, so that a started
-    training cannot be continued."""
+    """Number of clean shards of a source per `.bin/.idx` pair. Changing it changes the token files, and a training that
+    has already started cannot continue with them."""
     blend: list[BlendStage] = []
     """Stages of the training by consumed samples, each with its own weights. Default (empty): the mixture's weights
     throughout."""

@@ -1,4 +1,5 @@
-"""Training: layout, batch, schedule, precision. `training_loop` holds the settings that do not affect learning."""
+"""Training: layout, batch, schedule, precision. `training_loop` holds the sections for the rest of the training
+loop."""
 
 from __future__ import annotations
 

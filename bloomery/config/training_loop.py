@@ -1,4 +1,4 @@
-"""Settings of the training loop that do not affect learning: checkpoints, validation, segments, guards, kernels,
+"""Sections of the training loop besides model, batch and optimizer: checkpoints, validation, segments, guards, kernels,
 energy."""
 
 from __future__ import annotations
