@@ -1,3 +1,4 @@
-"""The frame that every room stands in: base tools, config, contracts, plan. Imports no room (only `cli.py` does)."""
+"""The frame that all rooms import: base tools, configuration, contracts, shared specifications. Only `cli.py` imports
+rooms."""
 
 __version__ = "0.1.0"

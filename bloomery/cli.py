@@ -1,4 +1,5 @@
-"""`bloomery VERB`: a table of verbs; a room is imported only when its verb is called, so that help answers at once."""
+"""The command line `bloomery VERB`. The module of a verb is imported only when the verb is called, so that help is
+printed quickly."""
 
 from __future__ import annotations
 
@@ -16,32 +17,35 @@ from bloomery.base.errors import BloomeryError
 from bloomery.base.follow_parent import follow_parent
 
 VERBS: dict[str, tuple[str, str]] = {
-    "doctor": ("bloomery.commands.doctor", "What this machine can do."),
+    "doctor": ("bloomery.commands.doctor", "Check what works on this machine."),
     "config": ("bloomery.commands.config", "Check, show and document configurations."),
-    "plan": ("planner.cli", "What a training will do, cost and risk, before it starts."),
+    "plan": ("planner.cli", "Predict the course, cost and risks of a training before it starts."),
     "logline": ("planner.logline_cli", "Read training logs; compare one with its plan."),
-    "cluster": ("bloomery.commands.cluster", "Describe a SLURM cluster; rehearse a run there."),
-    "status": ("monitoring.status_cli", "How a run stands: progress, loss, queue, checkpoint, disk."),
-    "summary": ("monitoring.summary_cli", "What a run made: sizes, losses, parity, next command."),
-    "corpus": ("data_prep.corpus.cli", "Ingest, measure, judge, deduplicate, clean, mix."),
-    "tokenizer": ("data_prep.tokenizer.cli", "Count, train, import, report, check."),
-    "encode": ("data_prep.index.encode_cli", "Shards to Megatron token files."),
-    "index": ("data_prep.index.cli", "Build, verify, show; adopt existing token files."),
-    "trace": ("data_prep.index.trace_cli", "The documents and texts behind training samples."),
-    "report": ("data_prep.report.cli", "Pages about the corpus."),
-    "train": ("training.cli", "Train in segments."),
-    "export": ("export.cli", "Merge a checkpoint into a transformers model and prove it."),
-    "publish": ("export.publish_cli", "Push the model to a Hub or a folder."),
-    "sync": ("monitoring.sync_cli", "Push a run's logs to a Hub, once."),
+    "cluster": ("bloomery.commands.cluster", "Describe a SLURM cluster; rehearse a run on it."),
+    "status": ("monitoring.status_cli", "Show the state of a run: progress, loss, queue, checkpoint, disk."),
+    "summary": ("monitoring.summary_cli", "Summarise the results of a run: sizes, losses, parity, next command."),
+    "corpus": ("data_prep.corpus.cli", "Ingest, measure, judge, deduplicate, clean and mix text."),
+    "tokenizer": (
+        "data_prep.tokenizer.cli",
+        "Count pre-tokens; train or import a tokenizer; report on it and check it.",
+    ),
+    "encode": ("data_prep.index.encode_cli", "Encode shards as Megatron token files."),
+    "index": ("data_prep.index.cli", "Build, verify and show a token index; adopt existing token files."),
+    "trace": ("data_prep.index.trace_cli", "Show the documents and texts of training samples."),
+    "report": ("data_prep.report.cli", "Write pages about the corpus."),
+    "train": ("training.cli", "Train a model in segments."),
+    "export": ("export.cli", "Export a checkpoint as a transformers model and verify it."),
+    "publish": ("export.publish_cli", "Publish the model on a Hub or in a folder."),
+    "sync": ("monitoring.sync_cli", "Push a run's logs to a Hub once."),
     "watch": ("monitoring.watch_cli", "Push a run's logs to a Hub every few minutes."),
-    "tail": ("monitoring.tail_cli", "The end of a log, on disk or on a Hub."),
-    "monitor": ("monitoring.cli", "Plots of a training."),
+    "tail": ("monitoring.tail_cli", "Show the end of a log, on disk or on a Hub."),
+    "monitor": ("monitoring.cli", "Plot the curves of a training."),
 }
 """Verb -> (module whose `app` is its Typer application, one line of help)."""
 
 
 class LazyVerbs(TyperGroup):
-    """A group whose members are stand-ins with a line of help until one of them is called."""
+    """A group whose members are placeholders with a line of help until one of them is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the verb that is called, and only that one."""
@@ -50,7 +54,8 @@ class LazyVerbs(TyperGroup):
 
 
 def load_verb(verb: str) -> Any:
-    """The command of a verb: its module's application, or that application's only command when it bears the name."""
+    """Return the command of a verb: its module's application, or the only command of that application if it has the
+    verb's name."""
     application: typer.Typer = import_module(VERBS[verb][0]).app
     names = [getattr(command.callback, "__name__", "") for command in application.registered_commands]
     command = get_command(application) if names == [verb] else get_group(application)
@@ -59,7 +64,7 @@ def load_verb(verb: str) -> Any:
 
 
 def _stand_in() -> None:
-    """Hold a verb's place in the help."""
+    """Serve as a placeholder for a verb in the help."""
 
 
 app = typer.Typer(
@@ -74,8 +79,8 @@ for _verb, (_, _summary) in VERBS.items():
 
 
 def main() -> int:
-    """Run the command line; an error of ours, or of the disk, is one readable message and its exit code."""
-    # The rule of a training ignores it for its shell's sake, and programs inherit that.
+    """Run the command line. A Bloomery error or a disk error is printed as one readable message, with its exit code."""
+    # The training rule's shell ignores SIGTERM, and its child processes inherit that.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     follow_parent()
     try:

@@ -1,1 +1,1 @@
-"""Small tools without a domain: atomic files, digests, errors, units, progress."""
+"""General-purpose tools without knowledge of the domain: atomic files, digests, errors, units, progress, clients."""

@@ -1,4 +1,8 @@
-"""Files appear whole or not at all: write to a temporary name beside the target, fsync, rename, fsync the folder."""
+"""Atomic file writes: a file appears complete or not at all.
+
+Data is written to a temporary file in the target's folder, which is fsynced and renamed to the target. Then the folder
+is fsynced.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +30,19 @@ _EXPLAINED = {
     errno.EISDIR: "there is a folder where a file should be",
 }
 _PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ESHUTDOWN}
-"""What a network file system says while its server is away, or after; a disk that dies says the first, too."""
+"""Errors of a network file system whose server is unreachable, or was until recently. A failing disk reports EIO,
+too."""
 
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn an `OSError` of the disk into a `ResourceError` that names the path, one that may pass into a
-    `TryAgainError`."""
+    """Turn an `OSError` of the disk into an error that names the path.
+
+    Raises:
+        TryAgainError: the fault may be temporary.
+        ResourceError: the disk is full or read-only, the quota is used up, permission is missing, or the path is of the
+            wrong kind.
+    """
     try:
         yield
     except OSError as error:
@@ -41,38 +51,40 @@ def explained(path: Path) -> Iterator[None]:
             raise
         expected = known.expected
         if isinstance(known, ResourceError):
-            expected = "a writable folder with free space (nothing was left half-written)"
+            expected = "a writable folder with free space (no partial file was left)"
         raise type(known)(f"cannot write: {known.what}", where=str(path), expected=expected) from error
 
 
 def known_error(error: BloomeryError | OSError) -> BloomeryError | None:
-    """What an error means to a person: one of ours itself; None for what is no fault of the disk.
+    """Return a user-readable error for `error`, or None if `error` is an `OSError` of another cause.
 
-    An `OSError` about space, permission, a place or a disk that fails is a `ResourceError` or, where the fault may
-    pass, a `TryAgainError`; with the path that it names, if any.
+    A `BloomeryError` is returned unchanged. An `OSError` about space, permissions or the kind of a path becomes a
+    `ResourceError`. An `OSError` that may be temporary becomes a `TryAgainError`. The path of the `OSError`, if any, is
+    kept.
     """
     if isinstance(error, BloomeryError):
         return error
     number, where = error.errno or 0, str(error.filename) if error.filename is not None else None
     if number in _PASSING:
-        expected = "a disk or file server that answers: look at it where this comes again"
+        expected = "a disk or file server that responds; check it if the error returns"
         return TryAgainError(os.strerror(number), where=where, expected=expected)
     if number in _EXPLAINED:
-        expected = "a place that this user may read and write, with free space"
+        expected = "a path that this user may read and write, with free space"
         return ResourceError(_EXPLAINED[number], where=where, expected=expected)
     return None
 
 
 @contextlib.contextmanager
 def atomic_path(target: Path) -> Iterator[Path]:
-    """Yield a temporary path in the target's folder; on success fsync it and rename it over `target`.
+    """Yield a temporary path in the target's folder; on success, fsync the file and rename it to `target`.
 
-    The temporary name holds the host and the process id, so that two processes that make the same file never share it.
-    On failure the temporary file is removed and `target` is untouched. A process that was killed could not remove its
-    own: what it left for the same target is removed here, by one look into the folder.
+    The temporary name contains the host and the process id, so that two processes that write the same target never
+    share a temporary file. On failure the temporary file is removed and `target` is unchanged. A killed process cannot
+    remove its temporary file; the next call for the same target removes it.
 
     Raises:
-        ResourceError: disk full, quota, read-only or no permission.
+        ResourceError: the disk is full or read-only, the quota is used up, or permission is missing.
+        TryAgainError: the disk or file server has a temporary fault.
     """
     target = Path(target)
     temporary = target.with_name(f".{target.name}.{_host()}.{os.getpid()}.tmp")
@@ -86,23 +98,24 @@ def atomic_path(target: Path) -> Iterator[Path]:
             temporary.replace(target)
             fsync_folder(target.parent)
     finally:
-        # A folder that cannot be written cannot be tidied either: the first error is the one to tell.
+        # In a folder that is not writable the removal fails too. The first error is the one to report.
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
 def _host() -> str:
-    """This host's name without dots, which separate the parts of a temporary name."""
+    """Return this host's name without dots, because dots separate the parts of a temporary name."""
     return os.uname().nodename.replace(".", "-").replace("/", "-") or "host"
 
 
 def _remove_stale(target: Path) -> None:
-    """Remove the target's temporary files of dead processes; another host's ones when they are older than a day."""
+    """Remove the target's temporary files whose process is dead. Files of another host are removed if they are older
+    than a day."""
     prefix = f".{target.name}."
     for name in target.parent.glob(f"{glob.escape(prefix)}*.tmp"):
         host, _, pid = name.name.removeprefix(prefix).removesuffix(".tmp").partition(".")
         if not host or not pid.isdecimal():
-            continue  # of a target whose name only begins like this one's
+            continue  # belongs to another target whose name has the same beginning
         with contextlib.suppress(OSError):
             stale = not _runs(int(pid)) if host == _host() else time.time() - name.stat().st_mtime > _DAY_SECONDS
             if stale:
@@ -110,7 +123,7 @@ def _remove_stale(target: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    """Whether a process of this host is alive."""
+    """Return whether a process of this host is alive."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
@@ -141,7 +154,8 @@ def write_text(target: Path, text: str) -> None:
 
 
 def dump_json(value: Any) -> str:
-    """JSON as this project writes it: sorted keys, two spaces, UTF-8, a newline at the end; NaN is refused."""
+    """Serialise a value as JSON in this project's format: sorted keys, two spaces, UTF-8, a newline at the end. NaN
+    raises ValueError."""
     return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -151,7 +165,8 @@ def write_json(target: Path, value: Any) -> None:
 
 
 def write_if_changed(target: Path, text: str) -> bool:
-    """Write only when the content differs, so that the file's time says when its content changed. True if written."""
+    """Write `text` only if the content differs, so that the file's modification time is that of its last change. Return
+    True if the file was written."""
     if target.exists() and target.read_text(encoding="utf-8") == text:
         return False
     write_text(target, text)
@@ -162,8 +177,8 @@ def read_json(path: Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        InputError: it is missing, unreadable or damaged.
-        TryAgainError: it may be fine: the disk or file server does not answer.
+        InputError: the file is missing, unreadable or damaged.
+        TryAgainError: the disk or file server does not respond, so the file itself may be intact.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))

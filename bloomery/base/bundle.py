@@ -1,4 +1,4 @@
-"""A bundle: the files of one repository, each with the digests by which a Hub names content."""
+"""A bundle: the files of one repository, each with the digests that a Hub uses to identify content."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class LocalFile:
-    """A file to publish with the two digests by which a Hub names content."""
+    """A file to publish, with the two digests that a Hub uses to identify content."""
 
     content: Path | bytes
     size: int
     sha256: str
-    """Name of large (LFS) files."""
+    """SHA-256 of the content, which identifies large (LFS) files on the Hub."""
     git_oid: str
-    """Name of small files: SHA-1 of git's blob."""
+    """SHA-1 of the git blob, which identifies small files on the Hub."""
 
     @classmethod
     def of(cls, content: Path | bytes) -> LocalFile:
-        """Read a file (or bytes) once and take both digests."""
+        """Read a file (or bytes) once and compute both digests."""
         size = len(content) if isinstance(content, bytes) else content.stat().st_size
         sha256, git = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
         for chunk in _chunks(content):
@@ -38,16 +38,16 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class Bundle:
-    """Files of one repository: path in it -> file."""
+    """The files of one repository, by their path in the repository."""
 
     name: str
-    """The repository's name without its owner; also the folder's when no Hub is used."""
+    """Name of the repository without its owner. It is also the folder's name if no Hub is used."""
     files: dict[str, LocalFile]
     mirror: bool
-    """Whether the repository shall hold nothing else: a stale weight file beside new ones would be loaded."""
+    """Whether all other files in the repository are deleted. A stale weight file next to new ones would be loaded."""
 
     def listing(self) -> dict[str, dict[str, int | str]]:
-        """Path -> size and digest, for a report."""
+        """Return path -> size and digest, for a report."""
         return {path: {"bytes": file.size, "sha256": file.sha256} for path, file in sorted(self.files.items())}
 
 
@@ -61,7 +61,7 @@ def _chunks(content: Path | bytes) -> Iterator[bytes]:
 
 
 def contains_token(content: Path | bytes, token: str) -> bool:
-    """Whether a file holds the token, read in pieces that overlap by the token's length."""
+    """Return whether a file contains the token. The file is read in chunks that overlap by the token's length."""
     needle, tail = token.encode(), b""
     for chunk in _chunks(content):
         window = tail + chunk
@@ -72,16 +72,18 @@ def contains_token(content: Path | bytes, token: str) -> bool:
 
 
 def refuse_token(bundle: Bundle, token: str) -> None:
-    """Raise CheckFailedError when a file of the bundle holds the token."""
+    """Raise CheckFailedError if a file of the bundle contains the token."""
     for path, file in bundle.files.items():
         if contains_token(file.content, token):
             raise CheckFailedError(
-                "holds the Hub token", where=path, expected="remove it and revoke that token; nothing was published"
+                "contains the Hub token",
+                where=path,
+                expected="a file without it (nothing was published; revoke the token)",
             )
 
 
 def copy_bundle(bundle: Bundle, folder: Path) -> None:
-    """Copy a bundle into `folder`, which appears or is replaced whole.
+    """Copy a bundle into `folder`, which is created or replaced atomically.
 
     Raises:
         CheckFailedError: a file changed while it was copied.
@@ -96,4 +98,6 @@ def copy_bundle(bundle: Bundle, folder: Path) -> None:
             else:
                 shutil.copyfile(file.content, target)
             if LocalFile.of(target).sha256 != file.sha256:
-                raise CheckFailedError("changed while it was copied", where=str(file.content), expected="publish again")
+                raise CheckFailedError(
+                    "changed while it was copied", where=str(file.content), expected="an unchanged file; publish again"
+                )

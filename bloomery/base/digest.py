@@ -1,4 +1,5 @@
-"""Digests that name content. BLAKE2b with 128 bits for identities inside a run, SHA-256 where others must check it."""
+"""Digests that identify content: BLAKE2b-128 for identities within a run, SHA-256 for digests that other programs
+verify."""
 
 from __future__ import annotations
 
@@ -11,12 +12,12 @@ _CHUNK_BYTES = 1 << 20
 
 
 def digest_bytes(data: bytes) -> str:
-    """BLAKE2b-128 of `data`, hexadecimal."""
+    """Return the BLAKE2b-128 digest of `data` in hexadecimal."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def digest_json(value: Any) -> str:
-    """BLAKE2b-128 of a JSON value in canonical form (sorted keys, no spaces)."""
+    """Return the BLAKE2b-128 digest of a JSON value in canonical form (sorted keys, no spaces)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return digest_bytes(text.encode("utf-8"))
 
@@ -29,12 +30,13 @@ def _digest_file(path: Path, algorithm: Any) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """BLAKE2b-128 of a file's content, streamed."""
+    """Return the BLAKE2b-128 digest of a file's content, which is streamed."""
     return _digest_file(path, hashlib.blake2b(digest_size=16))
 
 
 def digest_ends(path: Path) -> str:
-    """BLAKE2b-128 of a file's size, first and last MiB: tells models of many gigabytes apart without reading them."""
+    """Return the BLAKE2b-128 digest of a file's size, first MiB and last MiB. It distinguishes models of many gigabytes
+    without reading them whole."""
     size = path.stat().st_size
     with path.open("rb") as handle:
         ends = handle.read(_CHUNK_BYTES)
@@ -44,21 +46,22 @@ def digest_ends(path: Path) -> str:
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file's content, streamed."""
+    """Return the SHA-256 digest of a file's content, which is streamed."""
     return _digest_file(path, hashlib.sha256())
 
 
 def document_id(source: str, key: str) -> str:
-    """Identity of a document: BLAKE2b-128 of its source's name and its key within that source."""
+    """Return a document's id: the BLAKE2b-128 digest of its source's name and of its key within the source."""
     return digest_bytes(f"{source}\0{key}".encode())
 
 
 def occurrence_id(document: str, occurrence: int) -> str:
-    """Identity of the second (2), third, ... document whose key gave the id `document`."""
+    """Return the id of the second (`occurrence` 2), third, ... document whose key gave the id `document`."""
     return digest_bytes(f"{document}#{occurrence}".encode())
 
 
 def seed_for(seed: int, name: str) -> int:
-    """A 63-bit seed keyed by a *name*, so that nothing drawn depends on the order or the place of drawing."""
+    """Return a 63-bit seed that depends on `seed` and a *name*. Random numbers thus do not depend on the order or the
+    place in which they are drawn."""
     raw = hashlib.blake2b(f"{seed}\0{name}".encode(), digest_size=8).digest()
     return int.from_bytes(raw, "little") & ((1 << 63) - 1)

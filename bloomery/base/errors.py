@@ -1,4 +1,4 @@
-"""One hierarchy of errors; each says where, what, and what would be right, and carries its exit code.
+"""The hierarchy of errors. Each error states where, what, and what would be right, and has an exit code.
 
 Exit codes (`design/style.md`): 0 done, 1 a check failed, 2 usage, 75 try again (EX_TEMPFAIL).
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class BloomeryError(Exception):
-    """A failure that a person can act on. The command line prints it without a traceback."""
+    """An error that a user can resolve. The command line prints it without a traceback."""
 
     exit_code = 1
 
@@ -25,7 +25,7 @@ class BloomeryError(Exception):
 
 
 class ConfigError(BloomeryError):
-    """The run's configuration is wrong; nothing was started."""
+    """The run's configuration is wrong. Nothing was started."""
 
     exit_code = 2
 
@@ -34,22 +34,23 @@ class ConfigError(BloomeryError):
     ) -> None:
         super().__init__(what, where=where, expected=expected)
         self.problems = tuple(problems)
-        """Each thing that is wrong (`bloomery.config.section.Problem`), where values are and not the file."""
+        """Every problem (`bloomery.config.section.Problem`). Empty if the error is not about single values, such as an
+        unreadable file."""
 
 
 class InputError(BloomeryError):
-    """Input data are missing, damaged or of the wrong kind."""
+    """Input data is missing, damaged or of the wrong kind."""
 
 
 class CheckFailedError(BloomeryError):
-    """A promise that the software makes about its own output does not hold."""
+    """The software's own output fails one of its checks."""
 
 
 class ResourceError(BloomeryError):
-    """The machine lacks something: disk, permission, memory, a program."""
+    """The machine lacks something: disk space, permission, memory, a program."""
 
 
 class TryAgainError(BloomeryError):
-    """A passing fault (network, a lock held by another process): the same call may work later."""
+    """A temporary fault (network, a lock held by another process). The same call may succeed later."""
 
     exit_code = 75

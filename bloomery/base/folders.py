@@ -1,4 +1,5 @@
-"""Folders that appear whole or not at all: built under a temporary name beside the target, then renamed over it."""
+"""Atomic folders: a folder appears complete or not at all. It is built under a temporary name next to the target and
+then renamed to the target."""
 
 from __future__ import annotations
 
@@ -12,10 +13,10 @@ from bloomery.base.atomic import explained, fsync_folder
 
 
 def replace_folder(source: Path, target: Path) -> None:
-    """Rename `source` over `target`, its files made durable first; what was at `target` is removed afterwards.
+    """Fsync the files of `source`, rename `source` to `target`, and remove what was at `target` before.
 
-    POSIX renames a folder only over an empty one, so an old target is first moved aside: a crash between the two
-    renames leaves no target, never a mixed one.
+    POSIX renames a folder only over an empty one, so an existing target is first moved aside. A crash between the two
+    renames leaves no target, but never a mixed one.
     """
     for path in source.rglob("*"):
         if path.is_file():
@@ -38,10 +39,11 @@ def replace_folder(source: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def atomic_folder(target: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `target`; on success it replaces `target`, on failure it is removed.
+    """Yield an empty folder next to `target`. On success it replaces `target`; on failure it is removed.
 
     Raises:
-        ResourceError: disk full, quota, read-only or no permission.
+        ResourceError: the disk is full or read-only, the quota is used up, or permission is missing.
+        TryAgainError: the disk or file server has a temporary fault.
     """
     temporary = target.with_name(f".{target.name}.tmp")
     try:

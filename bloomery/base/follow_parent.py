@@ -1,8 +1,9 @@
-"""A verb ends when the workflow that started it is gone.
+"""End a verb when the workflow that started it is gone.
 
-Between a workflow and its verb stands a shell that survives the workflow's `kill -9`, so the kernel's parent-death
-signal does not reach the verb. Without this, the next workflow would meet a second writer that nobody watches. A
-workflow on this machine names itself in BLOOMERY_PARENT; jobs of a cluster outlive theirs on purpose and carry no name.
+A shell runs between a workflow and its verb. The shell survives a `kill -9` of the workflow, so the kernel's
+parent-death signal does not reach the verb. The verb would keep writing while the next workflow starts. A workflow on
+this machine states its process id in BLOOMERY_PARENT. Jobs of a cluster may outlive their workflow, so the variable is
+not set for them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _POLL_SECONDS = 1.0
 
 
 def follow_parent() -> None:
-    """When BLOOMERY_PARENT names a process, end this one (SIGTERM) once that process is gone."""
+    """If BLOOMERY_PARENT names a process, send SIGTERM to this process when that process ends."""
     pid = os.environ.get(PARENT_VARIABLE, "")
     if pid.isdigit():
         threading.Thread(target=_watch, args=(int(pid),), name="follow-parent", daemon=True).start()
@@ -28,8 +29,8 @@ def _watch(pid: int) -> None:
 
     try:
         process = psutil.Process(pid)
-        # is_running() compares start times, so a process id that was given to another process does not count; a
-        # zombie is a dead process that nobody has waited for.
+        # is_running() compares start times, so a process id that was reused for another process does not count. A
+        # zombie is a dead process whose parent has not waited for it.
         while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
             time.sleep(_POLL_SECONDS)
     except psutil.NoSuchProcess:

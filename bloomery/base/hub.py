@@ -1,9 +1,8 @@
-"""A thin client for a Hub endpoint: commits through its HTTP API, with timeouts, retries and a check of what arrived.
+"""A thin client for a Hub endpoint: commits through the HTTP API, with timeouts, retries and a check of the result.
 
-huggingface_hub 2.4 leaves gaps that this fills: its shared client has no timeout, a commit through `create_commit` is
-not retried, and a lost answer looks like a failure. The whole call is run again with fresh operations; what the first
-try already committed turns into nothing to do. The token comes from HF_TOKEN or `hf auth login` and appears in no
-message.
+It fills gaps of huggingface_hub 2.4: the shared client there has no timeout, `create_commit` is not retried, and a lost
+response looks like a failure. A retry repeats the whole call with new operations; files that the first attempt already
+committed need no operation. The token comes from HF_TOKEN or `hf auth login` and appears in no message.
 """
 
 from __future__ import annotations
@@ -27,13 +26,14 @@ _CONNECT_TIMEOUT_SECONDS = 10.0
 _TOTAL_RETRY_SECONDS = 900.0
 _LONGEST_PAUSE_SECONDS = 60.0
 _FILES_A_COMMIT = 100
-"""The Hub recommends about 100 files a commit."""
+"""Number of files per commit; the Hub recommends about 100."""
 _PASSING_STATUS = frozenset({408, 409, 412, 429})
-"""Besides 5xx. 409 and 412: another commit came first."""
+"""HTTP statuses of temporary faults, in addition to 5xx. 409 and 412 mean that another commit came first."""
 
 
 def pause_seconds(headers: Mapping[str, str], attempt: int) -> float:
-    """How long to wait before trying again: what the Hub says (RateLimit, Retry-After), else 1, 2, 4, ... 60 s."""
+    """Return the seconds to wait before a retry: as the Hub states (RateLimit, Retry-After), otherwise 1, 2, 4, ... up
+    to 60."""
     limit = re.search(r"(?:^|;)\s*t=(\d+)", headers.get("RateLimit", ""))
     if limit:
         return float(limit.group(1)) + 1.0
@@ -44,9 +44,9 @@ def pause_seconds(headers: Mapping[str, str], attempt: int) -> float:
 
 
 def _passing_fault(error: Exception) -> Mapping[str, str] | None:
-    """The answer's headers (maybe none) when the fault may pass by itself, None when it will not.
+    """Return the response's headers (perhaps empty) if the fault may be temporary, otherwise None.
 
-    Xet, written in Rust, raises the builtin ConnectionError and RuntimeError.
+    Xet, which is written in Rust, raises the builtin ConnectionError and RuntimeError.
     """
     import httpx2
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
@@ -62,14 +62,14 @@ def _passing_fault(error: Exception) -> Mapping[str, str] | None:
 
 
 class Hub:
-    """One endpoint and one token. Every method may raise what `_run` raises."""
+    """One endpoint and one token. Every method can raise the errors of `_run`."""
 
     def __init__(self, token: str | None, *, retry_seconds: float = _TOTAL_RETRY_SECONDS) -> None:
-        """Use the endpoint of HF_ENDPOINT (huggingface_hub reads it when it is imported).
+        """Use the endpoint of HF_ENDPOINT, which huggingface_hub reads when it is imported.
 
         Args:
             token: None reads public repositories.
-            retry_seconds: how long passing faults are borne, a call at a time.
+            retry_seconds: how long one call retries temporary faults.
         """
         import httpx2
         from huggingface_hub import HfApi, set_client_factory
@@ -77,9 +77,9 @@ class Hub:
         from huggingface_hub.utils._http import hf_request_event_hook
 
         seconds = read_timeout_seconds()
-        # Xet's uploads run in Rust, which knows nothing of the client below.
+        # Xet's uploads run in Rust and do not use the client below.
         os.environ.setdefault("HF_XET_CLIENT_READ_TIMEOUT", f"{max(1, round(seconds))}s")
-        # Private, but without this hook HF_HUB_OFFLINE is not enforced for a client of our own.
+        # The hook is a private function, but without it a custom client ignores HF_HUB_OFFLINE.
         set_client_factory(
             lambda: httpx2.Client(
                 event_hooks={"request": [hf_request_event_hook]},
@@ -99,12 +99,12 @@ class Hub:
         return str(self._api.endpoint)
 
     def _run(self, what: str, call: Callable[[], T]) -> T:
-        """Run `call` until it succeeds, a fault is not a passing one, or the time for retries is used up.
+        """Run `call` until it succeeds, fails with a permanent fault, or the time for retries is used up.
 
         Raises:
-            TryAgainError: a passing fault did not pass in time.
-            ConfigError: the token is refused.
-            InputError: the Hub refuses the request for another reason.
+            TryAgainError: a temporary fault lasted longer than the time for retries.
+            ConfigError: the token is rejected, or HF_HUB_OFFLINE is set.
+            InputError: the Hub rejects the request for another reason.
         """
         import httpx2
         from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
@@ -121,12 +121,12 @@ class Hub:
                 if headers is None:
                     if not isinstance(error, HfHubHTTPError):
                         raise
-                    # `from None`: the cause may quote the request, and the request holds the token.
+                    # `from None`: the cause may quote the request, which contains the token.
                     if error.response.status_code in (401, 403):
                         raise ConfigError(
                             f"cannot {what}: {reason}",
                             where=self.endpoint,
-                            expected="a token that may write there, in HF_TOKEN or by `hf auth login`",
+                            expected="a token with write access, in HF_TOKEN or from `hf auth login`",
                         ) from None
                     raise InputError(f"cannot {what}: {reason}", where=self.endpoint) from None
                 pause = pause_seconds(headers, attempt)
@@ -134,25 +134,26 @@ class Hub:
                     raise TryAgainError(
                         f"cannot {what}: {reason}",
                         where=self.endpoint,
-                        expected=f"an answer within {self._retry_seconds:.0f} s; nothing that arrived is lost",
+                        expected=f"an answer within {self._retry_seconds:.0f} s (files that were uploaded are kept)",
                     ) from None
-                say(f"{what}: {reason}; trying again in {pause:.0f} s")
+                say(f"{what}: {reason}; retrying in {pause:.0f} s")
                 time.sleep(pause)
                 attempt += 1
             except ValueError as error:  # e.g. a model card whose metadata the Hub does not accept
                 raise InputError(f"cannot {what}: {self._reason(error)}", where=self.endpoint) from None
 
     def _reason(self, error: Exception) -> str:
-        """One line about a fault, without the token."""
+        """Describe a fault in one line, without the token."""
         text = " ".join(str(error).split()) or type(error).__name__
         return (text.replace(self._token, "<token>") if self._token else text)[:300]
 
     def user(self) -> str:
-        """Name of the token's user."""
-        return self._run("ask who the token belongs to", lambda: str(self._api.whoami()["name"]))
+        """Return the name of the token's user."""
+        return self._run("look up the user of the token", lambda: str(self._api.whoami()["name"]))
 
     def ensure_repository(self, repository: str, *, private: bool) -> bool:
-        """Create a model repository unless it exists (then False); an existing one keeps its visibility."""
+        """Create a model repository unless it exists. Return whether it was created. An existing repository keeps its
+        visibility."""
         from huggingface_hub.errors import RepositoryNotFoundError
 
         def once() -> bool:
@@ -166,18 +167,18 @@ class Hub:
         return self._run(f"create {repository}", once)
 
     def head(self, repository: str, revision: str | None = None) -> str:
-        """Name of the newest commit, or of the one that a branch, tag or (short) name says."""
+        """Return the full id of the newest commit, or of the commit that a branch, tag or (short) commit id names."""
         return self._run(f"look at {repository}", lambda: str(self._api.repo_info(repository, revision=revision).sha))
 
     def size(self, repository: str, path: str, commit: str) -> int | None:
-        """Size of a file in bytes; None when the commit does not hold it."""
+        """Return the size of a file in bytes, or None if the commit does not contain the file."""
         found = self._run(
             f"look at {repository}", lambda: self._api.get_paths_info(repository, [path], revision=commit)
         )
         return next((int(entry.size) for entry in found if hasattr(entry, "blob_id")), None)
 
     def read(self, repository: str, path: str, commit: str, start: int, end: int) -> bytes:
-        """Bytes `start` to `end` (left out) of a file."""
+        """Return the bytes `start` (included) to `end` (excluded) of a file."""
         from huggingface_hub import get_session, hf_hub_url
         from huggingface_hub.utils import build_hf_headers, hf_raise_for_status
 
@@ -189,7 +190,7 @@ class Hub:
         def once() -> bytes:
             answer = get_session().get(address, headers=headers | {"Range": f"bytes={start}-{end - 1}"})
             hf_raise_for_status(answer)
-            # 200: a server that knows no ranges sends the whole file.
+            # 200: a server without range support sends the whole file.
             return bytes(answer.content if answer.status_code == 206 else answer.content[start:end])
 
         return self._run(f"read {path} of {repository}", once)
@@ -207,19 +208,19 @@ class Hub:
         mirror: bool = False,
         gone: Collection[str] = (),
     ) -> str:
-        """Commit what differs; returns the commit that holds all of it, as its listing's digests say.
+        """Commit the files that differ. Return the commit whose listing contains all files with matching digests.
 
-        Nothing to do: no commit.
+        If no file differs, no commit is made.
 
         Args:
             repository: `owner/name` of a model repository.
             files: path in the repository -> file.
             message: title of the commits.
-            mirror: delete whatever else the repository holds (`.gitattributes` aside).
-            gone: paths to delete where the repository holds them.
+            mirror: delete all other files of the repository (except `.gitattributes`).
+            gone: paths to delete if the repository contains them.
 
         Raises:
-            CheckFailedError: the repository still differs after all was sent, or a file changes all the time.
+            CheckFailedError: the repository still differs after all files were sent, or a file keeps changing.
             ResourceError: a local file cannot be read.
         """
         from huggingface_hub import CommitOperationAdd, CommitOperationDelete
@@ -237,7 +238,7 @@ class Hub:
                 operations.append(CommitOperationAdd(path, content if isinstance(content, bytes) else str(content)))
             if not operations:
                 return head
-            # With its parent named, a commit that was given up and arrives late is refused, not made a second time.
+            # The Hub rejects a late commit of an abandoned attempt, because its parent is no longer the head.
             self._api.create_commit(
                 repository, operations[:_FILES_A_COMMIT], commit_message=message, parent_commit=head
             )
@@ -247,32 +248,38 @@ class Hub:
             path for path, file in files.items() if isinstance(file.content, Path) and not file.content.is_file()
         ]
         if missing:
-            raise ResourceError("file vanished while it was published", where=str(files[missing[0]].content))
-        # Each round lists the repository anew, so that a round whose answer was lost is not committed twice.
+            raise ResourceError(
+                "the file disappeared while it was being published", where=str(files[missing[0]].content)
+            )
+        # Each round lists the repository again, so that a round whose response was lost is not committed twice.
         for _ in range(2 + 2 * (len(files) // _FILES_A_COMMIT + 1)):
             head = self._run(f"upload to {repository}", once)
             if head is not None:
                 return head
         raise CheckFailedError(
-            "the repository still differs after every file was sent",
+            "the repository still differs after all files were uploaded",
             where=f"{self.endpoint}/{repository}",
-            expected="files that nobody changes during the upload, and one writer",
+            expected="files that do not change during the upload, and no other writer",
         )
 
     def verify(self, repository: str, files: Mapping[str, LocalFile], revision: str, *, mirror: bool) -> None:
-        """Compare what the Hub holds at a commit with the local digests. Raises CheckFailedError naming differences."""
+        """Compare the files of a commit with the local digests.
+
+        Raises:
+            CheckFailedError: names the files that differ.
+        """
         remote = self._run(f"list {repository}", lambda: self._listing(repository, revision))
         wrong = [path for path in sorted(files) if not _matches(remote.get(path), files[path])]
         if mirror:
             wrong += sorted(remote.keys() - files.keys() - {".gitattributes"})
         if wrong:
             raise CheckFailedError(
-                f"{len(wrong)} files differ from what was sent: {', '.join(wrong[:5])}",
+                f"{len(wrong)} files differ from the uploaded files: {', '.join(wrong[:5])}",
                 where=f"{self.endpoint}/{repository} at {revision}",
             )
 
     def tag(self, repository: str, name: str, commit: str) -> None:
-        """Make tag `name` point at `commit`, moving it if it points elsewhere."""
+        """Make tag `name` point at `commit`, moving the tag if it points elsewhere."""
 
         def once() -> None:
             refs = self._api.list_repo_refs(repository)
@@ -287,7 +294,7 @@ class Hub:
 
 
 def _matches(entry: Any, file: LocalFile) -> bool:
-    """Whether an entry of the Hub's listing holds exactly this file."""
+    """Return whether an entry of the Hub's listing is exactly this file."""
     if entry is None or entry.size != file.size:
         return False
     if entry.lfs is not None:

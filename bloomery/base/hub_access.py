@@ -1,4 +1,4 @@
-"""Whether a Hub may be used, by what token, and how long it may be silent: what the environment says."""
+"""Settings of the access to a Hub, read from the environment: the endpoint, the token and the timeout."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 from bloomery.base.errors import ConfigError
 
 TIMEOUT_VARIABLE = "BLOOMERY_HUB_TIMEOUT"
-"""Seconds of silence after which a call is given up and tried again."""
+"""Environment variable with the seconds without a response after which a call is aborted and retried."""
 _TIMEOUT_SECONDS = 60.0
 
 
 def find_token() -> str | None:
-    """The token of HF_TOKEN or of `hf auth login`; None when there is none."""
+    """Return the token of HF_TOKEN or of `hf auth login`. Return None if there is no token."""
     from huggingface_hub import get_token
 
     token: str | None = get_token()
@@ -20,16 +20,17 @@ def find_token() -> str | None:
 
 
 def is_offline() -> bool:
-    """Whether HF_HUB_OFFLINE forbids any call."""
+    """Return whether HF_HUB_OFFLINE forbids all calls."""
     from huggingface_hub import constants
 
     return bool(constants.HF_HUB_OFFLINE)
 
 
 def why_local(*, hub: bool) -> str | None:
-    """Why nothing goes to a Hub; None when one is configured. `hub` is the configuration's `publish.hub`.
+    """Return the reason why nothing is published on a Hub, or None if a Hub is configured.
 
-    The endpoint must be named too: a token that lies in a home folder is no wish to publish.
+    `hub` is the configuration's `publish.hub`. HF_ENDPOINT must be set too: a cached token alone does not enable
+    publishing.
     """
     if not hub:
         return "publish.hub is false"
@@ -41,7 +42,11 @@ def why_local(*, hub: bool) -> str | None:
 
 
 def read_timeout_seconds() -> float:
-    """BLOOMERY_HUB_TIMEOUT, or the default. Raises ConfigError when it is no positive number."""
+    """Return the value of BLOOMERY_HUB_TIMEOUT in seconds, or the default.
+
+    Raises:
+        ConfigError: the value is not a positive number.
+    """
     text = os.environ.get(TIMEOUT_VARIABLE) or str(_TIMEOUT_SECONDS)
     try:
         seconds = float(text)

@@ -1,4 +1,4 @@
-"""Optional GPU packages, found by their files and metadata: importing one would import torch and take seconds."""
+"""Detection of optional GPU packages by their files and metadata. Importing one would import torch and take seconds."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 
 
 class Apex(StrEnum):
-    """What goes by the name `apex`."""
+    """What is installed under the name `apex`."""
 
     ABSENT = "absent"
     OTHER = "other"
-    """The package index has another project of that name."""
+    """Another project of that name, from the package index."""
     SOURCE = "source"
-    """NVIDIA's, built without CUDA kernels."""
+    """NVIDIA's apex, built without CUDA kernels."""
     REAL = "real"
-    """NVIDIA's, with the kernels of FusedLayerNorm and FusedAdam."""
+    """NVIDIA's apex, with the kernels of FusedLayerNorm and FusedAdam."""
 
 
 def apex() -> Apex:
-    """Which `apex` Python would import."""
+    """Return which `apex` Python would import."""
     spec = importlib.util.find_spec("apex")
     if spec is None:
         return Apex.ABSENT
@@ -36,23 +36,25 @@ def apex() -> Apex:
 
 
 def apex_folders() -> list[Path]:
-    """Where it lies; empty when there is none, or it is one file."""
+    """Return the folders of the installed `apex`. The list is empty if apex is absent or is a single file."""
     spec = importlib.util.find_spec("apex")
     return [Path(place) for place in (spec.submodule_search_locations if spec else None) or []]
 
 
 def has(module: str) -> bool:
-    """Whether a top-level module can be imported, as far as its files say."""
+    """Return whether a top-level module can be found. The module is not imported."""
     return importlib.util.find_spec(module) is not None
 
 
 def compiles_for_gpu() -> bool:
-    """Whether torch can compile for a GPU: with Triton, which builds a part of each kernel with a C compiler."""
+    """Return whether torch can compile for a GPU. It needs Triton and a C compiler, which Triton uses for each
+    kernel."""
     return has("triton") and any((os.environ.get("CC"), shutil.which("gcc"), shutil.which("clang")))
 
 
 def version(distribution: str) -> tuple[int, ...] | None:
-    """Leading numbers of an installed distribution's version, such as (2, 8, 3); None: not installed."""
+    """Return the leading numbers of an installed distribution's version, such as (2, 8, 3). Return None if it is not
+    installed."""
     try:
         text = importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Tables for people: drawn by rich on a terminal, tab-separated plain text elsewhere (a pipe, a log)."""
+"""Tables on stdout: drawn by rich on a terminal, tab-separated plain text elsewhere (pipes, logs)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """Print `rows` under `columns` on stdout."""
+    """Print `rows` under `columns` on stdout. In plain text, `columns` and `title` are omitted."""
     if not sys.stdout.isatty():
         for row in rows:
             print("\t".join(row))
@@ -20,13 +20,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        # As it is: `[embed|2]` is a pipeline stage and `[/data]` a path, no markup.
+        # `Text` disables rich's markup: `[embed|2]` is a pipeline stage and `[/data]` a path.
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
 
 
 def print_titled(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
-    """A table whose title and columns are also there in plain text, where `print_table` leaves them out."""
+    """Print a table whose title and columns appear in plain text too, where `print_table` omits them."""
     if not sys.stdout.isatty():
         print("\n".join([f"\n{title}", *(["\t".join(columns)] if columns else [])]))
     print_table(columns or ("", ""), rows, title=title)

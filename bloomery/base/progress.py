@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a line now and then elsewhere. Goes to stderr; stdout is data."""
+"""Progress of long work on stderr: a bar on a terminal, a line about every 10 seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LINE_EVERY_SECONDS = 10.0
 
 
 def say(message: str) -> None:
-    """One line of talk for a person, on stderr."""
-    # Where nobody listens any more (a pipe whose reader was ended), talk is not worth failing for.
+    """Print one line of log output for a person on stderr."""
+    # If the reader of the pipe has ended, a lost log line is no reason to fail.
     with contextlib.suppress(OSError):
         print(message, file=sys.stderr, flush=True)
 
 
 class Progress:
-    """`with Progress("measure", total) as bar: bar.advance()`; `total` None means unknown."""
+    """Progress of a task: `with Progress("measure", total) as bar: bar.advance()`. `total` is None if it is unknown."""
 
     def __init__(self, title: str, total: int | None, unit: str = "documents") -> None:
         self.title = title
@@ -52,7 +52,7 @@ class Progress:
         return self
 
     def advance(self, count: int = 1) -> None:
-        """Say that `count` more units are done."""
+        """Report that `count` more units are done."""
         self.done += count
         if self._bar is not None:
             self._bar.advance(0, count)  # type: ignore[attr-defined]
@@ -74,7 +74,7 @@ class Progress:
 
 
 def track(items: Iterable[T], title: str, total: int | None = None, unit: str = "items") -> Iterator[T]:
-    """Iterate with progress."""
+    """Iterate over `items` and show the progress."""
     with Progress(title, total, unit) as bar:
         for item in items:
             yield item

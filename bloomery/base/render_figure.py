@@ -1,4 +1,5 @@
-"""Figures as SVG text or PNG in the project's one style. Equal data give equal bytes: no dates, no random ids."""
+"""Figures as SVG text or PNG in the project's style. Equal data give equal bytes: there are no dates and no random
+ids."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _STYLE = {
 
 
 def svg(draw: Callable[[Any], None], size_inches: tuple[float, float] = (6.4, 3.0), *, transparent: bool = True) -> str:
-    """The figure that `draw` fills, as an `<svg>` element. `draw` takes an empty matplotlib Figure."""
+    """Return the figure that `draw` fills, as an `<svg>` element. `draw` receives an empty matplotlib Figure."""
     options = {"format": "svg", "transparent": transparent, "metadata": {"Date": None, "Creator": None}}
     text = _rendered(draw, size_inches, options).decode("utf-8")
     return text[text.index("<svg") :]
@@ -33,7 +34,8 @@ def svg(draw: Callable[[Any], None], size_inches: tuple[float, float] = (6.4, 3.
 def png(
     draw: Callable[[Any], None], size_inches: tuple[float, float] = (6.4, 3.0), *, dots_per_inch: int = 150
 ) -> bytes:
-    """The figure that `draw` fills, as a PNG on white."""
+    """Return the figure that `draw` fills, as a PNG with a white background. `draw` receives an empty matplotlib
+    Figure."""
     return _rendered(draw, size_inches, {"format": "png", "dpi": dots_per_inch, "metadata": {"Software": None}})
 
 

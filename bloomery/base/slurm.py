@@ -1,6 +1,7 @@
-"""The scheduler client: what SLURM says about jobs and nodes. A hint, never the truth: that is in the run's files.
+"""The scheduler client: SLURM's information about jobs and nodes.
 
-Every call has a time limit: `squeue` hangs for seconds where slurmctld is down.
+This information is only a hint; the run's files are authoritative. Every call has a time limit, because `squeue` hangs
+for seconds if slurmctld is down.
 """
 
 from __future__ import annotations
@@ -21,55 +22,55 @@ _ENDED = frozenset(
         *("TIMEOUT",),
     }
 )
-"""States that a job does not leave. PREEMPTED is not among them: such a job may be requeued."""
+"""Final states of a job. PREEMPTED is not one of them, because a preempted job may be requeued."""
 
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A job as the queue shows it."""
+    """A job as the queue lists it."""
 
     job: str
     name: str
-    """Job name: Snakemake's SLURM executor writes its run's id there."""
+    """Job name, to which Snakemake's SLURM executor writes its run id."""
     comment: str
-    """`rule_<name>_wildcards_<values>` or `group_<name>_...` for such jobs."""
+    """Comment of the job. For Snakemake's jobs: `rule_<name>_wildcards_<values>` or `group_<name>_...`."""
     state: str
     time_left: float | None
-    """Seconds; None when there is no limit or it is not known."""
+    """Seconds until the time limit. None if there is no limit or it is unknown."""
     nodes: int
     reason: str
-    """Why it waits, or the nodes where it runs."""
+    """Why the job is waiting, or the nodes on which it runs."""
     start: str
-    """When it started or is expected to: local time, ISO 8601; `N/A` when the scheduler does not know."""
+    """Actual or expected start: local time in ISO 8601, or `N/A` if the scheduler does not know it."""
 
     @property
     def rule(self) -> str:
-        """Snakemake's rule or group that it runs; the whole comment of a job that is none of Snakemake's."""
+        """Snakemake rule or group that the job runs. For other jobs it is the whole comment."""
         found = re.fullmatch(r"(?:rule|group)_(.+?)(?:_wildcards_.*)?", self.comment, re.DOTALL)
         return found.group(1) if found else self.comment
 
     @property
     def is_alive(self) -> bool:
-        """Whether it runs or will run."""
+        """Whether the job runs or will run."""
         return self.state not in _ENDED
 
 
 def has_slurm() -> bool:
-    """Whether the client programs are on this machine."""
+    """Return whether SLURM's client programs are installed on this machine."""
     return shutil.which("squeue") is not None
 
 
 def own_job() -> str | None:
-    """Id of the job that this process runs in; None outside."""
+    """Return the id of the job that this process runs in, or None outside a job."""
     return os.environ.get("SLURM_JOB_ID")
 
 
 def call(*command: str) -> str:
-    """Output of a SLURM client program.
+    """Run a SLURM client program and return its output.
 
     Raises:
-        ResourceError: there is no such program.
-        TryAgainError: it failed or gave no answer in time.
+        ResourceError: the program is not installed.
+        TryAgainError: the program failed or did not respond in time.
     """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_CALL_SECONDS)
@@ -83,7 +84,8 @@ def call(*command: str) -> str:
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds of SLURM's `[days-][hours:]minutes:seconds`; None for UNLIMITED, NOT_SET, INVALID and the like."""
+    """Return the seconds of SLURM's `[days-][hours:]minutes:seconds`. Return None for UNLIMITED, NOT_SET, INVALID and
+    similar values."""
     found = re.fullmatch(r"\s*(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)\s*", text)
     if not found:
         return None
@@ -92,7 +94,8 @@ def parse_duration(text: str) -> float | None:
 
 
 def queue(*, names: Iterable[str] = (), jobs: Iterable[str] = ()) -> list[QueuedJob]:
-    """Jobs with one of these names or ids, those that ended lately too (slurmctld keeps them MinJobAge seconds)."""
+    """Return the jobs with one of these names or ids, including jobs that ended recently (slurmctld keeps them for
+    MinJobAge seconds)."""
     selection = [f"--{key}={','.join(values)}" for key, values in (("name", names), ("jobs", jobs)) if values]
     if not selection:
         return []
@@ -107,7 +110,11 @@ def queue(*, names: Iterable[str] = (), jobs: Iterable[str] = ()) -> list[Queued
 
 
 def is_alive(job: str) -> bool:
-    """Whether a job runs or waits. Raises TryAgainError when the scheduler does not answer."""
+    """Return whether a job runs or waits.
+
+    Raises:
+        TryAgainError: the scheduler does not respond.
+    """
     try:
         return any(each.is_alive for each in queue(jobs=[job]))
     except TryAgainError as error:
@@ -117,14 +124,14 @@ def is_alive(job: str) -> bool:
 
 
 def seconds_left(job: str) -> float | None:
-    """Time until a running job's limit; None when it has none."""
+    """Return the seconds until a running job's time limit, or None if it has no limit."""
     return parse_duration(call("squeue", "--noheader", f"--jobs={job}", "--format=%L"))
 
 
 def first_node_address(job: str) -> str:
-    """Address of a running job's first node, as the cluster's own configuration has it.
+    """Return the address of a running job's first node, from the cluster's own configuration.
 
-    A node's name need not resolve, and a rendezvous with such a name waits for ever.
+    The name of a node may not resolve, and a rendezvous with such a name waits forever.
     """
     node_list = call("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
     first = call("scontrol", "show", "hostnames", node_list).split()[0]

@@ -1,4 +1,4 @@
-"""Files of lines that somebody writes to, or that a killed writer left."""
+"""Text files whose last line may be incomplete, because a writer is active or was killed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ _BLOCK_BYTES = 1 << 16
 
 
 def cut_unfinished_line(path: Path) -> None:
-    """Cut what follows a file's last newline, reading from the end. Raises OSError where there is no such file."""
+    """Remove the bytes after a file's last newline. The file is read from its end.
+
+    Raises:
+        OSError: the file does not exist or cannot be changed.
+    """
     with path.open("r+b") as handle:
         end = handle.seek(0, 2)
         while end > 0:

@@ -1,4 +1,4 @@
-"""Sizes and durations that a person reads and writes."""
+"""Sizes, durations and counts in a form that people read and write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ _FACTORS = {
 
 
 def parse_bytes(value: int | str) -> int:
-    """`"64MiB"`, `"2 GB"` or a plain number of bytes -> bytes. Raises ValueError with what would be right."""
+    """Convert `"64MiB"`, `"2 GB"` or a plain number of bytes to bytes.
+
+    Raises:
+        ValueError: the value is not a size; the message is an example of a valid one.
+    """
     if isinstance(value, bool):
         raise ValueError("a size such as 1048576, '64MiB' or '2GB'")
     if isinstance(value, int):
@@ -37,11 +41,11 @@ def parse_bytes(value: int | str) -> int:
 SIZE_SCHEMA = {"type": ["integer", "string"], "pattern": r"^\s*\d+(\.\d+)?\s*([KkMmGgTt]?[Ii]?[Bb])?\s*$"}
 
 Bytes = Annotated[int, BeforeValidator(parse_bytes), WithJsonSchema(SIZE_SCHEMA, mode="validation")]
-"""A size in bytes, written as a number or with a unit (kB, MB, GB, KiB, MiB, GiB)."""
+"""A size in bytes, written as a number or with a unit (kB, MB, GB, TB, KiB, MiB, GiB, TiB)."""
 
 
 def format_bytes(count: float) -> str:
-    """`1536` -> `1.5 KiB`."""
+    """Format a size: `1536` -> `1.5 KiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -50,7 +54,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """`3725` -> `1 h 2 min`."""
+    """Format a duration: `3725` -> `1 h 2 min`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -61,7 +65,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_count(count: float) -> str:
-    """`1234567` -> `1.23 M`."""
+    """Format a count: `1234567` -> `1.23 M`."""
     for unit in ("", " k", " M", " B"):
         if abs(count) < 1000:
             return f"{count:.0f}" if unit == "" else f"{count:.3g}{unit}"
@@ -70,14 +74,16 @@ def format_count(count: float) -> str:
 
 
 def format_finite(value: float | None, form: str) -> str:
-    """A measured value in a form such as `.4f`; None stands for one that was not finite, and is said so."""
+    """Format a measured value, for example with the form `.4f`. None means that the value was not finite and gives `not
+    finite`."""
     return "not finite" if value is None else f"{value:{form}}"
 
 
 def format_energy(kwh: float, co2_kg: float, estimated_kwh: float | None) -> str:
-    """`433196, 24690, 51984` -> `433,196 kWh (12 % estimated), 24,690 kg CO2`; small ones with four digits.
+    """Format energy and CO2: `433196, 24690, 51984` -> `433,196 kWh (12 % estimated), 24,690 kg CO2`.
 
-    `estimated_kwh`: of `kwh`, what no sensor measured; None: nobody knows, and nothing is said of it.
+    Values below 1,000 have four significant digits. `estimated_kwh` is the part of `kwh` that no sensor measured. If it
+    is None, the text does not mention the part.
     """
     energy, co2 = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (kwh, co2_kg))
     return f"{energy} kWh{_estimated(kwh, estimated_kwh)}, {co2} kg CO2"

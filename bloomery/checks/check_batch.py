@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bloomery.config.training import BatchConfig, TrainingConfig
 
 MOST_SIZES = 10_000
-"""Most batch sizes of a ramp-up, and most lengths of a curriculum, that a plan goes through."""
+"""Maximum number of batch sizes in a ramp-up, and of lengths in a curriculum. A plan iterates over all of them."""
 
 
 def batch_contradictions(training: TrainingConfig) -> list[Contradiction]:
@@ -53,12 +53,12 @@ def batch_contradictions(training: TrainingConfig) -> list[Contradiction]:
         changes = ("training.batch.micro_batch_changes",) if batch.micro_batch_changes else ()
         unit = micro * training.parallel.data
         message = (
-            f"training: batch: {', '.join(alike[:5])} not divisible by micro_batch_size x parallel.data = "
+            f"training: batch sizes {', '.join(alike[:5])} are not divisible by micro_batch_size x parallel.data = "
             f"{micro} x {training.parallel.data} = {unit}"
         )
         keys = (full, *rungs, "training.batch.micro_batch_size", *changes, "training.parallel.data")
-        of = "batch sizes" if ramp is None else "a start, an increment and a global_batch_size"
-        return [*problems, Contradiction(message, keys, size, f"{of} that {unit} divides")]
+        of = "a global_batch_size" if ramp is None else "a start, an increment and a global_batch_size"
+        return [*problems, Contradiction(message, keys, size, f"{of} divisible by {unit}")]
     if training.train_samples < (needed := global_batch_size(batch, 0)):
         message = f"training: train_samples {training.train_samples} does not fill the first batch of {needed}"
         keys = ("training.train_samples", full, first)
@@ -67,14 +67,14 @@ def batch_contradictions(training: TrainingConfig) -> list[Contradiction]:
 
 
 def _unreached_change(batch: BatchConfig) -> Contradiction | None:
-    """Return the contradiction of a micro-batch change that the ramp-up never reaches, or reaches at once."""
+    """Return a contradiction if a micro-batch change is outside the ramp-up or out of order."""
     start, full = global_batch_size(batch, 0), batch.global_batch_size
     key, before = "training.batch.micro_batch_changes", start
     for change in batch.micro_batch_changes:
         if not before < change.from_batch <= full:
             message = (
-                f"training: batch.micro_batch_changes: from_batch {change.from_batch} does not come after "
-                f"{before} on the way from a batch of {start} to one of {full}"
+                f"training: batch.micro_batch_changes: from_batch {change.from_batch} must be above {before} "
+                f"and at most {full}, because the batch grows from {start} to {full}"
             )
             right = f"from_batch in ascending order, above {start} and at most {full}"
             if start == full:
@@ -85,7 +85,10 @@ def _unreached_change(batch: BatchConfig) -> Contradiction | None:
 
 
 def has_countable_steps(config: RunConfig) -> bool:
-    """Return whether the run has a step, and at most `MOST_SIZES` kinds of steps. Other checks report what is wrong."""
+    """Return whether the run has at least one step, and at most `MOST_SIZES` batch sizes and sequence lengths.
+
+    If it does not, other checks report the problem.
+    """
     training = config.training
     batch, curriculum = training.batch, training.curriculum
     sizes = (batch.global_batch_size - batch.rampup.start) // batch.rampup.increment if batch.rampup else 0

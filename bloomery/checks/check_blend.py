@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def blend_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find stages that are out of order, begin after the training, or have `spread_to` before their end."""
+    """Find stages that are out of order, begin after the end of the training, or have `spread_to` before their end."""
     stages, training = config.index.blend, config.training
     if not stages or not has_countable_steps(config):
         return []
@@ -26,19 +26,21 @@ def blend_contradictions(config: RunConfig) -> list[Contradiction]:
         end = samples if last else stages[number + 1].from_sample
         key = f"{section}.from_sample"
         if number == 0 and begin != 0:
-            message = f"{key} {begin}: the first stage begins with the training"
+            message = f"{key} {begin}: the first stage must begin at sample 0"
             found.append(Contradiction(message, (key,), begin, "0"))
         if number and begin <= stages[number - 1].from_sample:
             before = stages[number - 1].from_sample
-            message = f"{key} {begin} does not come after the {before} of the stage before"
+            message = f"{key} {begin} must be above the {before} of the previous stage"
             keys: tuple[str, ...] = (key, f"index.blend[{number - 1}].from_sample")
-            found.append(Contradiction(message, keys, begin, f"at least {before + 1}: stages in their order"))
+            found.append(
+                Contradiction(message, keys, begin, f"at least {before + 1}, with the stages in ascending order")
+            )
         elif begin >= samples > 0:
-            message = f"{key} {begin}: the training reads {samples} samples"
+            message = f"{key} {begin}: the training reads only {samples} samples"
             found.append(Contradiction(message, (key, *length), begin, f"at most {samples - 1}"))
         elif stage.spread_to is not None and begin < end and stage.spread_to < end:
             key = f"{section}.spread_to"
-            message = f"{key} {stage.spread_to} lies before the end of its stage, {end}"
+            message = f"{key} {stage.spread_to} is less than the end of its stage, {end}"
             keys = (key, *length) if last else (key, f"index.blend[{number + 1}].from_sample")
             found.append(Contradiction(message, keys, stage.spread_to, f"at least {end}, or null"))
     return found

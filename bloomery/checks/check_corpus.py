@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def source_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find sources of one name, and token files without the tokenizer that they were encoded with."""
+    """Find sources with the same name, and token files without the tokenizer that encoded them."""
     places: dict[str, list[int]] = {}
     for number, source in enumerate(config.sources):
         places.setdefault(source.name, []).append(number)
     problems = [
         Contradiction(
-            f"sources: the name {name!r} is used twice; each source needs its own",
+            f"sources: the name {name!r} is used twice; each source needs its own name",
             tuple(f"sources[{number}].name" for number in numbers[::-1]),
             name,
             "another name",
@@ -32,16 +32,14 @@ def source_contradictions(config: RunConfig) -> list[Contradiction]:
     ]
     if config.adopted_sources and config.tokenizer.existing is None:
         kind = f"sources[{config.sources.index(config.adopted_sources[0])}].kind"
-        message = (
-            f"tokenizer.existing: null, but {kind} megatron brings token ids, which mean nothing without their own"
-        )
+        message = f"tokenizer.existing: null, but {kind} megatron provides token ids, which need their own tokenizer"
         keys = ("tokenizer.existing", kind)
         problems.append(Contradiction(message, keys, None, "the tokenizer that the token files were encoded with"))
     return problems
 
 
 def threshold_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find limits and word lists of unknown languages, and least values above their greatest ones."""
+    """Find limits and word lists of unknown languages, and minimum values above maximum values."""
     judge, section = config.corpus.judge, "corpus.judge.thresholds"
     known = {"default", *language_profiles()}
     declared = [f"sources[{number}]" for number in range(len(config.sources))]
@@ -59,15 +57,15 @@ def threshold_contradictions(config: RunConfig) -> list[Contradiction]:
             right = "default, one of config/languages, or the `language` of a source"
             problems.append(Contradiction(message, (key, *declared), language, right))
     for language, least, greatest, low, high in _crossed(resolved_thresholds(judge)):
-        # One number may come from the preset or from `default`: all three places are named.
+        # Each number may come from the language, from `default` or from the preset, so all three are named.
         own = [f"{section}.{where}.{key}" for where in (language, "default") for key in (least, greatest)]
-        message = f"{section}.{language}: {least} {low:g} exceeds {greatest} {high:g}: nothing would be kept"
+        message = f"{section}.{language}: {least} {low:g} exceeds {greatest} {high:g}: no document would be kept"
         problems.append(Contradiction(message, (own[0], "corpus.judge.preset", *own[1:]), low, f"at most {high:g}"))
     return problems
 
 
 def _crossed(limits: dict[str, Thresholds]) -> Iterator[tuple[str, str, str, float, float]]:
-    """(language, key, key, value, value) of each least value above its greatest one."""
+    """Yield (language, minimum key, maximum key, minimum, maximum) for each minimum above its maximum."""
     for language, own in limits.items():
         for least in [name for name in Thresholds.model_fields if name.startswith("min_")]:
             greatest = least.replace("min_", "max_")
@@ -77,7 +75,7 @@ def _crossed(limits: dict[str, Thresholds]) -> Iterator[tuple[str, str, str, flo
 
 
 def recipe_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find recipes that are not defined, and recipes that keep nothing."""
+    """Find recipes that are not defined, and recipes that would keep no document."""
     known = config.corpus.judge.recipes
     problems = []
     for number, source in enumerate(config.sources):
@@ -87,7 +85,7 @@ def recipe_contradictions(config: RunConfig) -> list[Contradiction]:
             key = f"sources[{number}].recipe"
             near = difflib.get_close_matches(source.recipe, known, n=1, cutoff=0.4)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            message = f"{key}: {source.recipe!r} is no recipe of this run{hint}"
+            message = f"{key}: {source.recipe!r} is not a recipe of this run{hint}"
             right = f"one of {', '.join(known)}" if known else "a name that corpus.judge.recipes defines"
             problems.append(Contradiction(message, (key, "corpus.judge.recipes"), source.recipe, right))
     for name, recipe in known.items():
@@ -96,7 +94,7 @@ def recipe_contradictions(config: RunConfig) -> list[Contradiction]:
             if least not in said and recipe.model_fields_set & {least, greatest}:
                 said.add(least)
                 key = f"corpus.judge.recipes.{name}"
-                message = f"{key}: {least} {low:g} exceeds {greatest} {high:g} of {language}: nothing would be kept"
+                message = f"{key}: {least} {low:g} exceeds {greatest} {high:g} of {language}: no document would be kept"
                 keys = (f"{key}.{least}", f"{key}.{greatest}", "corpus.judge.preset", "corpus.judge.thresholds")
                 problems.append(Contradiction(message, keys, low, f"at most {high:g}"))
     return problems

@@ -1,4 +1,4 @@
-"""Checks of the plan: known hardware, known keys, and enough disk."""
+"""Checks of the plan: the hardware and the keys must be known, and the disk must be large enough."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def plan_contradictions(config: RunConfig) -> list[Contradiction]:
     known = set(all_keys(type(config)))
     for path in plan.assumed:
         if path not in known:
-            message = f"plan.assumed: {path!r} is no key of a run"
+            message = f"plan.assumed: {path!r} is not a key of a run"
             problems.append(Contradiction(message, ("plan.assumed",), path, "the dotted path of a key"))
     if plan.disk is not None and has_countable_steps(config) and (needed := disk_bytes(config).total) > plan.disk:
         message = (
-            f"plan.disk {format_bytes(plan.disk)} is too little: the run needs {format_bytes(needed)} at most, "
-            f"{format_bytes(disk_bytes(config).checkpoints)} of it for checkpoints"
+            f"plan.disk {format_bytes(plan.disk)} is too little: the run needs up to {format_bytes(needed)}, "
+            f"of which {format_bytes(disk_bytes(config).checkpoints)} are for checkpoints"
         )
         right = f"{format_bytes(needed)}, or fewer checkpoints kept (training.checkpoint)"
         keys = ("plan.disk", "training", "model", "tokenizer", "export")

@@ -1,4 +1,4 @@
-"""Checks of the learning rate's schedule: its keys must not contradict each other."""
+"""Checks of the learning-rate schedule: its keys must not contradict each other."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
         )
         keys = (f"{section}.decay_tokens", "training.train_tokens")
         problems.append(Contradiction(message, keys, optimizer.decay_tokens, f"at most {training.train_tokens}"))
-    for name, what in (("decay", "end the decay"), ("warmup", "are the warm-up")):
+    for name, what in (("decay", "set the end of the decay"), ("warmup", "set the length of the warm-up")):
         tokens = getattr(optimizer, f"{name}_tokens")
         if tokens and getattr(optimizer, f"{name}_samples"):
             message = f"training: optimizer.{name}_tokens and {name}_samples both {what}"
             keys = (f"{section}.{name}_tokens", f"{section}.{name}_samples")
-            problems.append(Contradiction(message, keys, tokens, "one of them"))
+            problems.append(Contradiction(message, keys, tokens, "only one of them"))
     if optimizer.min_learning_rate > optimizer.learning_rate:
         message = (
             f"training: optimizer.min_learning_rate {optimizer.min_learning_rate} exceeds "
@@ -53,7 +53,7 @@ def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
 
 
 def _cooldown_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
-    """Find a cooldown that the schedule has not, or that is in another unit than the end of the decay."""
+    """Find a cooldown that the schedule does not have, or whose unit is not that of the decay's end."""
     section, problems = "training.optimizer", []
     in_force = "cooldown_tokens" if optimizer.decay_tokens is not None else "cooldown_samples"
     for name in ("cooldown_samples", "cooldown_tokens"):
@@ -63,10 +63,10 @@ def _cooldown_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
         if optimizer.schedule != "wsd":
             message = f"training: optimizer.{name} {value}: schedule {optimizer.schedule} has no cooldown"
             keys = (f"{section}.{name}", f"{section}.schedule")
-            problems.append(Contradiction(message, keys, value, "no such key, or schedule wsd"))
+            problems.append(Contradiction(message, keys, value, f"no {name} key, or schedule wsd"))
         elif name != in_force:
             unit = in_force.partition("_")[2]
-            message = f"training: optimizer.{name} {value}: this decay ends by {unit}"
+            message = f"training: optimizer.{name} {value}: the decay ends by {unit}, so its length must be in {unit}"
             keys = (f"{section}.{name}", f"{section}.decay_tokens")
             problems.append(Contradiction(message, keys, value, in_force))
     return problems
@@ -75,6 +75,6 @@ def _cooldown_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
 def _kind_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
     if optimizer.kind == "sgd" or not optimizer.momentum:
         return []
-    message = f"training: optimizer.momentum {optimizer.momentum} is sgd's; {optimizer.kind} has beta1"
+    message = f"training: optimizer.momentum {optimizer.momentum} applies only to sgd; {optimizer.kind} uses beta1"
     keys = ("training.optimizer.momentum", "training.optimizer.kind")
-    return [Contradiction(message, keys, optimizer.momentum, "no such key, or kind sgd")]
+    return [Contradiction(message, keys, optimizer.momentum, "no momentum key, or kind sgd")]

@@ -1,4 +1,4 @@
-"""Checks of the tokenizer: its vocabulary, its report, and what an existing tokenizer decides itself."""
+"""Checks of the tokenizer: its vocabulary, its report, and the keys that an existing tokenizer determines itself."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def existing_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find keys of a tokenizer that is trained, beside an existing one that decides them itself."""
+    """Find keys of a trained tokenizer next to an existing one, which determines them itself."""
     tokenizer, key = config.tokenizer, "tokenizer.existing"
     if tokenizer.existing is None:
         if tokenizer.end_of_document is None:
             return []
-        message = f"tokenizer.end_of_document {tokenizer.end_of_document!r}: a tokenizer that is trained has its own"
+        message = f"tokenizer.end_of_document {tokenizer.end_of_document!r} applies only to an existing tokenizer"
         keys = ("tokenizer.end_of_document", key)
         return [Contradiction(message, keys, tokenizer.end_of_document, "null, or tokenizer.existing")]
     trained = ("reserved_tokens", "pre_tokenizer", "split_digits", "min_frequency", "max_token_bytes", "max_pieces")
@@ -28,8 +28,8 @@ def existing_contradictions(config: RunConfig) -> list[Contradiction]:
     for name in trained:
         value = getattr(tokenizer, name)
         if value != fields[name].default:
-            message = f"tokenizer.{name} {value}: only a tokenizer that is trained has it, and {key} gives one"
-            problems.append(Contradiction(message, (f"tokenizer.{name}", key), value, "no such key"))
+            message = f"tokenizer.{name} {value} applies only to a trained tokenizer, but {key} is set"
+            problems.append(Contradiction(message, (f"tokenizer.{name}", key), value, f"no tokenizer.{name} key"))
     return problems
 
 
@@ -53,26 +53,26 @@ def report_contradictions(config: RunConfig) -> list[Contradiction]:
     found = _of_report(report, [source.name for source in config.sources])
     if config.tokenizer.existing is not None and report.gate and report.gate.max_over_monolingual is not None:
         key = "tokenizer.report.gate.max_over_monolingual"
-        message = f"{key} is set, but with {existing} nothing is counted that a language's own could be trained on"
+        message = f"{key} is set, but with {existing} no pre-tokens are counted to train monolingual tokenizers on"
         found.append(Contradiction(message, (key, existing), report.gate.max_over_monolingual, "null"))
     return found
 
 
 def _of_report(report: TokenizerReportConfig, sources: Collection[str]) -> list[Contradiction]:
-    """Settings of `report` that cannot be meant together, or with the sources of these names."""
+    """Find settings of `report` that contradict each other or the names in `sources`."""
     here, found = "tokenizer.report", []
     names = [reference.name for reference in report.references]
     for number, name in enumerate(names):
         if name in names[:number]:
             key = f"{here}.references[{number}].name"
-            message = f"{key}: the name {name!r} is used twice; each reference needs its own"
+            message = f"{key}: the name {name!r} is used twice; each reference needs its own name"
             found.append(Contradiction(message, (key,), name, "another name"))
     if report.parallel is not None and report.parallel_source is not None:
-        message = f"{here}.parallel and {here}.parallel_source are both set: parity is by one aligned text"
+        message = f"{here}.parallel and {here}.parallel_source are both set, but parity uses only one"
         found.append(Contradiction(message, (f"{here}.parallel", f"{here}.parallel_source"), report.parallel, "null"))
     if report.parallel_source is not None and report.parallel_source not in sources:
         key = f"{here}.parallel_source"
-        message = f"{key}: {report.parallel_source!r} is no source of this run"
+        message = f"{key}: {report.parallel_source!r} is not a source of this run"
         found.append(Contradiction(message, (key, "sources"), report.parallel_source, f"one of {', '.join(sources)}"))
     gate = report.gate or TokenizerGate()
     needs = {
@@ -81,6 +81,6 @@ def _of_report(report: TokenizerReportConfig, sources: Collection[str]) -> list[
     }
     for limit, (key, there, right) in needs.items():
         if limit in gate.limits and not there:
-            message = f"{here}.gate.{limit} is set, but {here}.{key} gives nothing to hold the tokenizer to"
+            message = f"{here}.gate.{limit} is set, but {here}.{key} provides nothing to compare with"
             found.append(Contradiction(message, (f"{here}.{key}", f"{here}.gate.{limit}"), None, right))
     return found

@@ -18,24 +18,30 @@ if TYPE_CHECKING:
 
 
 def section_contradictions(training: TrainingConfig) -> list[Contradiction]:
-    """Keys of `training` that are valid one by one but contradict each other."""
+    """Find keys of `training` that are each valid but contradict each other."""
     return [*batch_contradictions(training), *schedule_contradictions(training), *_of_engine(training)]
 
 
 def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
-    """Refuse a stage file whose training contradicts itself, which the checks of a run's YAML never write.
+    """Raise an error if the training of a stage file contradicts itself.
+
+    The workflow writes only stage files that passed the checks, so only a file from elsewhere can fail here.
+
+    Args:
+        training: the section of the stage file.
+        where: path of the stage file, for the error.
 
     Raises:
-        InputError: every contradiction; `where` names the file.
+        InputError: lists every contradiction.
     """
     problems = [found.problem for found in section_contradictions(training)]
     if problems:
-        expected = "the configuration that the workflow writes under runs/<name>/config/"
+        expected = "a stage file that the workflow wrote under runs/<name>/config/"
         raise InputError("; ".join(map(str, problems)), where=where, expected=expected)
 
 
 def training_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Keys of `model`, `training` and `tokenizer` that are valid one by one but contradict each other."""
+    """Find keys of `model`, `training` and `tokenizer` that are each valid but contradict each other."""
     checks = (_of_layout, _of_padding, _of_lengths, _of_tokens, _of_cooldown, _of_skips, _of_kernels)
     return [found for check in checks for found in check(config)]
 
@@ -63,13 +69,16 @@ def _of_layout(config: RunConfig) -> list[Contradiction]:
         right = "parameters, uniform, or a regular expression such as type:transformer|embedding"
         problems.append(Contradiction(message, keys, config.training.partition, right))
     if model.family != "gpt" and parallel.pipeline > 1:
-        message = f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family} do not partition"
+        message = (
+            f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family} cannot be split into stages"
+        )
         problems.append(Contradiction(message, (pipeline, "model.family"), parallel.pipeline, "1"))
     return problems
 
 
 def _of_padding(config: RunConfig) -> list[Contradiction]:
-    """A stated number of embedding rows must hold the tokenizer's entries and split over the tensor-parallel ranks."""
+    """Check a stated number of embedding rows. It must hold the tokenizer's entries and be divisible by the
+    tensor-parallel size."""
     rows, entries = config.model.padded_vocabulary_size, config.tokenizer.vocabulary_size
     if rows is None:
         return []
@@ -113,7 +122,7 @@ def _of_lengths(config: RunConfig) -> list[Contradiction]:
     if curriculum.start_length < curriculum.length_step:
         message = (
             f"{section}.start_length {curriculum.start_length} is less than length_step {curriculum.length_step}: "
-            "cut to whole steps, the first samples have no tokens"
+            "the first samples would have no tokens, because lengths are cut to multiples of length_step"
         )
         keys = (f"{section}.start_length", f"{section}.length_step")
         right = f"at least {curriculum.length_step}"
@@ -132,13 +141,13 @@ def _of_lengths(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_sequence_parallel(config: RunConfig) -> list[Contradiction]:
-    """The ranks of a tensor-parallel group share a sequence in equal parts."""
+    """Check that sequence lengths are divisible by the tensor-parallel size if sequence parallelism is on."""
     parallel, curriculum = config.training.parallel, config.training.curriculum
     key, tensor = "training.parallel.sequence_parallel", "training.parallel.tensor"
     if not parallel.sequence_parallel:
         return []
     if parallel.tensor == 1:
-        message = f"{key} splits a sequence over the tensor-parallel ranks, and {tensor} is 1"
+        message = f"{key} splits sequences over the tensor-parallel ranks, but {tensor} is 1"
         return [Contradiction(message, (key, tensor), True, "false, or a larger tensor-parallel size")]
     lengths = {"model.sequence_length": config.model.sequence_length}
     if curriculum is not None:
@@ -157,7 +166,7 @@ def _of_sequence_parallel(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_tokens(config: RunConfig) -> list[Contradiction]:
-    """Find a warm-up or a decay that ends after the decay or the run does, where these end by tokens."""
+    """Find a warm-up or a decay that ends after the decay or the run does, if any of them is stated in tokens."""
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
     ends, decays = training.train_tokens, optimizer.decay_tokens
     if (ends is None and decays is None and optimizer.warmup_tokens is None) or not has_countable_steps(config):
@@ -206,7 +215,7 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_cooldown(config: RunConfig) -> list[Contradiction]:
-    """The warm-up ends before the decay does, and a stated cooldown of wsd fits between them."""
+    """Check that the warm-up ends before the decay does, and that a stated cooldown of wsd fits between them."""
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
     if optimizer.schedule == "constant" or not has_countable_steps(config):
         return []
@@ -242,7 +251,9 @@ def _of_skips(config: RunConfig) -> list[Contradiction]:
         and not trajectory(config.model, training).iterations
     ):
         message = "training.skip leaves no batch to train on"
-        problems.append(Contradiction(message, ("training.skip", "training.train_samples"), None, "fewer samples"))
+        problems.append(
+            Contradiction(message, ("training.skip", "training.train_samples"), None, "fewer skipped samples")
+        )
     return problems
 
 
@@ -252,14 +263,14 @@ def _of_kernels(config: RunConfig) -> list[Contradiction]:
     problems = []
     if kernels.attention == "flash" and training.precision == "fp32":
         keys: tuple[str, ...] = (f"{section}.attention", "training.precision")
-        problems.append(Contradiction(f"{keys[0]} flash has no fp32", keys, "flash", "auto, sdpa or eager"))
+        problems.append(Contradiction(f"{keys[0]} flash does not support fp32", keys, "flash", "auto, sdpa or eager"))
     if kernels.attention == "flash" and model.head_size % 8:
         keys = (f"{section}.attention", "model.hidden_size", "model.heads")
-        message = f"{keys[0]} flash needs heads of a multiple of 8, not of {model.head_size}"
+        message = f"{keys[0]} flash needs a head size that is a multiple of 8, not {model.head_size}"
         problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
     if kernels.optimizer == "apex" and training.optimizer.kind != "adam":
         keys = (f"{section}.optimizer", "training.optimizer.kind")
-        message = f"{keys[0]} apex is used for adam, not for {training.optimizer.kind}"
+        message = f"{keys[0]} apex supports only adam, not {training.optimizer.kind}"
         problems.append(Contradiction(message, keys, "apex", "auto, torch or fused"))
     return problems
 
@@ -270,13 +281,13 @@ def _of_engine(training: TrainingConfig) -> list[Contradiction]:
     keys: tuple[str, ...]
     if training.zero_stage > 1:
         message = (
-            f"training: zero_stage {training.zero_stage} cannot be used with a pipeline (of 1 stage or more): "
-            "its engine sums whole gradients"
+            f"training: zero_stage {training.zero_stage} is not supported: the pipeline engine, which also runs a "
+            "single stage, sums whole gradients"
         )
         keys = ("training.zero_stage",)
         problems.append(Contradiction(message, keys, training.zero_stage, "1"))
     if training.precision == "bf16" and training.gradient_accumulation != "fp32":
-        message = "training: precision bf16 without fp32 gradient_accumulation: the sum of many small gradients is lost"
+        message = "training: precision bf16 needs gradient_accumulation fp32: a bf16 sum loses small gradients"
         keys = ("training.gradient_accumulation", "training.precision")
         problems.append(Contradiction(message, keys, training.gradient_accumulation, "fp32"))
     return problems

@@ -1,4 +1,5 @@
-"""Load the YAML of a run: every section by itself, then every check between sections, all problems at once."""
+"""Load the YAML of a run: validate every section by itself, run all checks between sections, and report all problems at
+once."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from bloomery.config.run import RunConfig
 from bloomery.config.section import Contradiction, Problem
 
 _CHECKS: tuple[Callable[[RunConfig], list[Contradiction]], ...] = (
-    # First, because people correct the training's own keys before those of other sections.
+    # This check is first, because users correct the training's own keys before those of other sections.
     lambda config: section_contradictions(config.training),
     source_contradictions,
     existing_contradictions,
@@ -40,16 +41,16 @@ def load_config(path: Path) -> RunConfig:
     """Read and validate a run's YAML.
 
     Raises:
-        ConfigError: no such file, not YAML, or any key wrong (all of them in one message).
+        ConfigError: the file is missing or not YAML, or keys are wrong (all of them in one message).
     """
     return validate_config(read_yaml(path), where=str(path))
 
 
 def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
-    """Validate a parsed configuration (`where` names it in errors), with the sources that its catalogue lists.
+    """Validate a parsed configuration, including the sources that its catalogue lists. `where` names it in errors.
 
     Raises:
-        ConfigError: every problem; those of the catalogue's rows with its line and column.
+        ConfigError: lists every problem. For problems in the catalogue it names the table's line and column.
     """
     placed: Callable[[Problem], Problem] | None = None
     if isinstance(raw, dict) and isinstance(raw.get("catalogue"), str):
@@ -63,5 +64,5 @@ def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
 
 
 def contradictions(config: RunConfig) -> list[Contradiction]:
-    """Every contradiction between keys of `config` that more than one section, or the whole training, decides."""
+    """Return every contradiction between keys that no single section can find by itself."""
     return [found for check in _CHECKS for found in check(config)]

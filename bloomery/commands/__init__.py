@@ -1,1 +1,1 @@
-"""The frame's own verbs: what is not a run of the workflow."""
+"""Verbs of the frame: commands that do not belong to a single room."""

@@ -11,36 +11,42 @@ if TYPE_CHECKING:
     from bloomery.config.site import JobTarget, Site
     from bloomery.orchestration.site_questions import Question
 
-app = typer.Typer(no_args_is_help=True, help="Describe a cluster; rehearse a run there.")
+app = typer.Typer(no_args_is_help=True, help="Describe a cluster; rehearse a run on it.")
 
 Text = str | None
 Number = int | None
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 @app.command()
 def init(
-    output: Annotated[Path, typer.Option(help="The file to write.")] = Path("site.yaml"),
-    yes: Annotated[bool, typer.Option("--yes", help="Take what is detected, ask nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    output: Annotated[Path, typer.Option(help="File to write.")] = Path("site.yaml"),
+    yes: Annotated[bool, typer.Option("--yes", help="Accept what is detected without asking.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     account: Annotated[Text, typer.Option(help="Account that is charged.")] = None,
-    partition: Annotated[Text, typer.Option(help="Partition of the data jobs.")] = None,
-    training_partition: Annotated[Text, typer.Option(help="Partition of the training.")] = None,
-    qos: Annotated[Text, typer.Option(help="Quality of service of the training.")] = None,
+    partition: Annotated[Text, typer.Option(help="Partition of data jobs.")] = None,
+    training_partition: Annotated[Text, typer.Option(help="Partition of training jobs.")] = None,
+    qos: Annotated[Text, typer.Option(help="Quality of service (QoS) of training jobs.")] = None,
     constraint: Annotated[Text, typer.Option(help="Feature that a training node must have.")] = None,
-    gpus_per_node: Annotated[Number, typer.Option(min=0, help="GPUs of a training node; 0: train on CPUs.")] = None,
-    ranks_per_node: Annotated[Number, typer.Option(min=1, help="Processes of a training node; default: GPUs.")] = None,
-    max_minutes: Annotated[Number, typer.Option(min=1, help="Longest training job, minutes.")] = None,
-    cpus_per_node: Annotated[Number, typer.Option(min=1, help="CPUs to ask for on a training node.")] = None,
-    memory_mb_per_node: Annotated[Number, typer.Option(min=1, help="Memory to ask for on a training node, MB.")] = None,
-    exclusive: Annotated[bool | None, typer.Option(help="Ask for whole training nodes.")] = None,
-    internet_partition: Annotated[Text, typer.Option(help="Partition whose nodes reach the Hub.")] = None,
-    modules: Annotated[Text, typer.Option(help="Environment modules, by commas; default: those loaded now.")] = None,
-    container: Annotated[Text, typer.Option(help="Apptainer image of the jobs.")] = None,
+    gpus_per_node: Annotated[Number, typer.Option(min=0, help="GPUs per training node; 0: train on CPUs.")] = None,
+    ranks_per_node: Annotated[
+        Number, typer.Option(min=1, help="Processes per training node; default: one per GPU.")
+    ] = None,
+    max_minutes: Annotated[Number, typer.Option(min=1, help="Time limit of a training job, in minutes.")] = None,
+    cpus_per_node: Annotated[Number, typer.Option(min=1, help="CPUs to request per training node.")] = None,
+    memory_mb_per_node: Annotated[
+        Number, typer.Option(min=1, help="Memory to request per training node, in MB.")
+    ] = None,
+    exclusive: Annotated[bool | None, typer.Option(help="Request whole training nodes.")] = None,
+    internet_partition: Annotated[Text, typer.Option(help="Partition whose nodes can reach the Hub.")] = None,
+    modules: Annotated[
+        Text, typer.Option(help="Environment modules, separated by commas; default: the loaded ones.")
+    ] = None,
+    container: Annotated[Text, typer.Option(help="Apptainer image in which jobs run.")] = None,
     scratch: Annotated[Text, typer.Option(help="Fast folder for temporary files; default: ${SCRATCH}.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the site's file: detect what SLURM says, and ask for the rest on a terminal."""
+    """Write the site's file from what SLURM reports. On a terminal, ask for the rest."""
     import sys
 
     from bloomery.base.atomic import dump_json
@@ -51,7 +57,7 @@ def init(
     from bloomery.orchestration.site_file import write_site
 
     if output.exists() and not force:
-        raise ConfigError("the file is there", where=str(output), expected="--force to replace it, or another --output")
+        raise ConfigError("the file exists", where=str(output), expected="--force to replace it, or another --output")
     options: dict[str, Any] = {
         "account": account,
         "jobs.partition": partition,
@@ -97,7 +103,8 @@ def init(
 
 
 def next_command(output: Path) -> str:
-    """What to type next; a file that is not looked for by itself must be named first."""
+    """Return the command to type next. It exports BLOOMERY_SITE if the file is not where the workflow searches for
+    it."""
     import shlex
 
     from bloomery.config.site import SITE_VARIABLE, site_path
@@ -118,18 +125,18 @@ def _has_sinfo() -> bool:
 def _notes(name: str) -> list[str]:
     where = f" {name}" if name else ""
     return [
-        f"The cluster{where}: facts that every run shares. Written by `bloomery cluster init`; edit it freely.",
-        "Looked for in BLOOMERY_SITE, here where the workflow starts, then in ~/.config/bloomery/site.yaml.",
+        f"Properties of the cluster{where}, for all runs. Written by `bloomery cluster init`; you may edit this file.",
+        "Searched for in BLOOMERY_SITE, in the folder where the workflow starts, then as ~/.config/bloomery/site.yaml.",
     ]
 
 
 def words(text: str) -> list[str]:
-    """Words between commas or spaces."""
+    """Return the words of a text that commas or spaces separate."""
     return text.replace(",", " ").split()
 
 
 def _ask(question: Question, proposed: Any) -> Any:
-    """Ask on the terminal until the answer is one that the site's file may hold; `-` is no answer."""
+    """Ask on the terminal until the answer is valid in the site's file. `-` means no value."""
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
     from bloomery.config.load import validate
@@ -146,7 +153,7 @@ def _ask(question: Question, proposed: Any) -> Any:
         elif question.kind == "number" and said.isdigit():
             answer = int(said)
         try:
-            validate(nested({question.key: answer}), Site, where="that answer", example="a value")
+            validate(nested({question.key: answer}), Site, where="your answer", example="a valid value")
         except ConfigError as error:
             say(str(error))
             continue
@@ -154,7 +161,7 @@ def _ask(question: Question, proposed: Any) -> Any:
 
 
 def summary(site: Site) -> list[tuple[str, str]]:
-    """What jobs and training will ask for, a line each."""
+    """Return (label, text) rows that describe what jobs and training will request."""
     from bloomery.base.units import format_bytes, format_seconds
 
     training = site.training
@@ -162,10 +169,10 @@ def summary(site: Site) -> list[tuple[str, str]]:
     node = [
         training.gres or f"gpu:{training.gpus_per_node}" if training.gpus_per_node else "no GPU",
         f"{ranks} processes" if ranks else "all processes on one node",
-        f"{training.cpus_per_node} CPUs" if training.cpus_per_node else "CPUs as the run asks",
+        f"{training.cpus_per_node} CPUs" if training.cpus_per_node else "CPUs as the run requests",
         format_bytes(training.memory_mb_per_node * 1e6)
         if training.memory_mb_per_node
-        else "memory by the model's size",
+        else "memory estimated from the model",
         *(["whole nodes"] if training.exclusive else []),
     ]
     segments = f"jobs of {format_seconds(60.0 * training.max_minutes)}, one after another"
@@ -173,10 +180,10 @@ def summary(site: Site) -> list[tuple[str, str]]:
         ("data jobs", _place(site, site.jobs)),
         ("training", f"{_place(site, training, limit=False)}; {segments}"),
         ("a training node", ", ".join(node)),
-        ("Hub", _place(site, site.internet) if site.internet else "beside the workflow, on the login node"),
+        ("Hub", _place(site, site.internet) if site.internet else "on the workflow's own machine"),
         ("modules", " ".join(site.modules) or "none"),
         ("container", site.container or "none"),
-        ("temporary files", site.scratch or "each node's own"),
+        ("temporary files", site.scratch or "each node's own temporary folder"),
     ]
 
 
@@ -194,18 +201,18 @@ def _place(site: Site, place: JobTarget, *, limit: bool = True) -> str:
 
 
 REHEARSAL_MINUTES = 20
-"""Time that a rehearsal's training jobs ask for: short jobs start early."""
+"""Time limit of a rehearsal's training jobs, in minutes. Short jobs start early."""
 
 
 @app.command()
 def rehearse(
     config: Annotated[Path, typer.Argument(help="A run's YAML, such as config/sample.yaml.")],
-    output: Annotated[Path | None, typer.Option(help="The file to write; default: CONFIG.rehearsal.yaml.")] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes that the training fills.")] = 2,
-    submit: Annotated[bool, typer.Option("--submit", help="Start it, too.")] = False,
+    output: Annotated[Path | None, typer.Option(help="File to write; default: CONFIG.rehearsal.yaml.")] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of training nodes.")] = 2,
+    submit: Annotated[bool, typer.Option("--submit", help="Also start the rehearsal.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a small copy of a run that goes the same way on a few nodes, to try a change before the real thing."""
+    """Write a small copy of a run that takes the same steps on a few nodes, to test a change before the full run."""
     from bloomery.base.atomic import dump_json, write_text
     from bloomery.base.errors import ConfigError
     from bloomery.base.print_table import print_table
@@ -218,7 +225,7 @@ def rehearse(
     original, site = load_config(config), load_site()
     target = output or Path(f"{config.stem}.rehearsal.yaml")
     if target.exists() and not target.read_text(encoding="utf-8", errors="replace").startswith(HEADER):
-        raise ConfigError("is no rehearsal and would be replaced", where=str(target), expected="another --output")
+        raise ConfigError("exists and is not a rehearsal", where=str(target), expected="another --output")
     values = rehearsal(original, site, nodes)
     command = ["snakemake", "--profile", "slurm", "--configfile", str(target)]
     if site.training.max_minutes > REHEARSAL_MINUTES:
@@ -233,7 +240,7 @@ def rehearse(
     else:
         layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
         rows = [
-            ("run", f"{small.name}, below {small.root}/"),
+            ("run", f"{small.name}, in {small.root}/"),
             ("processes", f"{parallel.world_size} = {layout}, on {nodes} node{'s' if nodes > 1 else ''}"),
             ("parameters", f"{figures.parameters:,}"),
             ("iterations", f"{figures.iterations:,}"),
@@ -251,7 +258,7 @@ def _typed(command: list[str]) -> str:
 
 
 def _start(command: list[str]) -> int:
-    """Run the workflow here; returns its exit code."""
+    """Run the workflow in the current folder and return its exit code."""
     import subprocess
     import sys
 
@@ -259,6 +266,8 @@ def _start(command: list[str]) -> int:
 
     if not Path("Snakefile").is_file() or not Path("slurm").is_dir():
         raise ResourceError(
-            "no Snakefile and profile `slurm` here", where=str(Path.cwd()), expected="Bloomery's folder"
+            "no Snakefile and profile `slurm` here",
+            where=str(Path.cwd()),
+            expected="to start the command in Bloomery's folder",
         )
     return subprocess.run([sys.executable, "-m", *command], check=False).returncode

@@ -1,4 +1,4 @@
-"""`bloomery config`: check and show a run's YAML; the reference and the schema of all keys."""
+"""`bloomery config`: check and show a run's YAML; print the reference and the schema of all keys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import typer
 app = typer.Typer(no_args_is_help=True, help="Check, show and document configurations.")
 
 File = Annotated[Path, typer.Argument(help="A run's YAML, such as config/sample.yaml.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 @app.command()
 def check(file: File, as_json: Json = False) -> None:
-    """Validate a run's YAML, all problems at once (exit code 2), and say what the run will be."""
+    """Validate a run's YAML, report all problems at once (exit code 2), and summarise the run."""
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
@@ -33,7 +33,7 @@ def check(file: File, as_json: Json = False) -> None:
     layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
     growth = f"{batches[0]} to {batches[-1]}, in {len(batches)} sizes" if len(batches) > 1 else str(batches[0])
     rows = [
-        ("run", f"{config.name}, below {config.root}/"),
+        ("run", f"{config.name}, in {config.root}/"),
         ("sources", ", ".join(f"{source.name} ({source.kind})" for source in config.sources)),
         ("parameters", f"{figures.parameters:,} with {figures.vocabulary_rows:,} vocabulary rows"),
         ("processes", f"{figures.world_size} = {layout}"),
@@ -49,7 +49,7 @@ def check(file: File, as_json: Json = False) -> None:
 @app.command()
 def show(
     file: File,
-    deepspeed: Annotated[bool, typer.Option("--deepspeed", help="DeepSpeed's JSON, as it is generated.")] = False,
+    deepspeed: Annotated[bool, typer.Option("--deepspeed", help="Print the generated DeepSpeed JSON instead.")] = False,
     as_json: Json = False,
 ) -> None:
     """Print a run's configuration with every default, as YAML."""
@@ -79,9 +79,9 @@ def schema() -> None:
 
 @app.command()
 def reference(
-    output: Annotated[Path | None, typer.Option(help="Write the page here instead of printing it.")] = None,
+    output: Annotated[Path | None, typer.Option(help="File to write instead of printing the page.")] = None,
 ) -> None:
-    """The table of all keys (config/README.md)."""
+    """Print or write the reference of all keys (config/README.md)."""
     from bloomery.base.atomic import write_if_changed
     from bloomery.config.key_reference import reference_page
 

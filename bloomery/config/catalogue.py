@@ -1,8 +1,8 @@
-"""A catalogue: one table that lists sources, one a row, for a corpus of many of them.
+"""A catalogue is a table that lists the sources of a large corpus, one source per row.
 
-`catalogue: sources.csv` in a run's YAML appends the rows to its `sources`. Columns are the keys of a source (`name`,
-`kind`, `paths`, `language`, `licence`, `recipe`, `weight`, ...); an empty cell is the key's default; a cell of several
-values has `;` between them. From then on there are only sources: nothing else knows of the table.
+`catalogue: sources.csv` in a run's YAML appends the rows to its `sources`. The columns are the keys of a source
+(`name`, `kind`, `paths`, `language`, `licence`, `recipe`, `weight`, ...). An empty cell takes the key's default, and
+`;` separates several values in one cell. After loading, only `sources` remains: no other code reads the table.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ _PLACE = re.compile(r"sources\[(\d+)\](?:\.([a-z_]+))?(?:\[\d+\])?")
 
 
 class Catalogue:
-    """The rows of a table, as the YAML would say them, and where each stands."""
+    """The rows of a table as sources, in the form that YAML would give, with the line of each row."""
 
     def __init__(self, path: Path) -> None:
         """Read a table.
 
         Raises:
-            ConfigError: the file is not a table of sources; it names the line, the column and what would be right.
+            ConfigError: the file is not a valid table of sources. The error names the line, the column and what would
+                be right.
         """
         self.path = path
         self.sources: list[dict[str, Any]] = []
         self._lines: list[int] = []
         delimiter = _DELIMITERS.get(path.suffix.lower())
         if delimiter is None:
-            raise ConfigError("is no table", where=str(path), expected="a file that ends in .csv or .tsv")
+            raise ConfigError("is not a table", where=str(path), expected="a file that ends in .csv or .tsv")
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 self._read(csv.reader(file, delimiter=delimiter, strict=True))
@@ -47,7 +48,9 @@ class Catalogue:
             ) from error
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise ConfigError(
-                f"cannot be read ({error})", where=f"catalogue {path}", expected="a table in UTF-8, quotes closed"
+                f"cannot be read ({error})",
+                where=f"catalogue {path}",
+                expected="a UTF-8 table in which every quote is closed",
             ) from error
 
     def _read(self, rows: Any) -> None:
@@ -58,17 +61,21 @@ class Catalogue:
             if cells := _stripped(row):
                 if len(cells) > len(columns):
                     raise ConfigError(
-                        f"{len(cells)} cells",
+                        f"the row has {len(cells)} cells",
                         where=f"{self.path}, line {line}",
-                        expected=f"at most {len(columns)}, one a column; ';' stands between several values of a cell",
+                        expected=f"at most {len(columns)} cells; separate several values in a cell with ';'",
                     )
                 said = zip(columns, cells, strict=False)
                 self.sources.append({column: _value(column, cell) for column, cell in said if cell})
                 self._lines.append(line)
-            line = rows.line_num + 1  # a cell in quotes may go over several lines
+            line = rows.line_num + 1  # a quoted cell may span several lines
 
     def placed(self, problem: Problem, before: int) -> Problem:
-        """The problem with the table's line and column where it is about a row; `before`: sources of the YAML."""
+        """Return the problem with the table's line and column in place of `sources[n]`.
+
+        A problem of a source in the YAML is returned unchanged. `before` is the number of sources in the YAML, which
+        precede those of the table.
+        """
 
         def place(match: re.Match[str]) -> str:
             row = int(match.group(1)) - before
@@ -84,7 +91,7 @@ class Catalogue:
 
 
 def _stripped(cells: list[str]) -> list[str]:
-    """Cells without white space around them, and without the empty ones that spreadsheets leave at the end."""
+    """Strip white space around each cell and drop the empty cells that spreadsheets append to a row."""
     stripped = [cell.strip() for cell in cells]
     while stripped and not stripped[-1]:
         stripped.pop()
@@ -98,13 +105,13 @@ def _check_columns(columns: list[str], where: str) -> None:
         if column not in _KEYS:
             near = difflib.get_close_matches(column, known, n=1, cutoff=0.5)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            problems.append(f"{column!r} is no key of a source{hint}")
+            problems.append(f"{column!r} is not a key of a source{hint}")
         elif columns.count(column) > 1:
-            problems.append(f"{column!r} is there twice")
-    problems += [f"there is no column {column!r}" for column in ("name", "kind") if column not in columns]
+            problems.append(f"{column!r} appears twice")
+    problems += [f"column {column!r} is missing" for column in ("name", "kind") if column not in columns]
     if problems:
         said = "; ".join(dict.fromkeys(problems))
-        raise ConfigError(said, where=f"{where}, line 1", expected=f"columns among {', '.join(known)}")
+        raise ConfigError(said, where=f"{where}, line 1", expected=f"only columns among {', '.join(known)}")
 
 
 def _value(column: str, cell: str) -> str | list[str]:
@@ -118,4 +125,4 @@ def _is_list(annotation: Any) -> bool:
 _KEYS = {
     name: _is_list(field.annotation) for model in models_in(AnySource) for name, field in model.model_fields.items()
 }
-"""Every key of a source of any kind, and whether it holds several values."""
+"""Key of any kind of source -> whether the key holds a list."""

@@ -1,4 +1,4 @@
-"""Cleaning: ingest, measure, judge, deduplicate, redact, mix."""
+"""Cleaning stages: ingest, measure, judge, deduplicate, redact and mix."""
 
 from __future__ import annotations
 
@@ -12,240 +12,259 @@ from bloomery.config.words import WordLists
 
 
 class IngestConfig(Section):
-    """Reading sources into shards."""
+    """How sources are read into shards."""
 
     shard_bytes: Annotated[Bytes, Field(ge=1024)] = 256 * 1024 * 1024
-    """Input bytes that one shard (one job) takes: small files are grouped up to it."""
+    """Target size of a shard in bytes of input. One job reads one shard. Small files are grouped up to this size, and a
+    larger file is cut into pieces where its kind allows it."""
     max_document_bytes: Annotated[Bytes, Field(ge=1024)] = 8 * 1024 * 1024
-    """A longer line or document is quarantined."""
+    """Maximum size of a document in bytes. A longer line or document is quarantined as a bad row. Must not exceed
+    `shard_bytes`."""
 
 
 class LanguageIdConfig(Section):
-    """Language identification, offline, with accept sets: CLD2, and n-grams for languages that it lacks."""
+    """Offline language identification: CLD2, and an n-gram model for languages that CLD2 lacks."""
 
     min_share: Share = 0.6
-    """Share of a document's bytes that the label's accept set must reach."""
+    """Minimum share of a document's bytes that must be detected as its labelled language or as a code that the
+    language's profile accepts."""
     min_bytes: Integer = 120
-    """Shorter documents are not judged by language: detectors guess there."""
+    """Documents shorter than this many bytes skip the language check, because detectors are unreliable on short
+    text."""
     fallback_model: str | None = None
-    """n-gram model (`bloomery corpus train-langid`) for languages that the detector lacks; null: the shipped one, for
-    Bambara and Fon."""
+    """Path of an n-gram model (made by `bloomery corpus train-langid`) for languages that the detector lacks. Default
+    (null): the shipped model for Bambara and Fon."""
     fasttext_model: str | None = None
-    """A fastText classifier of languages (`.bin`, `.ftz`) instead of CLD2; needs the extra `fasttext`."""
+    """Path of a fastText language classifier (`.bin`, `.ftz`) that replaces CLD2. It needs the extra `fasttext`.
+    Default (null): CLD2."""
 
 
 class Thresholds(Section):
-    """Limits on the measures of a document; null switches a rule off. Names are the measures' names."""
+    """Limits on the measures of a document. A limit is named after its measure. Default (null): no limit."""
 
     min_characters: Number | None = None
-    """Least number of characters."""
+    """Minimum number of characters."""
     min_words: Number | None = None
-    """Least number of words (characters, for scripts without spaces)."""
+    """Minimum number of words (characters in scripts without spaces)."""
     max_words: Number | None = None
-    """Greatest number of words."""
+    """Maximum number of words (characters in scripts without spaces)."""
     min_mean_word_length: Number | None = None
-    """Least mean word length, characters (Gopher)."""
+    """Minimum mean word length in characters (Gopher)."""
     max_mean_word_length: Number | None = None
-    """Greatest mean word length, characters (Gopher)."""
+    """Maximum mean word length in characters (Gopher)."""
     max_character_repetition_ratio: Number | None = None
-    """Greatest repetition of character 10-grams (ROOTS)."""
+    """Maximum share of repeated character 10-grams (ROOTS)."""
     max_word_repetition_ratio: Number | None = None
-    """Greatest repetition of word 5-grams (ROOTS)."""
+    """Maximum share of repeated word 5-grams (ROOTS)."""
     max_special_ratio: Number | None = None
-    """Greatest share of punctuation, symbols, digits and control characters; letters and marks never count."""
+    """Maximum share of punctuation, symbols, digits and control characters. Letters and marks never count."""
     max_digit_ratio: Number | None = None
-    """Greatest share of digits."""
+    """Maximum share of digits among the characters."""
     min_alphabetic_word_ratio: Number | None = None
-    """Least share of words with a letter (Gopher)."""
+    """Minimum share of words that contain a letter (Gopher)."""
     max_short_line_ratio: Number | None = None
-    """Greatest share of lines of at most 30 characters (FineWeb)."""
+    """Maximum share of lines of at most 30 characters (FineWeb)."""
     max_duplicate_line_ratio: Number | None = None
-    """Greatest share of characters in repeated lines (FineWeb, Gopher)."""
+    """Maximum share of characters in repeated lines (FineWeb, Gopher)."""
     min_terminal_punctuation_ratio: Number | None = None
-    """Least share of lines that end a sentence (FineWeb)."""
+    """Minimum share of lines that end with a sentence mark (FineWeb)."""
     max_newline_ratio: Number | None = None
-    """Greatest number of line ends per word (FineWeb)."""
+    """Maximum number of line breaks per word (FineWeb)."""
     max_bullet_ratio: Number | None = None
-    """Greatest share of lines that start with a bullet (Gopher)."""
+    """Maximum share of lines that start with a bullet (Gopher)."""
     max_replacement_ratio: Number | None = None
-    """Greatest share of replacement characters and mojibake pairs."""
+    """Maximum share of replacement characters (U+FFFD) and mojibake pairs."""
     max_duplicate_line_fraction: Number | None = None
-    """Greatest share of lines that repeat an earlier one (Gopher)."""
+    """Maximum share of lines that repeat an earlier line (Gopher)."""
     max_duplicate_paragraph_fraction: Number | None = None
-    """Greatest share of paragraphs that repeat an earlier one (Gopher)."""
+    """Maximum share of paragraphs that repeat an earlier paragraph (Gopher)."""
     max_duplicate_paragraph_ratio: Number | None = None
-    """Greatest share of characters in repeated paragraphs (Gopher)."""
+    """Maximum share of characters in repeated paragraphs (Gopher)."""
     max_top_2gram_ratio: Number | None = None
-    """Greatest share of characters in the most frequent pair of words (Gopher)."""
+    """Maximum share of characters in the most frequent word 2-gram (Gopher)."""
     max_top_3gram_ratio: Number | None = None
-    """Greatest share of characters in the most frequent three words (Gopher)."""
+    """Maximum share of characters in the most frequent word 3-gram (Gopher)."""
     max_top_4gram_ratio: Number | None = None
-    """Greatest share of characters in the most frequent four words (Gopher)."""
+    """Maximum share of characters in the most frequent word 4-gram (Gopher)."""
     max_duplicate_5gram_ratio: Number | None = None
-    """Greatest share of characters in repeated runs of five words (Gopher)."""
+    """Maximum share of characters in repeated word 5-grams (Gopher)."""
     max_duplicate_6gram_ratio: Number | None = None
-    """Greatest share of characters in repeated runs of six words (Gopher)."""
+    """Maximum share of characters in repeated word 6-grams (Gopher)."""
     max_duplicate_7gram_ratio: Number | None = None
-    """Greatest share of characters in repeated runs of seven words (Gopher)."""
+    """Maximum share of characters in repeated word 7-grams (Gopher)."""
     max_duplicate_8gram_ratio: Number | None = None
-    """Greatest share of characters in repeated runs of eight words (Gopher)."""
+    """Maximum share of characters in repeated word 8-grams (Gopher)."""
     max_duplicate_9gram_ratio: Number | None = None
-    """Greatest share of characters in repeated runs of nine words (Gopher)."""
+    """Maximum share of characters in repeated word 9-grams (Gopher)."""
     max_duplicate_10gram_ratio: Number | None = None
-    """Greatest share of characters in repeated runs of ten words (Gopher)."""
+    """Maximum share of characters in repeated word 10-grams (Gopher)."""
     max_hash_ratio: Number | None = None
-    """Greatest number of `#` per word (Gopher)."""
+    """Maximum number of `#` per word (Gopher)."""
     max_ellipsis_ratio: Number | None = None
-    """Greatest number of ellipses per word (Gopher)."""
+    """Maximum number of ellipses per word (Gopher)."""
     max_ellipsis_line_ratio: Number | None = None
-    """Greatest share of lines that end in an ellipsis (Gopher)."""
+    """Maximum share of lines that end with an ellipsis (Gopher)."""
     max_few_word_line_ratio: Number | None = None
-    """Greatest share of lines of fewer than three words (C4)."""
+    """Maximum share of lines with fewer than three words (C4)."""
     max_curly_brackets: Number | None = None
-    """Greatest number of curly brackets, which prose has none of (C4: 0)."""
+    """Maximum number of curly brackets (C4: 0, because prose has none)."""
     min_script_ratio: Number | None = None
-    """Least share of letters in the language's scripts (`scripts` of its profile)."""
+    """Minimum share of letters in the language's scripts (`scripts` of its profile)."""
     min_stop_word_ratio: Number | None = None
-    """Least share of stop words (ROOTS): prose is full of function words, lists and menus are not."""
+    """Minimum share of stop words (ROOTS). Prose contains many function words; lists and menus contain few."""
     max_flagged_word_ratio: Number | None = None
-    """Greatest share of flagged words, those of pornographic spam (ROOTS)."""
+    """Maximum share of flagged words, which are typical of pornographic spam (ROOTS)."""
     max_longest_line: Number | None = None
-    """Greatest number of characters in a line (BigCode)."""
+    """Maximum number of characters in the longest line (BigCode)."""
     max_mean_line_length: Number | None = None
-    """Greatest mean length of lines, characters (BigCode)."""
+    """Maximum mean line length in characters (BigCode)."""
     min_alphanumeric_ratio: Number | None = None
-    """Least share of letters, marks and digits (BigCode)."""
+    """Minimum share of letters, marks and digits among the characters (BigCode)."""
     max_generated: Number | None = None
-    """0 removes code that says in its first lines that a program wrote it; other documents are not looked at."""
+    """Set to 0 to remove code whose first lines state that a program generated it. It affects only documents of the
+    language `code`."""
 
 
 class JudgeConfig(Section):
-    """Thresholds: a preset of numbers per language, then what this run changes."""
+    """Thresholds of the documents: a preset of limits per language, then the changes of this run."""
 
     preset: Literal["bloomery", "roots", "fineweb2", "gopher", "none"] = "bloomery"
-    """`bloomery`: `config/languages/<code>.toml`; `roots`, `fineweb2`, `gopher`: the published numbers in
-    `config/thresholds/` (`code` keeps its own profile); `none`: only what `thresholds` says."""
+    """Origin of the limits. `bloomery`: `config/languages/<code>.toml`. `roots`, `fineweb2`, `gopher`: the published
+    numbers in `config/thresholds/` (the language `code` keeps its own profile). `none`: only the limits in
+    `thresholds`."""
     thresholds: dict[str, Thresholds] = {}
-    """Changes per language code; `default` applies to every language but `code`."""
+    """Limits per language code that override the preset; a limit of null switches the rule off. `default` applies to
+    every language except `code`."""
     recipes: dict[str, Thresholds] = {}
-    """Changes by name, with the keys of `thresholds`: over those of every language, for the sources whose `recipe` it
-    is."""
+    """Named groups of limits, with the keys of `thresholds`. A recipe overrides the limits of every language for the
+    sources whose `recipe` names it."""
 
 
 class MeasureConfig(Section):
-    """Measuring documents: which words are counted."""
+    """How documents are measured: which words are counted."""
 
     words: dict[str, WordLists] = {}
-    """Words per language code, besides those of `config/languages/<code>.toml`; `default`: of languages without any."""
+    """Words per language code, added to those of `config/languages/<code>.toml`. `default` applies to languages without
+    words of their own."""
 
 
 class CodeConfig(Section):
-    """Rules for documents of the language `code` alone."""
+    """Rules that apply only to documents of the language `code`."""
 
     licences: list[str] = []
-    """SPDX names of the licences whose code is kept (`MIT`, `Apache-2.0`), whatever their case; code of another licence
-    or of none goes. Empty: not judged."""
+    """SPDX names of the licences whose code is kept (`MIT`, `Apache-2.0`), in any letter case. Code under another
+    licence, or without one, is removed. Default (empty): licences are not checked."""
 
 
 class LinesConfig(Section):
-    """Lines that many documents of a source share (menus, notices, templates) are removed; code is left as it is."""
+    """Removal of lines that many documents of a source share (menus, notices, templates). Code is not changed."""
 
     enabled: bool = False
-    """Remove them, before anything is measured."""
+    """Remove repeated lines before documents are measured."""
     min_characters: Positive = 15
-    """Shorter lines always stay (ROOTS: 15). White space at both ends of a line does not count."""
+    """Lines shorter than this many characters are never removed (ROOTS: 15). White space at both ends of a line does
+    not count."""
     min_documents: Annotated[int, Field(ge=2), NotBool] = 10
-    """A line is a template from so many different documents of one source and language on (ROOTS: 10, of newspapers
-    2); `sources[].min_line_documents` is that of a source."""
+    """A line is removed if at least this many different documents of the same source and language contain it (ROOTS:
+    10, for newspapers 2). `sources[].min_line_documents` overrides it for one source."""
     partitions: Annotated[int, Field(gt=0, le=65536), NotBool] = 1
-    """Partitions of the count of lines: so many jobs at a time can work on it."""
+    """Number of partitions of the line counts, which is the number of jobs that can work in parallel."""
 
 
 class NearDedupConfig(Section):
-    """Near duplicates by MinHash-LSH, confirmed by the Jaccard similarity of shingles."""
+    """Near duplicates: MinHash-LSH finds candidates, and the Jaccard similarity of their shingles confirms them."""
 
     enabled: bool = True
-    """Look for near duplicates."""
+    """Search for near duplicates."""
     word_ngram: Positive = 5
-    """Words in a shingle."""
+    """Number of words in a shingle."""
     character_ngram: Positive = 5
-    """Characters in a shingle, for scripts without spaces."""
+    """Number of characters in a shingle, for scripts without spaces."""
     bands: Positive = 14
-    """LSH bands (14 x 8: FineWeb's choice)."""
+    """Number of LSH bands (FineWeb: 14 bands of 8 rows)."""
     rows: Positive = 8
-    """MinHash values in a band."""
+    """Number of MinHash values in a band."""
     verify: bool = True
-    """Compare the shingles of candidates; false: whole clusters of candidates go for their best document."""
+    """Compare the shingles of candidates before removing one. If false, only the best document of each cluster of
+    candidates is kept."""
     min_jaccard: Share = 0.7
-    """Candidates with a lower exact similarity are not duplicates (with `verify`)."""
+    """Minimum Jaccard similarity of two near duplicates. It is used only if `verify` is true."""
 
 
 class DedupConfig(Section):
-    """Duplicates, exact and near, over all shards and sources."""
+    """Exact and near duplicates over all shards and sources."""
 
     exact: bool = True
-    """Remove documents with the same text but for whitespace (without it, they are near duplicates of one another)."""
+    """Remove documents whose text differs only in white space. If false, such documents are treated as near
+    duplicates."""
     near: NearDedupConfig = NearDedupConfig()
     """Near duplicates."""
     partitions: Annotated[int, Field(gt=0, le=512), NotBool] = 1
-    """Partitions of the search for duplicates: so many jobs at a time can work on it."""
+    """Number of partitions of the duplicate search, which is the number of jobs that can work in parallel."""
     memory_bytes: Annotated[Bytes, Field(ge=1 << 20)] = 512 * 1024 * 1024
-    """What a job over the whole corpus holds; what does not fit is gone through in several passes."""
+    """Memory limit in bytes of a job that works on the whole corpus. Data beyond the limit is processed in several
+    passes."""
     against: list[str] = []
-    """Folders of earlier runs (`runs/old`): what duplicates a document of their clean corpus goes, theirs stays."""
+    """Folders of earlier runs (`runs/old`) with a finished corpus. Documents that duplicate a document of those clean
+    corpora are removed; the earlier runs are not changed."""
 
 
 PiiKind = Literal["email", "ip", "phone", "iban", "card", "key", "national_id", "handle"]
 
 
 class PiiConfig(Section):
-    """Personal data replaced by placeholders."""
+    """Replacement of personal data by placeholders."""
 
     kinds: list[PiiKind] = ["email", "ip", "phone", "iban", "card", "key", "national_id"]
-    """What is replaced: e-mail addresses, public IP addresses, telephone numbers, bank accounts, payment cards, keys
-    and tokens, national identity numbers with a check digit. `handle` (`@name`) is off: such a name was chosen for the
-    public, often it is what a text is about, and nothing about it can be verified."""
+    """Kinds of personal data to replace: e-mail addresses, public IP addresses, telephone numbers, bank accounts,
+    payment cards, keys and tokens, and national identity numbers with a check digit. `handle` (`@name`) is off by
+    default: people choose such names for the public, a text is often about them, and they cannot be validated."""
 
 
 class DecontaminateConfig(Section):
-    """Documents that share an n-gram with a text of an evaluation are removed."""
+    """Removal of documents that share an n-gram with an evaluation text."""
 
     paths: list[str] = []
-    """Evaluation texts: `.jsonl` (`.gz`, `.zst`) or `.parquet` files or patterns; empty: no decontamination."""
+    """Evaluation texts: file names or patterns of `.jsonl` (`.gz`, `.zst`) or `.parquet` files. Default (empty): no
+    decontamination."""
     text_fields: Annotated[list[str], Field(min_length=1)] = ["text"]
-    """Fields whose text is looked for; one of them at least must be there."""
+    """Fields of an evaluation item whose text is searched for. Every item must have at least one of them."""
     id_field: str | None = None
-    """Field that names an item; null: file and line do."""
+    """Field that names an evaluation item in the report. Default (null): file name and line number."""
     word_ngram: Positive = 13
-    """Words of an n-gram (13: GPT-3's)."""
+    """Number of words in an n-gram (GPT-3: 13)."""
     character_ngram: Positive = 50
-    """Characters of an n-gram, for scripts without spaces."""
+    """Number of characters in an n-gram, for scripts without spaces."""
     min_hits: Positive = 1
-    """Different n-grams that a document must share with the evaluation texts to be removed."""
+    """A document is removed if at least this many different n-grams of it occur in the evaluation texts."""
 
 
 class MixtureConfig(Section):
-    """How much of each language the tokenizer and the training see; of each source in it: `sources[].weight`."""
+    """Weights of the languages in tokenizer training and model training. `sources[].weight` sets the weight of a source
+    within its language."""
 
     method: Literal["alpha", "unimax", "explicit"] = "alpha"
-    """`alpha`: by bytes ** `alpha`; `unimax`: the same for each language, up to `max_epochs` of it (Chung et al. 2023);
-    `explicit`: `weights` alone, which must then name every language of the corpus."""
+    """Rule for the language weights. `alpha`: bytes ** `alpha`. `unimax`: equal weights, up to `max_epochs` of each
+    language (Chung et al. 2023). `explicit`: only `weights`, which must then name every language of the corpus."""
     alpha: Annotated[float, Field(gt=0.0, le=1.0), NotBool] = 0.3
-    """Weight of a language is proportional to (its bytes) ** alpha; 1: as it is, small: more even."""
+    """Exponent of method `alpha`: a language's weight is proportional to (its bytes) ** alpha. With 1, weights follow
+    the corpus; smaller values make the weights more even."""
     weights: dict[str, Annotated[float, Field(ge=0.0), NotBool]] = {}
-    """Explicit weights per language, in place of the share (0 to 1) that `alpha` or `unimax` would give it; 0 leaves it
-    out. All are then scaled to sum to 1."""
+    """Explicit weight per language, which replaces the share (0 to 1) that `alpha` or `unimax` would compute. 0
+    excludes the language. All weights are then normalised to sum to 1."""
     max_epochs: Annotated[float, Field(gt=0.0, le=1e6), NotBool] | None = None
-    """Training reads no language, and no source in it, more often than this; what that cuts off goes to the others. Up
-    to four epochs are nearly as good as new text (Muennighoff et al. 2023)."""
+    """Maximum number of epochs over the text of each language and of each source. What the limit cuts off goes to the
+    other languages and sources. Up to four epochs are nearly as good as new text (Muennighoff et al. 2023). Default
+    (null): no limit."""
     budget_bytes: Annotated[Bytes, Field(gt=0)] | None = None
-    """Text that the training reads, for `max_epochs` before tokens are known; null: 4.7 bytes for each of them."""
+    """Bytes of text that the training reads, used with `max_epochs` before token counts are known. Default (null): 4.7
+    bytes for each training token."""
 
     @model_validator(mode="after")
     def _method_has_what_it_needs(self, info: ValidationInfo) -> MixtureConfig:
         found = []
         if self.method == "unimax" and self.max_epochs is None:
-            message = "corpus.mixture: method unimax needs max_epochs, or every language has the same weight"
+            message = "corpus.mixture: method unimax needs max_epochs; without it every language has the same weight"
             keys = ("corpus.mixture.max_epochs", "corpus.mixture.method")
             found.append(Contradiction(message, keys, suggestion="a number of epochs such as 4"))
         if self.method == "explicit" and not self.weights:
@@ -257,34 +276,34 @@ class MixtureConfig(Section):
 
 
 class CorpusConfig(Section):
-    """Sources become a clean corpus."""
+    """How sources become a clean corpus."""
 
     ingest: IngestConfig = IngestConfig()
-    """Reading."""
+    """Reading of sources."""
     language_id: LanguageIdConfig = LanguageIdConfig()
     """Language identification."""
     measure: MeasureConfig = MeasureConfig()
-    """Measuring."""
+    """Measures."""
     judge: JudgeConfig = JudgeConfig()
     """Thresholds."""
     code: CodeConfig = CodeConfig()
-    """Source code."""
+    """Rules for source code."""
     lines: LinesConfig = LinesConfig()
-    """Repeated lines."""
+    """Removal of repeated lines."""
     dedup: DedupConfig = DedupConfig()
     """Deduplication."""
     decontaminate: DecontaminateConfig = DecontaminateConfig()
-    """Removing evaluation texts."""
+    """Removal of evaluation texts."""
     pii: PiiConfig = PiiConfig()
-    """Redaction."""
+    """Replacement of personal data."""
     keep_removed_text: bool = False
-    """Whether `corpus/removed/` holds the text of the removed documents too, personal data replaced."""
+    """Write the text of removed documents to `corpus/removed/` too, with personal data replaced."""
     mixture: MixtureConfig = MixtureConfig()
     """Mixture of languages."""
 
     @property
     def texts(self) -> str:
-        """Folder of the shards whose text is measured, compared and cleaned."""
+        """Folder of the shards whose text is measured, deduplicated and cleaned."""
         return "stripped" if self.lines.enabled else "raw"
 
     @model_validator(mode="after")

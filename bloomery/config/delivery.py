@@ -1,4 +1,4 @@
-"""What leaves the run: the exported model and where it is published."""
+"""Delivery of a run: the exported model, and where the model and the logs are published."""
 
 from __future__ import annotations
 
@@ -10,30 +10,33 @@ from bloomery.config.section import Name, NotBool, Section
 
 
 class ExportConfig(Section):
-    """Checkpoint to transformers folder."""
+    """Export of a checkpoint as a transformers model folder."""
 
     model_name: Name | None = None
-    """Name of the exported model's folder; null: the run's name."""
+    """Name of the exported model's folder. Default (null): the run's name."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
-    """Type of the exported weights."""
+    """Data type of the exported weights."""
     vocabulary: Literal["keep", "trim"] = "keep"
-    """`keep` the padded embedding rows (as BLOOM did) or `trim` them to the tokenizer's size."""
+    """Embedding rows of the exported model. `keep`: all padded rows, as BLOOM has. `trim`: only the rows of the
+    tokenizer's entries."""
     tolerance: Annotated[float, Field(gt=0), NotBool] = 1e-4
-    """Greatest difference of fp32 logits from the training model's, relative to the largest logit."""
+    """Maximum difference between the fp32 logits of the exported model and of the training model, relative to the
+    largest logit. The export fails above it."""
 
 
 class PublishConfig(Section):
-    """Model and logs go to the Hub when HF_ENDPOINT and a token (HF_TOKEN or `hf auth`) are there; else to a folder."""
+    """Publishing of the model and the logs: on the Hub if HF_ENDPOINT and a token (HF_TOKEN or `hf auth login`) are
+    set, otherwise in a local folder."""
 
     hub: bool = True
-    """Use the Hub when both HF_ENDPOINT and a token are there; false: always the local folder."""
+    """Publish on the Hub if HF_ENDPOINT and a token are set. If false, always publish to the local folder."""
     owner: Name | None = None
-    """Namespace on the Hub; null: the token's user."""
+    """Namespace (user or organisation) on the Hub. Default (null): the token's user."""
     model_repository: Name | None = None
-    """Repository of the model; null: the exported model's name."""
+    """Name of the model's repository. Default (null): the exported model's name."""
     logs_repository: Name | None = None
-    """Repository of the logs; null: `<model>-logs`."""
+    """Name of the repository of the logs. Default (null): `<model>-logs`."""
     private: bool = True
-    """Make the repositories private."""
+    """Create the repositories as private. Existing repositories keep their visibility."""
     sync_minutes: Annotated[float, Field(gt=0, le=1440), NotBool] = 5.0
-    """Minutes between two pushes of the logs while the workflow runs. The Hub allows some 100 commits an hour."""
+    """Minutes between two pushes of the logs while the workflow runs. The Hub allows about 100 commits per hour."""

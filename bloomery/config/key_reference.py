@@ -1,4 +1,4 @@
-"""The reference of all keys, generated from the typed sections: config/README.md and the JSON schema for editors."""
+"""Generate the reference of all keys from the typed sections: config/README.md, and the JSON schema for editors."""
 
 from __future__ import annotations
 
@@ -15,21 +15,28 @@ Schema = dict[str, Any]
 INTRODUCTION = """\
 # Configuration
 
-One YAML file is one run: `snakemake --profile workflow/profiles/local --configfile my.yaml`. Generated from the typed
-sections in `bloomery/config` by `bloomery config reference --output config/README.md`; a test keeps it so.
+One YAML file describes one run: `snakemake --profile workflow/profiles/local --configfile my.yaml`. This page is
+generated from the typed sections in `bloomery/config` by `bloomery config reference --output config/README.md`. A test
+fails if it is out of date.
 
-- `bloomery config check my.yaml` says every problem at once, and what the run will be; `bloomery config show my.yaml`
-  prints it with all defaults; `bloomery config schema` is a JSON schema for editors.
-- Unknown keys are errors. `${NAME}` in a value is replaced by that environment variable.
-- Sizes are numbers of bytes or have a unit: `64KiB`, `2 GB`.
-- A stage runs again when its own part changed, and so does what depends on it: nothing else
-  (`runs/<name>/config/` holds each stage's part).
+- `bloomery config check my.yaml` reports all problems at once and summarises the run. `bloomery config show my.yaml`
+  prints the configuration with all defaults. `bloomery config schema` prints a JSON schema for editors.
+- Unknown keys are errors. `${NAME}` in a value is replaced by the value of that environment variable.
+- A size is a number of bytes or has a unit: `64KiB`, `2 GB`.
+- A change reruns only the stages whose part of the configuration changed, and the stages that depend on them.
+  `runs/<name>/config/` holds the part of each stage.
 
-Shipped: `sample.yaml` (the embedded sample, the default), `udhr.yaml` (the Universal Declaration of Human Rights in 41
-languages), `folder.yaml` (a folder of `*.jsonl.zst` that `BLOOMERY_CORPUS` names), `wikipedia.yaml` (a dataset of the
-Hub), `catalogue.yaml` (sources that the table `catalogue.csv` lists), `megatron.yaml` (existing Megatron token files).
-Published trainings to plan with, such as `models/tr11-176b.yaml`: `bloomery plan` (docs/plan.md). Thresholds per
-language: `languages/<code>.toml`; published ones: `thresholds/<preset>.toml`.
+Shipped configurations:
+
+- `sample.yaml`: the embedded sample, which is the default.
+- `udhr.yaml`: the Universal Declaration of Human Rights in 41 languages.
+- `folder.yaml`: a folder of `*.jsonl.zst` that `BLOOMERY_CORPUS` names.
+- `wikipedia.yaml`: a dataset of the Hub.
+- `catalogue.yaml`: sources that the table `catalogue.csv` lists.
+- `megatron.yaml`: existing Megatron token files.
+- `models/*.yaml`, such as `models/tr11-176b.yaml`: published trainings for `bloomery plan` (docs/plan.md).
+
+Thresholds per language are in `languages/<code>.toml`; published thresholds are in `thresholds/<preset>.toml`.
 """
 
 
@@ -44,16 +51,16 @@ class Key:
 
 
 def json_schema() -> Schema:
-    """JSON schema of a run's YAML."""
+    """Return the JSON schema of a run's YAML."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **RunConfig.model_json_schema()}
 
 
 def sections() -> list[tuple[str, str, list[Key]]]:
-    """(title, what it is, keys) of every section, in the order of the YAML."""
+    """Return (title, description, keys) of every section, in the order of the YAML."""
     schema = json_schema()
     definitions: Schema = schema["$defs"]
     plain: list[Key] = []
-    found: list[tuple[str, str, list[Key]]] = [("The run", "Keys at the top.", plain)]
+    found: list[tuple[str, str, list[Key]]] = [("The run", "Top-level keys.", plain)]
     for name, value in schema["properties"].items():
         if name == "sources":
             found += _source_sections(value["items"]["discriminator"]["mapping"], definitions)
@@ -65,11 +72,11 @@ def sections() -> list[tuple[str, str, list[Key]]]:
 
 
 def _source_sections(kinds: dict[str, str], definitions: Schema) -> list[tuple[str, str, list[Key]]]:
-    """The keys that every kind of source has, once; then each kind with its own."""
+    """Return the section of the keys that every source has, then one section per kind with the kind's own keys."""
     sources = {kind: definitions[reference.rsplit("/", 1)[-1]] for kind, reference in kinds.items()}
     keys = {kind: list(_keys(source, definitions, "sources[].")) for kind, source in sources.items()}
     shared = [key for key in next(iter(keys.values())) if all(key in others for others in keys.values())]
-    found = [("`sources[]`", "A list; what every source may state, whatever its kind.", shared)]
+    found = [("`sources[]`", "Keys that every source in the list may have, whatever its kind.", shared)]
     for kind, source in sources.items():
         own = [key for key in keys[kind] if key not in shared]
         own.sort(key=lambda key: key.path != "sources[].kind")
@@ -78,7 +85,7 @@ def _source_sections(kinds: dict[str, str], definitions: Schema) -> list[tuple[s
 
 
 def reference_page() -> str:
-    """config/README.md."""
+    """Return the content of config/README.md."""
     lines = [INTRODUCTION]
     for title, what, keys in sections():
         lines += [f"## {title}", "", what, "", "| key | type | default | what |", "|---|---|---|---|"]
@@ -106,7 +113,7 @@ def _keys(section: Schema, definitions: Schema, prefix: str) -> Iterator[Key]:
 
 
 def _section_of(value: Schema, definitions: Schema) -> Schema | None:
-    """The section that a key holds (also when it may be null), or None for a plain value."""
+    """Return the section that a key holds (also when the key may be null), or None for a plain value."""
     for choice in (value, *value.get("anyOf", [])):
         if "$ref" in choice:
             section: Schema = definitions[choice["$ref"].rsplit("/", 1)[-1]]
@@ -120,7 +127,7 @@ def _key(name: str, value: Schema, section: Schema, definitions: Schema, path: s
 
 
 def _kind(value: Schema, definitions: Schema) -> str:
-    """A key's type in words."""
+    """Describe a key's type in words."""
     if "anyOf" in value:
         return " or ".join(_kind(choice, definitions) for choice in value["anyOf"])
     if "$ref" in value:
@@ -140,7 +147,7 @@ def _kind(value: Schema, definitions: Schema) -> str:
 
 
 def _number(value: float) -> str:
-    """A limit; great powers of two as such."""
+    """Format a limit; powers of two above one million appear as `2^n`."""
     if isinstance(value, int) and value > 1_000_000 and value.bit_count() == 1:
         return f"2^{value.bit_length() - 1}"
     return f"{value:g}"

@@ -8,14 +8,14 @@ from pydantic import BaseModel
 
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
-    """Sections that a key of this type holds."""
+    """Return the sections that a key of this type holds."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for argument in get_args(annotation) for model in models_in(argument)]
 
 
 def all_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
-    """Every key path below `model`, dotted."""
+    """Return the dotted path of every key below `model`."""
     paths = []
     for name, field in model.model_fields.items():
         path = f"{prefix}{name}"

@@ -1,4 +1,5 @@
-"""Languages as data: `config/languages/<code>.toml`, one file a language; `default.toml` for any other."""
+"""Language profiles as data: one file per language, `config/languages/<code>.toml`, and `default.toml` for all
+others."""
 
 from __future__ import annotations
 
@@ -16,52 +17,57 @@ from bloomery.config.words import WordLists
 LANGUAGES_FOLDER = Path(__file__).resolve().parents[2] / "config" / "languages"
 THRESHOLDS_FOLDER = LANGUAGES_FOLDER.parent / "thresholds"
 SHIPPED_FALLBACK = LANGUAGES_FOLDER / "fallback.safetensors"
-"""The n-gram model for languages that CLD2 lacks; `data_prep/corpus/langid/train_shipped.py` made it."""
+"""The n-gram model for languages that CLD2 lacks, trained by `data_prep/corpus/langid/train_shipped.py`."""
 
 CODE = "code"
-"""The language of source code, whose lines and white space are left as they are."""
+"""Language code of source code. Its lines and its white space are not changed."""
 
 
 class LanguageProfile(WordLists):
-    """What the cleaning knows of a language."""
+    """Facts about a language that the cleaning stages use."""
 
     name: str
-    """English name."""
+    """English name of the language."""
     unspaced: bool = False
-    """Written without spaces between words: characters count as words."""
+    """Whether the language is written without spaces between words. Its characters then count as words."""
     accept: list[str] = Field(default_factory=list)
-    """Detectors' codes that count as this language (relatives that they mix up included); empty: not judged, and so
-    where the run's detectors know none of them."""
+    """Detector codes that count as this language, including close relatives that detectors confuse with it. The
+    language check is skipped if the list is empty, or if the run's detectors know none of the codes."""
     scripts: list[str] = Field(default_factory=list)
-    """Unicode's names of the scripts that it is written in; empty: any."""
+    """Unicode names of the scripts in which the language is written. Empty: any script."""
     thresholds: Thresholds = Thresholds()
-    """Limits for this language."""
+    """Limits for documents of this language."""
     origin: dict[str, str] = Field(default_factory=dict)
-    """Where each threshold and each list of words comes from."""
+    """Where each threshold and each word list comes from."""
 
 
 @cache
 def language_profiles() -> dict[str, LanguageProfile]:
-    """All profiles by BLOOM code, `default` included. Raises ConfigError for a damaged file."""
+    """Return all profiles by BLOOM language code, including `default`.
+
+    Raises:
+        ConfigError: a profile is damaged, or `default.toml` is missing.
+    """
     profiles = {}
     for path in sorted(LANGUAGES_FOLDER.glob("*.toml")):
         try:
             profiles[path.stem] = LanguageProfile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
         except (tomllib.TOMLDecodeError, ValidationError) as error:
-            raise ConfigError(f"not a language profile: {error}", where=str(path)) from error
+            raise ConfigError(f"is not a valid language profile: {error}", where=str(path)) from error
     if "default" not in profiles:
         raise ConfigError("default.toml is missing", where=str(LANGUAGES_FOLDER))
     return profiles
 
 
 def profile_of(language: str) -> LanguageProfile:
-    """Profile of a BLOOM language code; unknown codes get the default one."""
+    """Return the profile of a BLOOM language code, or the default profile for an unknown code."""
     profiles = language_profiles()
     return profiles.get(language, profiles["default"])
 
 
 def resolved_words(measure: MeasureConfig) -> dict[str, WordLists]:
-    """Words that are counted per language, in order and each once: the profile's, then the run's."""
+    """Return the words that are counted, per language: first the profile's words, then those of the run, without
+    duplicates."""
     resolved = {}
     for language in sorted({*language_profiles(), *measure.words}):
         sources = [language_profiles().get(language), measure.words.get(language)]
@@ -76,19 +82,24 @@ def resolved_words(measure: MeasureConfig) -> dict[str, WordLists]:
 
 @cache
 def published_thresholds(preset: str) -> dict[str, Thresholds]:
-    """Limits per language of `config/thresholds/<preset>.toml`, `default` included. Raises ConfigError as above."""
+    """Return the limits per language in `config/thresholds/<preset>.toml`, including `default`.
+
+    Raises:
+        ConfigError: the table is missing or damaged.
+    """
     path = THRESHOLDS_FOLDER / f"{preset}.toml"
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        # Where rows are complete, a limit that is not there is none; else the default's holds.
+        # In a table of complete rows an absent limit means no limit; in other tables the default row's limit applies.
         base = tables["default"] if tables.pop("origin")["rows"] == "over default" else {}
         return {language: Thresholds.model_validate(base | values) for language, values in tables.items()}
     except (OSError, tomllib.TOMLDecodeError, ValidationError, KeyError) as error:
-        raise ConfigError(f"not a table of thresholds: {error}", where=str(path)) from error
+        raise ConfigError(f"is not a valid table of thresholds: {error}", where=str(path)) from error
 
 
 def _preset_thresholds(preset: str) -> dict[str, Thresholds]:
-    """The limits of a preset per language; complete, so that no other row is looked at."""
+    """Return the limits of a preset per language. Each row is complete: `default` is already merged where the preset
+    asks for it."""
     if preset == "none":
         return {}
     own = {language: profile.thresholds for language, profile in language_profiles().items()}
@@ -96,7 +107,10 @@ def _preset_thresholds(preset: str) -> dict[str, Thresholds]:
 
 
 def resolved_thresholds(judge: JudgeConfig, recipe: str | None = None) -> dict[str, Thresholds]:
-    """Thresholds in force per language, `default` included: the preset, the run's changes, then those of a recipe."""
+    """Return the effective thresholds per language, including `default`.
+
+    They are the limits of the preset, overridden by the run's thresholds, and then by those of `recipe`.
+    """
     preset = _preset_thresholds(judge.preset)
     resolved = {}
     for language in sorted({"default", *preset, *judge.thresholds}):

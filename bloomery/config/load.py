@@ -1,4 +1,5 @@
-"""YAML to a typed section: every problem at once, each with its key path, its value and what would be right."""
+"""Load YAML into a typed section. All problems are reported together, each with its key path, its value and what would
+be right."""
 
 from __future__ import annotations
 
@@ -26,17 +27,17 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """SafeLoader that refuses a key written twice, which YAML would silently overwrite."""
+    """SafeLoader that rejects duplicate keys, which PyYAML would silently overwrite."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
-                continue  # `<<: *anchor` brings keys that the mapping may say anew
+                continue  # the mapping may override keys that `<<: *anchor` merges
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 raise yaml.constructor.ConstructorError(
-                    None, None, "a key is a list or a mapping, not a word", key_node.start_mark
+                    None, None, "a key must be a word, not a list or a mapping", key_node.start_mark
                 )
             if key in seen:
                 raise yaml.constructor.ConstructorError(
@@ -47,7 +48,11 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def read_yaml(path: Path) -> Any:
-    """Parse a YAML file; raises ConfigError when it is missing, not YAML, or writes a key twice."""
+    """Parse a YAML file.
+
+    Raises:
+        ConfigError: the file is missing, unreadable or not YAML, contains a key twice, or is nested too deeply.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -56,7 +61,7 @@ def read_yaml(path: Path) -> Any:
         raise ConfigError(f"cannot be read ({error})", where=str(path)) from error
     try:
         value = yaml.load(text, Loader=_UniqueKeyLoader)
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML lets impossible dates and numbers through
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML raises these for impossible dates and numbers
         raise ConfigError(f"not valid YAML: {error}", where=str(path)) from error
     except RecursionError as error:
         raise _too_deep(str(path)) from error
@@ -66,12 +71,14 @@ def read_yaml(path: Path) -> Any:
 
 def _too_deep(where: str) -> ConfigError:
     return ConfigError(
-        f"nested deeper than {_MAX_DEPTH} levels, or an anchor holds itself", where=where, expected="a run's YAML"
+        f"nested deeper than {_MAX_DEPTH} levels, or an anchor that contains itself",
+        where=where,
+        expected="a run's YAML",
     )
 
 
 def _refuse_endless(value: Any, where: str) -> None:
-    """Raise ConfigError where aliases make a document that is endless, or far larger than its text."""
+    """Raise ConfigError if aliases make the document endless or far larger than its text."""
     waiting, values = [(value, 0)], 0
     while waiting:
         item, depth = waiting.pop()
@@ -79,7 +86,7 @@ def _refuse_endless(value: Any, where: str) -> None:
         if depth > _MAX_DEPTH:
             raise _too_deep(where)
         if values > _MAX_VALUES:
-            raise ConfigError(f"more than {_MAX_VALUES:,} values, aliases written out", where=where)
+            raise ConfigError(f"more than {_MAX_VALUES:,} values after its aliases are expanded", where=where)
         inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
         waiting += [(each, depth + 1) for each in inner]
 
@@ -93,10 +100,18 @@ def validate(
     checks: Callable[[S], list[Contradiction]] | None = None,
     placed: Callable[[Problem], Problem] | None = None,
 ) -> S:
-    """Validate a parsed YAML against `model`; raises ConfigError with every problem.
+    """Validate a parsed YAML document against `model`.
 
-    `example` is what would be right; `checks` finds contradictions between sections; `placed` gives the place of a
-    problem that is not in the YAML itself.
+    Args:
+        raw: the parsed document.
+        model: the section that the document must describe.
+        where: the file, for error messages.
+        example: what would be right, for error messages.
+        checks: finds contradictions between sections.
+        placed: replaces the location of a problem that is not in the YAML itself.
+
+    Raises:
+        ConfigError: lists every problem.
     """
     if not isinstance(raw, dict):
         raise ConfigError("is not a mapping of keys", where=where, expected=example)
@@ -115,11 +130,11 @@ def validate(
 def _validate(
     raw: dict[str, Any], model: type[S], wrong: set[str], checks: Callable[[S], list[Contradiction]] | None
 ) -> tuple[S | None, list[Problem]]:
-    """Return the configuration (None when a single value is wrong) and all problems; `wrong`: paths known to be wrong.
+    """Return the configuration (None if any single value is wrong) and all problems.
 
-    pydantic compares keys with each other only where each is valid by itself. So wrong values are replaced in `raw`,
-    and the rest is checked again, until only contradictions are left. A contradiction that names a replaced value is
-    dropped.
+    `wrong` holds the key paths that are already known to be wrong. pydantic compares keys with each other only if each
+    key is valid by itself. Therefore wrong values are replaced in `raw` and the rest is validated again, until only
+    contradictions remain. A contradiction that involves a replaced value is dropped.
     """
     problems: list[Problem] = []
     while True:
@@ -133,10 +148,10 @@ def _validate(
                 path = path_text(location)
                 if not touches(known, path):
                     problems.append(_explain(detail, model))
-                if not touches(replaced, path):  # otherwise the section around it was replaced
+                if not touches(replaced, path):  # otherwise a section that contains it was replaced already
                     replaced.add(path_text(replace_wrong_value(raw, location)))
             wrong |= replaced
-            if wrong == known:  # nothing that can be replaced
+            if wrong == known:  # no wrong value can be replaced
                 return None, problems
             continue
         contradictions += checks(config) if checks else []
@@ -145,7 +160,8 @@ def _validate(
 
 
 def _expand(value: Any, path: str, missing: dict[str, Problem]) -> Any:
-    """Replace `${NAME}` in strings by the environment variable; collect the ones that are not set."""
+    """Replace `${NAME}` in strings by the environment variable, and collect the variables that are not set in
+    `missing`."""
     if isinstance(value, dict):
         return {key: _expand(item, f"{path}.{key}" if path else str(key), missing) for key, item in value.items()}
     if isinstance(value, list):
@@ -165,7 +181,11 @@ def _expand(value: Any, path: str, missing: dict[str, Problem]) -> Any:
 
 
 def expanded(text: str, key: str, where: str) -> str:
-    """One value with its environment variables; raises ConfigError when one is not set."""
+    """Return one value with its environment variables replaced.
+
+    Raises:
+        ConfigError: a variable is not set.
+    """
     missing: dict[str, Problem] = {}
     value: str = _expand(text, key, missing)
     if missing:
@@ -180,7 +200,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Problem:
     if kind == "extra_forbidden":
         near = _nearest(location, model)
         hint = f"; did you mean {near!r}?" if near else ""
-        hint = "; another kind of source has it" if near == path else hint
+        hint = "; only another kind of source has this key" if near == path else hint
         return Problem(path, value, f"{path}: unknown key (value {_short(value)}){hint}")
     if kind == "missing":
         return Problem(path, None, f"{path}: missing", "a value for this key")
@@ -189,7 +209,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel]) -> Problem:
 
 
 def _without_tags(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Drop pydantic's name of the union member (`sources, 0, jsonl, paths` -> `sources, 0, paths`)."""
+    """Drop pydantic's names of union members (`sources, 0, jsonl, paths` -> `sources, 0, paths`)."""
     location = tuple(part for part in location if not (isinstance(part, str) and _MEMBER.match(part)))
     if len(location) > 2 and location[0] == "sources" and isinstance(location[1], int):
         return (*location[:2], *location[3:])
@@ -202,7 +222,8 @@ def _short(value: Any) -> str:
 
 
 def _nearest(location: tuple[int | str, ...], model: type[BaseModel]) -> str | None:
-    """The known key that was probably meant: the same name in another section, a sibling, or a like name anywhere."""
+    """Return the known key that was probably meant: the same name in another section, then a similar name in the same
+    section, then a similar name anywhere. Return None if there is no such key."""
     wrong, parent = str(location[-1]), ".".join(part for part in location[:-1] if isinstance(part, str))
     everywhere = {path.rsplit(".", 1)[-1]: path for path in all_keys(model)}
     if wrong in everywhere and everywhere[wrong].rpartition(".")[0] != parent:

@@ -1,4 +1,4 @@
-"""Shape of the network."""
+"""Configuration of the network's shape."""
 
 from __future__ import annotations
 
@@ -10,56 +10,59 @@ from pydantic import Field, ValidationInfo, model_validator
 from bloomery.config.section import Contradiction, NotBool, Positive, Section, report
 
 Length = Annotated[int, Field(ge=8), NotBool]
-"""Tokens in a sample."""
+"""Number of tokens in a sample."""
 
 
 Depth = Annotated[int, Field(gt=0, le=10_000), NotBool]
-"""Transformer blocks: a plan declares every tensor of each."""
+"""Number of transformer blocks. The limit bounds the size of a plan, which declares every tensor of each block."""
 
 
 class ModelConfig(Section):
-    """The network. The default is a GPT like BLOOM: ALiBi, embedding LayerNorm, tanh GELU, biases, tied embeddings."""
+    """The network. The default is a GPT like BLOOM: ALiBi, LayerNorm after the embedding, tanh GELU, biases, tied
+    embeddings."""
 
     family: Literal["gpt", "bert", "t5"] = "gpt"
-    """`gpt`: decoder; `bert`: encoder with a masked-token and a sentence head; `t5`: encoder and decoder.
-    BERT and T5 are planned, not yet trained."""
+    """Architecture. `gpt`: decoder. `bert`: encoder with a masked-token head and a sentence head. `t5`: encoder and
+    decoder. BERT and T5 can be planned but not trained yet."""
     layers: Depth
-    """Transformer blocks (T5: of the encoder)."""
+    """Number of transformer blocks (for T5: of the encoder)."""
     decoder_layers: Depth | None = None
-    """T5: transformer blocks of the decoder."""
+    """Number of transformer blocks of the T5 decoder. Required for T5; not allowed for other families."""
     hidden_size: Positive
-    """Width of the residual stream."""
+    """Width of the residual stream. It must be divisible by `heads`."""
     heads: Positive
-    """Attention heads."""
+    """Number of attention heads. It must be divisible by `training.parallel.tensor`."""
     feed_forward_size: Positive | None = None
-    """Width of the feed-forward layer; null: 4 x hidden_size."""
+    """Width of the feed-forward layer. Default (null): 4 x hidden_size."""
     sequence_length: Length
-    """Tokens in a training sample (T5: of the encoder)."""
+    """Number of tokens in a training sample (for T5: of the encoder)."""
     decoder_sequence_length: Length | None = None
-    """T5: tokens in a sample of the decoder."""
+    """Number of tokens in a sample of the T5 decoder. Required for T5; not allowed for other families."""
     positions: Literal["alibi", "learned", "rotary"] = "alibi"
-    """How the network sees where a token stands: by a bias on attention (ALiBi), by learned embeddings, or by rotating
-    queries and keys."""
+    """Position encoding. `alibi`: a bias on the attention scores (ALiBi). `learned`: learned position embeddings.
+    `rotary`: rotation of queries and keys."""
     rotary_base: Annotated[float, Field(gt=1), NotBool] = 10000.0
-    """Rotary: base of the wavelengths."""
+    """Base of the wavelengths of rotary positions. Only allowed with `positions: rotary`."""
     activation: Literal["gelu", "swiglu"] = "gelu"
-    """Of the feed-forward layer: the tanh form of GELU, or SwiGLU (a third matrix gates)."""
+    """Activation of the feed-forward layer. `gelu`: the tanh approximation of GELU. `swiglu`: SwiGLU, which adds a
+    third matrix as a gate."""
     tied_embeddings: bool = True
-    """Whether the output head is the embedding."""
+    """Use the embedding matrix as the output head too."""
     stable_attention: bool = True
-    """Scale queries and keys each by head_size^(-1/4) before their product instead of the product: no overflow in
-    16 bits."""
+    """Scale queries and keys by head_size^(-1/4) each before their product, instead of scaling the product. This avoids
+    overflow in 16-bit precision."""
     embedding_layernorm: bool = True
-    """LayerNorm after the embedding."""
+    """Apply a LayerNorm after the embedding."""
     layer_norm_epsilon: Annotated[float, Field(gt=0), NotBool] = 1e-5
     """Epsilon of every LayerNorm."""
     init_std: Annotated[float, Field(gt=0), NotBool] | None = None
-    """Standard deviation of the initial weights; null: sqrt(1 / (3 * hidden_size)), as BLOOM-176B."""
+    """Standard deviation of the initial weights. Default (null): sqrt(1 / (3 * hidden_size)), as in BLOOM-176B."""
     vocabulary_multiple: Positive = 128
-    """The embedding has rows for a multiple of this times the tensor-parallel size (the tokenizer is never padded).
-    Two trainings that begin on different layouts are the same model where their rows are: see the next key."""
+    """The number of embedding rows is the vocabulary size rounded up to a multiple of this value times the
+    tensor-parallel size. The tokenizer itself is never padded. Layouts with different tensor-parallel sizes may thus
+    give models with different numbers of rows; set `padded_vocabulary_size` to make the numbers equal."""
     padded_vocabulary_size: Positive | None = None
-    """Rows of the embedding; null: the smallest right number."""
+    """Number of embedding rows. Default (null): the smallest number that `vocabulary_multiple` allows."""
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> ModelConfig:
@@ -70,40 +73,40 @@ class ModelConfig(Section):
         if self.hidden_size % self.heads == 0:
             return []
         right = self.heads * math.ceil(self.hidden_size / self.heads)
-        message = f"model: hidden_size {self.hidden_size} must be divisible by heads {self.heads}; {right} would be"
+        message = f"model: hidden_size {self.hidden_size} must be divisible by heads {self.heads}"
         keys = ("model.hidden_size", "model.heads")
         return [Contradiction(message, keys, self.hidden_size, f"a multiple of {self.heads}, such as {right}")]
 
     def _rotary_problems(self) -> list[Contradiction]:
-        """Rotary positions turn pairs of features."""
+        """Check rotary positions, which rotate pairs of features and need an even head size."""
         base, default = self.rotary_base, type(self).model_fields["rotary_base"].default
         if self.positions != "rotary" and base != default:
-            message = f"model: rotary_base {base:g}, but positions are {self.positions}"
-            return [Contradiction(message, ("model.rotary_base", "model.positions"), base, "no such key")]
+            message = f"model: rotary_base {base:g} has no effect with positions {self.positions}"
+            return [Contradiction(message, ("model.rotary_base", "model.positions"), base, "no rotary_base key")]
         if self.positions != "rotary" or self.hidden_size % self.heads or self.head_size % 2 == 0:
             return []
-        message = f"model: rotary positions turn pairs of features, and a head has {self.head_size}"
+        message = f"model: rotary positions rotate pairs of features, but the head size {self.head_size} is odd"
         keys = ("model.heads", "model.hidden_size", "model.positions")
-        return [Contradiction(message, keys, self.heads, "heads of an even size")]
+        return [Contradiction(message, keys, self.heads, "an even hidden_size / heads")]
 
     def _family_problems(self) -> list[Contradiction]:
         problems = []
         if self.family != "gpt" and self.positions != "learned":
-            message = f"model: family {self.family} has learned positions, not {self.positions}"
+            message = f"model: family {self.family} needs positions learned, not {self.positions}"
             problems.append(Contradiction(message, ("model.positions", "model.family"), self.positions, "learned"))
         if self.family != "gpt" and self.embedding_layernorm:
             message = f"model: family {self.family} has no embedding_layernorm"
             problems.append(Contradiction(message, ("model.embedding_layernorm", "model.family"), True, "false"))
         for name, only in (("activation", "gelu"), ("tied_embeddings", True)):
             if self.family != "gpt" and (value := getattr(self, name)) != only:
-                message = f"model: family {self.family} has {name} {str(only).lower()}, not {str(value).lower()}"
+                message = f"model: family {self.family} needs {name} {str(only).lower()}, not {str(value).lower()}"
                 keys = (f"model.{name}", "model.family")
                 problems.append(Contradiction(message, keys, value, str(only).lower()))
         for name in ("decoder_layers", "decoder_sequence_length"):
             value = getattr(self, name)
             if (value is None) == (self.family == "t5"):
                 message = f"model: family {self.family} {'needs' if value is None else 'has no'} {name}"
-                right = "a number" if value is None else "no such key"
+                right = "a number" if value is None else f"no {name} key"
                 problems.append(Contradiction(message, (f"model.{name}", "model.family"), value, right))
         return problems
 
@@ -119,5 +122,5 @@ class ModelConfig(Section):
 
     @property
     def standard_deviation(self) -> float:
-        """Initial standard deviation in force."""
+        """Effective standard deviation of the initial weights."""
         return self.init_std if self.init_std is not None else math.sqrt(1.0 / (3.0 * self.hidden_size))

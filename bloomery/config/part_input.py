@@ -1,4 +1,4 @@
-"""What one part of a source reads: small files together, or a piece of a large one."""
+"""Input of one part of a source: several whole files, or one piece of a large file."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from bloomery.config.section import Count, Positive, Section
 
 
 class FilePiece(Section):
-    """A piece of a file that is too large for one job."""
+    """One piece of a file that is too large for one job."""
 
     number: Count
     """Number of the piece, from 0."""
     of: Positive
-    """Pieces of the file."""
+    """Number of pieces of the file."""
 
     def of_bytes(self, size: int) -> tuple[int, int]:
-        """Where the piece of `size` bytes begins and ends."""
+        """Return the first byte of the piece and the byte after its end, in a file of `size` bytes."""
         return self.number * size // self.of, (self.number + 1) * size // self.of
 
 
 class PartInput(NamedTuple):
-    """What one part of a source reads."""
+    """Input of one part of a source."""
 
     files: list[str] | None
-    """Files, in order; None for sources that are not files."""
+    """Files of the part, in order. None if the source is not made of files."""
     piece: FilePiece | None = None
-    """The piece that is read of the one file; None: the files are read whole."""
+    """Piece of the only file that the part reads. None if the part reads its files whole."""

@@ -1,6 +1,6 @@
-"""What a plan takes for granted: the machine, its speed and its faults. No stage reads it: a change here runs nothing.
+"""Assumptions of a plan: the machine, its speed and its failures. No stage reads them, so changing them reruns nothing.
 
-A key that is null is estimated or left out of the answers; the plan says which.
+A null value is estimated or left out of the answers. The plan states which.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _AtLeastZero = Annotated[float, Field(ge=0), NotBool]
 
 
 def _no_dust(value: float) -> float:
-    if value < 1e-100:  # a rate of it would overflow
+    if value < 1e-100:  # a rate computed from a smaller value would overflow
         raise ValueError("a number of at least 10^-100")
     return value
 
@@ -25,50 +25,56 @@ _AboveZero = Annotated[float, Field(gt=0), AfterValidator(_no_dust), NotBool]
 
 
 class FaultsConfig(Section):
-    """What interrupts a training: for the expected loss and for `bloomery plan simulate`."""
+    """Interruptions of a training, for the expected loss of time and for `bloomery plan simulate`."""
 
     days_between_failures: _AboveZero | None = None
-    """Mean time between failures of the whole machine that a training runs on, days; null: no failures."""
+    """Mean time between failures of all nodes of the training together, in days. Default (null): no failures."""
     restart_minutes: _AtLeastZero = 15.0
-    """From a failure, or the start of a job, to the first new iteration: notice, start, load."""
+    """Minutes from a failure, or from the start of a job, to the first new iteration. This covers detection, start-up
+    and loading."""
     days_between_maintenances: _AboveZero | None = None
-    """Mean time between maintenances, days; null: none."""
+    """Mean time between maintenances, in days. Default (null): no maintenance."""
     maintenance_hours: _AtLeastZero = 12.0
-    """Mean length of a maintenance, hours."""
+    """Mean duration of a maintenance, in hours."""
     queue_hours: _AtLeastZero = 0.0
-    """Mean wait of a job in the queue, hours; 0: a reservation."""
+    """Mean waiting time of a job in the queue, in hours. Use 0 for a reservation."""
     job_hours: _AboveZero | None = None
-    """Time limit of a job, hours; null: none."""
+    """Time limit of a job, in hours. Default (null): no limit."""
 
 
 class PlanConfig(Section):
-    """Assumptions of `bloomery plan`."""
+    """Assumptions of `bloomery plan`. No stage of the workflow reads them."""
 
     gpu: Name | None = None
-    """GPU by its name in the plan's table, such as `a100-80gb` (`bloomery plan gpus` lists them); null: no GPU."""
+    """Name of the GPU, such as `a100-80gb`. `bloomery plan gpus` lists the known names. Default (null): no GPU, so that
+    times need `tflops_hardware`."""
     gpus_per_node: Positive = 8
-    """GPUs of a node."""
+    """Number of GPUs per node."""
     network_gb_per_second: _AboveZero | None = None
-    """What one GPU sends to other nodes, GB (10^9) a second; null: what the GPU's row of the table assumes."""
+    """Bandwidth from one GPU to other nodes, in GB (10^9 bytes) per second. Default (null): the assumption for this GPU
+    in `bloomery/spec/data/gpus.toml`."""
     tflops_hardware: _AboveZero | None = None
-    """TFLOP/s that one GPU does at the full batch, recomputation counted; null: estimated."""
+    """Speed of one GPU at the full batch, in TFLOP/s including recomputation. Default (null): estimated from the
+    GPU."""
     save_seconds: _AtLeastZero | None = None
-    """Time to save a checkpoint, seconds; null: its bytes over `write_gb_per_second`."""
+    """Time to save a checkpoint, in seconds. Default (null): the checkpoint's size divided by `write_gb_per_second`."""
     write_gb_per_second: _AboveZero | None = None
-    """Rate at which the whole machine writes a checkpoint, GB (10^9) a second."""
+    """Rate at which all nodes together write a checkpoint, in GB (10^9 bytes) per second. It is used only if
+    `save_seconds` is null; if both are null, the plan counts no time for saves."""
     validation_seconds: _AtLeastZero = 0.0
-    """Time of one validation over all sets, seconds."""
+    """Time of one validation over all sets, in seconds."""
     disk: Bytes | None = None
-    """Disk that the run may fill; null: not checked."""
+    """Disk space that the run may fill. Default (null): not checked."""
     grid: Name | None = None
-    """Electricity by its name in the plan's table, such as `france` (`bloomery plan grids`); null: no CO2."""
+    """Electricity grid, such as `france`, for the CO2 estimate. `bloomery plan grids` lists the known names. Default
+    (null): no CO2 estimate."""
     watts_per_gpu: _AboveZero | None = None
-    """Mean power of one GPU, watts; null: its thermal design power."""
+    """Mean power of one GPU, in watts. Default (null): the GPU's thermal design power."""
     pue: Annotated[float, Field(ge=1.0), NotBool] = 1.2
-    """Power usage effectiveness of the data centre: all its power over that of its computers."""
+    """Power usage effectiveness of the data centre: its total power divided by the power of its computers."""
     faults: FaultsConfig = FaultsConfig()
     """Interruptions."""
     assumed: dict[str, str] = {}
-    """Keys whose values nobody published, each with the reason for the value that stands there."""
+    """Keys whose values are not published, each with the reason for the assumed value. The plan lists these keys."""
     notes: list[str] = []
-    """What a reader of the plan should know, such as where the sources of a preset disagree."""
+    """Notes for readers of the plan, for example where the sources of a preset disagree."""

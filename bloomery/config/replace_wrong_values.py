@@ -1,4 +1,4 @@
-"""Puts something harmless where a configuration is wrong, so that the rest of it can be checked in the same go."""
+"""Replace wrong values of a configuration by harmless ones, so that one validation can check all other values too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _REQUIRED: dict[str, Any] = {
 
 
 def path_text(location: Location) -> str:
-    """`sources[0].paths`."""
+    """Format a location as a key path, such as `sources[0].paths`."""
     text = ""
     for part in location:
         text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
@@ -32,14 +32,17 @@ def path_text(location: Location) -> str:
 
 
 def touches(wrong: set[str], path: str) -> bool:
-    """Whether the value at `path` is one of the wrong ones or lies in one."""
+    """Return whether the value at `path` is one of the wrong values or is inside one."""
     return any(path == other or path.startswith((f"{other}.", f"{other}[")) for other in wrong)
 
 
 def replace_wrong_value(raw: dict[str, Any], location: Location) -> Location:
-    """Replace or remove the wrong value at `location` of `raw`, or the smallest section around it that may be absent.
+    """Replace or remove the wrong value at `location` of `raw`.
 
-    Returns the location of what was replaced; () when there is no such thing.
+    If the value itself cannot be replaced or removed, the smallest section around it that is optional is.
+
+    Returns:
+        The location of the replaced value; () if nothing could be replaced.
     """
     while location:
         parent, last = _value_at(raw, location[:-1]), location[-1]
@@ -65,7 +68,7 @@ def _replace_wrong_source(raw: dict[str, Any], location: Location) -> Location:
     if not isinstance(source, dict):
         raw["sources"][number] = _source(number)
         return location
-    if len(location) == 2:  # an unknown kind: only what every source has can be looked at
+    if len(location) == 2:  # an unknown kind: only keys that every source has can be checked
         raw["sources"][number] = _source(number) | {key: source[key] for key in ("name", "language") if key in source}
         return (*location, "kind")
     required = _source(number)

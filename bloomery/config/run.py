@@ -1,4 +1,4 @@
-"""RunConfig: one YAML, one run."""
+"""RunConfig: the configuration of one run, read from one YAML file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bloomery.config.training import TrainingConfig
 
 
 def _folder(root: str) -> str:
-    # Snakemake reads braces and angle brackets in a path as its own names.
+    # Snakemake interprets braces and angle brackets in a path as wildcards or placeholders.
     if not root.strip() or any(character in "{}<>\n\0" for character in root):
         raise ValueError("a folder such as 'runs', without {}<> in its name")
     return root
@@ -30,19 +30,20 @@ def _some(sources: list[AnySource]) -> list[AnySource]:
 
 
 class RunConfig(Section):
-    """Everything that a run is. Each stage sees only its own part (`bloomery.config.stages`)."""
+    """The whole configuration of a run. Each stage sees only its own part (`bloomery.config.stages`)."""
 
     name: Name
-    """Name of the run: its files lie under `<root>/<name>/`."""
+    """Name of the run. Its files are written to `<root>/<name>/`."""
     root: Annotated[str, AfterValidator(_folder)] = "runs"
-    """Folder of all runs."""
+    """Folder that contains all runs."""
     seed: Annotated[int, Field(ge=0, lt=2**63), NotBool] = 42
-    """Seed of everything that is drawn."""
+    """Seed of all random numbers: MinHash permutations, the order of the samples, initial weights."""
     sources: Annotated[list[AnySource], AfterValidator(_some)] = []
-    """Where the text comes from; a `catalogue` may list them instead, or more of them."""
+    """Sources of the text. `catalogue` can add more sources or replace this list."""
     catalogue: str | None = None
-    """A table (`.csv`, `.tsv`) of further sources, one a row: its columns are keys of `sources[]`, `;` stands between
-    several values of a cell, an empty cell is the default. Null again once its rows are among the sources."""
+    """Path of a table (`.csv`, `.tsv`) with further sources, one per row. Its columns are keys of `sources[]`. `;`
+    separates several values in a cell, and an empty cell takes the default. After loading, the rows are part of
+    `sources` and this key is null. Default (null): no table."""
     corpus: CorpusConfig = CorpusConfig()
     """Cleaning and deduplication."""
     tokenizer: TokenizerConfig = TokenizerConfig()
@@ -58,16 +59,16 @@ class RunConfig(Section):
     publish: PublishConfig = PublishConfig()
     """Publishing."""
     plan: PlanConfig = PlanConfig()
-    """What `bloomery plan` takes for granted."""
+    """Assumptions of `bloomery plan`."""
 
     @property
     def text_sources(self) -> list[Source]:
-        """The sources whose text the corpus is made of."""
+        """Sources of text, from which the corpus is made."""
         return [source for source in self.sources if not isinstance(source, MegatronSource)]
 
     @property
     def adopted_sources(self) -> list[MegatronSource]:
-        """The sources whose token files are adopted as they are."""
+        """Sources whose token files are used for training without changes."""
         return [source for source in self.sources if isinstance(source, MegatronSource)]
 
     @property

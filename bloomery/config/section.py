@@ -1,4 +1,4 @@
-"""What every section of the configuration shares: frozen, strict about unknown keys, documented under each field."""
+"""The base of every section of the configuration: immutable, strict about unknown keys, documented under each field."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _GREATEST = 2**63
 
 
 def _plain_number(value: Any) -> Any:
-    # pydantic reads true as 1, and so would Python.
+    # pydantic would read true as 1, and Python treats True as 1.
     if isinstance(value, bool):
         raise ValueError("a number, not true or false")
-    # What nobody means would overflow somewhere in the arithmetic of a plan.
+    # Larger values would overflow in the arithmetic of a plan.
     if isinstance(value, int | float) and _GREATEST < abs(value) < math.inf:
         raise ValueError("a number of at most 2^63")
     return value
 
 
 NotBool = BeforeValidator(_plain_number)
-"""Last in an annotation: in front of limits it would hide them from the JSON schema."""
+"""Validator that rejects booleans and numbers beyond 2^63. It must come last in an annotation: before the limits, it
+would hide them from the JSON schema."""
 
 Integer = Annotated[int, NotBool]
 """A whole number."""
@@ -41,7 +42,7 @@ Positive = Annotated[int, Field(gt=0), NotBool]
 """An integer above 0."""
 
 Count = Annotated[int, Field(ge=0), NotBool]
-"""An integer from 0 on."""
+"""An integer of at least 0."""
 
 
 def _language(value: str) -> str:
@@ -64,16 +65,16 @@ class Section(BaseModel):
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with a configuration."""
+    """One problem of a configuration."""
 
     key: str
     """Path of the key, such as `training.batch.global_batch_size`."""
     value: Any
-    """What stands there; None when nothing does."""
+    """Value of the key. None if the key is absent."""
     reason: str
-    """What is wrong, as a sentence that names key and value."""
+    """Sentence that describes the problem and names key and value."""
     suggestion: str = ""
-    """What would be right."""
+    """A valid alternative."""
 
     def __str__(self) -> str:
         return self.reason + (f"; expected: {self.suggestion}" if self.suggestion else "")
@@ -81,26 +82,29 @@ class Problem:
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Keys whose values are right one by one but not together."""
+    """Keys whose values are each valid but contradict each other."""
 
     message: str
     keys: tuple[str, ...]
-    """Paths of all keys that have a part in it, first the one that a reader would change."""
+    """Paths of all keys involved. The first is the key that a user would most likely change."""
     value: Any = None
     """Value of the first key."""
     suggestion: str = ""
-    """What would be right."""
+    """A valid alternative."""
 
     @property
     def problem(self) -> Problem:
-        """As a problem of its first key."""
+        """The contradiction as a problem of its first key."""
         return Problem(self.keys[0], self.value, self.message, self.suggestion)
 
 
 def report(found: list[Contradiction], info: ValidationInfo) -> None:
-    """Add `found` to the list in `info.context` (`bloomery.config.load`); raise ValueError if there is no list.
+    """Add `found` to the list in `info.context`, which `bloomery.config.load` provides.
 
-    Collected, they do not keep the sections around them from being checked too.
+    Collected contradictions do not stop the validation of the sections around them.
+
+    Raises:
+        ValueError: there is no such list and `found` is not empty.
     """
     if isinstance(info.context, list):
         info.context.extend(found)

@@ -1,7 +1,8 @@
-"""A cluster's own facts: accounts, partitions, the shape of a node. Never part of a run: a run moves between sites.
+"""The properties of one cluster: accounts, partitions, the shape of a node.
 
-`bloomery cluster init` writes the file. It is looked for in BLOOMERY_SITE, in `site.yaml` where the workflow starts,
-then in `~/.config/bloomery/site.yaml`; without one, SLURM's own defaults hold.
+They are never part of a run, because a run can move between sites. `bloomery cluster init` writes the file. The file is
+searched for in BLOOMERY_SITE, then as `site.yaml` in the folder where the workflow starts, then as
+`~/.config/bloomery/site.yaml`. Without a file, SLURM's own defaults apply.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ SITE_NAME = "site.yaml"
 
 
 def _word(value: str) -> str:
-    # These words become part of a command line of sbatch and of a shell.
+    # These words become part of the command lines of sbatch and of a shell.
     if not value or any(character.isspace() or character in "'\"\\`$;&|<>(){}" for character in value):
-        raise ValueError("a word without spaces, quotes and characters that a shell reads")
+        raise ValueError("a word without spaces, quotes and characters that have a meaning in a shell")
     return value
 
 
@@ -32,61 +33,66 @@ Word = Annotated[str, AfterValidator(_word)]
 
 
 class JobTarget(Section):
-    """Where jobs go; a key that is null is not asked for."""
+    """Where jobs are submitted. A key that is null is not requested from SLURM."""
 
     account: Word | None = None
-    """Account that is charged; null: the site's `account`."""
+    """Account that is charged. Default (null): the site's `account`."""
     partition: Word | None = None
-    """Partition (several: `a,b`); null: the cluster's default."""
+    """Partition, or several (`a,b`). Default (null): the cluster's default partition."""
     qos: Word | None = None
-    """Quality of service."""
+    """Quality of service (QoS)."""
     constraint: Word | None = None
     """Features that a node must have."""
     max_minutes: Positive | None = None
-    """Longest job that the partition or QoS allows; jobs never ask for more."""
+    """Longest time limit in minutes that the partition or QoS allows. Jobs never request more. Default (null): each job
+    requests the time that its rule states."""
 
 
 class TrainingTarget(JobTarget):
-    """Nodes for training: one torchrun a node."""
+    """Nodes for training. Each node runs one torchrun."""
 
     max_minutes: Positive = 1200
-    """Length of a training job: it saves and ends in time, and the next segment goes on."""
+    """Time limit of a training job, in minutes. The job saves a checkpoint and ends before the limit, and the next
+    segment resumes from the checkpoint."""
     gpus_per_node: Count = 0
-    """GPUs of a node, one process each; 0: train on CPUs."""
+    """Number of GPUs per node, with one process for each. 0: train on CPUs."""
     ranks_per_node: Positive | None = None
-    """Processes of a node; null: `gpus_per_node`, or all processes on one node where there is no GPU."""
+    """Number of processes per node. Default (null): `gpus_per_node`, or all processes on one node if that is 0."""
     cpus_per_node: Positive | None = None
-    """CPUs asked for on each node; null: `training.threads_per_rank` for each process."""
+    """Number of CPUs to request on each node. Default (null): `training.threads_per_rank` for each process."""
     memory_mb_per_node: Positive | None = None
-    """Main memory asked for on each node, MB; null: an estimate from the size of the model."""
+    """Main memory to request on each node, in MB. Default (null): an estimate from the size of the model."""
     exclusive: bool = False
-    """Ask for whole nodes."""
+    """Request whole nodes."""
     gres: Word | None = None
-    """How a node's GPUs are asked for; null: `gpu:<gpus_per_node>`."""
+    """SLURM's request for the GPUs of a node (`--gres`). Default (null): `gpu:<n>`, where n is the number of processes
+    on the node, at most `gpus_per_node`."""
 
 
 class Site(Section):
-    """One cluster."""
+    """The properties of one cluster."""
 
     account: Word | None = None
-    """Account that is charged unless a place names its own."""
+    """Account that is charged, unless `jobs`, `training` or `internet` states its own."""
     jobs: JobTarget = JobTarget()
-    """Everything that is not training: corpus, tokenizer, index, export."""
+    """Where all jobs except training run: corpus, tokenizer, index, export."""
     training: TrainingTarget = TrainingTarget()
-    """Training."""
+    """Where training jobs run."""
     internet: JobTarget | None = None
-    """Where jobs reach the Hub, with the token of `hf auth login`; null, or with HF_TOKEN: beside the workflow."""
+    """Where jobs that access the Hub run, with the token of `hf auth login`. If this key is null (the default) or
+    HF_TOKEN is set, they run on the workflow's own machine instead."""
     modules: list[Word] = []
-    """Environment modules that every job loads, in order."""
+    """Environment modules that every job loads, in this order."""
     container: Word | None = None
-    """Apptainer image in which jobs run their programs; null: none."""
+    """Apptainer image in which jobs run their programs. Default (null): no container."""
     container_options: list[Word] = []
     """Options of `apptainer exec`, such as `--nv` or `--bind=/scratch`."""
     scratch: Word | None = None
-    """Fast folder for temporary files (TMPDIR and compilers' caches of the jobs); `${NAME}` is replaced."""
+    """Fast folder for temporary files: TMPDIR and the compiler caches of the jobs. `${NAME}` is replaced by the value
+    of that environment variable. Default (null): each node's own temporary folder."""
 
     def job_resources(self, place: JobTarget) -> dict[str, str]:
-        """Resources of Snakemake's SLURM executor that send a job to `place`."""
+        """Return the resources of Snakemake's SLURM executor that submit a job to `place`."""
         wanted = {
             "slurm_account": place.account or self.account,
             "slurm_partition": place.partition,
@@ -97,11 +103,17 @@ class Site(Section):
 
 
 def site_path() -> Path | None:
-    """The site's file; None when there is none. Raises ConfigError when BLOOMERY_SITE names no file."""
+    """Return the path of the site's file, or None if there is no such file.
+
+    Raises:
+        ConfigError: BLOOMERY_SITE names a file that does not exist.
+    """
     if named := os.environ.get(SITE_VARIABLE):
         if not Path(named).is_file():
             raise ConfigError(
-                "no such file", where=f"{SITE_VARIABLE}={named}", expected="as `bloomery cluster init` wrote"
+                "no such file",
+                where=f"{SITE_VARIABLE}={named}",
+                expected="the path of a file that `bloomery cluster init` wrote",
             )
         return Path(named)
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "bloomery" / SITE_NAME
@@ -109,11 +121,19 @@ def site_path() -> Path | None:
 
 
 def load_site() -> Site:
-    """The site of this machine. Raises ConfigError with every problem of its file."""
+    """Load the site of this machine, or SLURM's defaults if there is no file.
+
+    Raises:
+        ConfigError: lists every problem of the file.
+    """
     path = site_path()
     return Site() if path is None else read_site(path)
 
 
 def read_site(path: Path) -> Site:
-    """Read a site's file. Raises ConfigError with every problem."""
-    return validate(read_yaml(path), Site, where=str(path), example="as `bloomery cluster init` writes it")
+    """Read a site's file.
+
+    Raises:
+        ConfigError: lists every problem of the file.
+    """
+    return validate(read_yaml(path), Site, where=str(path), example="a file that `bloomery cluster init` writes")

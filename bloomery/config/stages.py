@@ -1,6 +1,6 @@
-"""What each job sees of the configuration: its own part, in a JSON file that is written only when its content differs.
+"""The part of the configuration that each job sees, in a JSON file that is rewritten only if its content changes.
 
-That file is the job's input, so a stage runs again exactly when its own part changed (house decision 2).
+That file is an input of the job, so a stage reruns exactly when its own part has changed (house decision 2).
 """
 
 from __future__ import annotations
@@ -40,55 +40,55 @@ class IngestStage(Section):
     part: int
     """Number of the part within the source."""
     files: list[str] | None
-    """Files of the part, in order; null for sources that are not files."""
+    """Files of the part, in order. None if the source is not made of files."""
     piece: FilePiece | None = None
-    """The piece of its one file that the part is; null: its files are read whole."""
+    """Piece of the only file that the part reads. None if the part reads its files whole."""
     ingest: IngestConfig
-    """Limits."""
+    """Size limits."""
 
 
 class AdoptStage(Section):
-    """One pair of token files that came as they are."""
+    """One pair of existing token files."""
 
     source: MegatronSource
     """The source."""
     part: int
     """Number of the pair within the source."""
     files: list[str]
-    """Its `.idx` and its `.bin`."""
+    """The pair's `.idx` and `.bin` files."""
 
 
 class LinesStage(Section):
-    """The lines of a shard: counting them, and taking the repeated ones out."""
+    """Counting the lines of a shard, and removing the repeated lines from it."""
 
     min_characters: int
-    """Shorter lines always stay."""
+    """Lines shorter than this many characters are never removed."""
     partitions: int
-    """Partitions of the count."""
+    """Number of partitions of the line counts."""
     untouched: list[str]
-    """Languages whose documents stay as they are: code."""
+    """Languages whose documents are not changed (`code`)."""
 
 
 class RepeatedLinesStage(Section):
-    """Which lines are repeated."""
+    """Finding the repeated lines of each source."""
 
     min_documents: dict[str, int]
-    """Per source, from how many different documents on."""
+    """Source -> number of different documents that make a line a repeated line."""
     partitions: int
-    """Partitions of the count."""
+    """Number of partitions of the line counts."""
     memory_bytes: int
-    """What a job may hold."""
+    """Memory limit of a job, in bytes."""
 
 
 class DetectorStage(Section):
-    """What identifies languages."""
+    """The models of language identification."""
 
     fallback_model: str | None = None
-    """n-gram model; null: the shipped one."""
+    """Path of the n-gram model. None if the shipped model is used."""
     fasttext_model: str | None = None
-    """fastText model; null: CLD2."""
+    """Path of the fastText model. None if CLD2 is used."""
     digests: list[str] = []
-    """Of these models' files: another model measures again."""
+    """Digests of the model files. A changed model reruns the measuring."""
 
 
 class MeasureStage(Section):
@@ -101,37 +101,38 @@ class MeasureStage(Section):
     seed: int
     """Seed of the MinHash permutations."""
     unspaced: list[str]
-    """Languages whose words are characters."""
+    """Languages whose characters count as words."""
     words: dict[str, WordLists] = {}
-    """Stop words and flagged words per language."""
+    """Language -> stop words and flagged words."""
     scripts: dict[str, list[str]] = {}
-    """Scripts per language; a language that is absent or empty may have any."""
+    """Language -> names of its scripts. A language that is absent or has an empty list may use any script."""
     licence_fields: dict[str, str] = {}
-    """Per source whose rows state their licence: the field that does."""
+    """Source -> field that holds a row's licence, for sources whose rows state one."""
 
 
 class JudgeStage(Section):
-    """Judging a shard's measures."""
+    """Judging the measures of a shard."""
 
     thresholds: dict[str, Thresholds]
-    """Resolved limits per language; `default` for any other."""
+    """Language -> effective limits. `default` applies to all other languages."""
     accept: dict[str, list[str]]
-    """Detectors' codes that count as the language; a language that is absent or empty is not judged by them."""
+    """Language -> detector codes that count as this language. A language that is absent or has an empty list skips the
+    language check."""
     trusted_sources: list[str]
-    """Sources whose labels are trusted."""
+    """Sources whose language labels are trusted."""
     language_id: LanguageIdConfig
     """Limits of language identification."""
     code_licences: list[str] = []
-    """Licences whose code is kept; empty: not judged."""
+    """Licences whose code is kept. Empty: licences are not checked."""
     source_licences: dict[str, str] = {}
-    """Licence of each source whose rows do not state their own."""
+    """Source -> licence, for sources whose rows do not state their own."""
     recipes: dict[str, dict[str, Thresholds]] = {}
-    """Resolved limits per language, `default` included, of each recipe that a source follows."""
+    """Recipe -> language -> effective limits, including `default`, for each recipe that a source uses."""
     recipe_of: dict[str, str] = {}
-    """The recipe of each source that follows one."""
+    """Source -> recipe, for sources that use one."""
 
     def limits(self, source: str, language: str) -> Thresholds:
-        """The limits that a source's documents of a language are held to."""
+        """Return the limits that apply to a source's documents in a language."""
         table = self.recipes[self.recipe_of[source]] if source in self.recipe_of else self.thresholds
         return table.get(language) or table["default"]
 
@@ -142,37 +143,37 @@ class DedupStage(Section):
     dedup: DedupConfig
     """Settings."""
     unspaced: list[str]
-    """Languages whose words are characters."""
+    """Languages whose characters count as words."""
     priorities: dict[str, int]
-    """Priority per source."""
+    """Source -> priority."""
     seed: int
-    """Seed of the MinHash permutations: that of `measure`."""
+    """Seed of the MinHash permutations. It equals the seed of `measure`."""
 
 
 class DecontaminateStage(Section):
-    """Looking for evaluation texts in a shard."""
+    """Searching a shard for evaluation texts."""
 
     text_fields: list[str]
-    """Fields of an evaluation item that are looked for."""
+    """Fields of an evaluation item whose text is searched for."""
     id_field: str | None
-    """Field that names an item."""
+    """Field that names an item. None if file name and line number name it."""
     word_ngram: int
-    """Words of an n-gram."""
+    """Number of words in an n-gram."""
     character_ngram: int
-    """Characters of an n-gram in unspaced scripts."""
+    """Number of characters in an n-gram, for scripts without spaces."""
     min_hits: int
-    """Least number of hits."""
+    """Minimum number of different n-grams that a removed document shares with the evaluation texts."""
     unspaced: list[str]
-    """Languages whose words are characters."""
+    """Languages whose characters count as words."""
 
 
 class CleanStage(Section):
     """Writing the clean shards."""
 
     pii: PiiConfig
-    """Redaction."""
+    """Replacement of personal data."""
     keep_removed_text: bool
-    """Whether the shards of removed documents hold their text."""
+    """Whether the shards of removed documents contain their text."""
 
 
 class MixtureStage(Section):
@@ -181,22 +182,22 @@ class MixtureStage(Section):
     mixture: MixtureConfig
     """Settings."""
     source_weights: dict[str, float] = {}
-    """Sources with a weight of their own: factor on their bytes within a language."""
+    """Source -> factor on its bytes within a language, for sources that state a weight."""
     budget_bytes: int | None = None
-    """Text that the training reads, as far as the mixture asks; None when it does not."""
+    """Bytes of text that the training reads. None if the mixture does not depend on the number."""
 
 
 class CountStage(Section):
     """Counting pre-tokens."""
 
     pre_tokenizer: Literal["bloom", "modern"]
-    """Pre-tokenizer preset."""
+    """Preset of the pre-tokenizer."""
     split_digits: bool = False
     """Whether every digit is a piece of its own."""
 
 
 class TokenizerStage(Section):
-    """Training the tokenizer, or importing it."""
+    """Training or importing the tokenizer."""
 
     tokenizer: TokenizerTraining
     """Settings."""
@@ -213,19 +214,19 @@ class IndexStage(Section):
     """Building the index."""
 
     sequence_length: int
-    """Tokens in a sample."""
+    """Number of tokens in a sample."""
     train_samples: int
-    """Samples that training will read: whole batches."""
+    """Number of samples that training will read. They fill whole batches."""
     validation_samples: int
-    """Greatest number of samples in a validation set."""
+    """Maximum number of samples in a validation set."""
     validation_share: float
-    """Share of documents held out."""
+    """Share of the documents that is held out for validation."""
     seed: int
     """Seed of the shuffles."""
     blend: list[BlendStage] = []
-    """Stages of the blend; empty: one, with the mixture's weights."""
+    """Stages of the blend. Empty: one stage with the mixture's weights."""
     order: Literal["epochs", "megatron"] = "epochs"
-    """Of the training's documents and samples."""
+    """Order of the training documents and samples."""
 
 
 class TrainStage(Section):
@@ -242,7 +243,7 @@ class TrainStage(Section):
 
 
 class ExportStage(Section):
-    """Exporting."""
+    """Exporting the model."""
 
     name: str
     """Name of the run."""
@@ -253,13 +254,13 @@ class ExportStage(Section):
     model: ModelConfig
     """Network."""
     training: TrainingConfig
-    """Training, for the model card."""
+    """Training settings, for the model card."""
     licences: dict[str, str]
-    """Licence per source, for the model card."""
+    """Source -> licence, for the model card."""
 
 
 class PublishStage(Section):
-    """Publishing."""
+    """Publishing the model and the logs."""
 
     name: str
     """Name of the run."""
@@ -270,7 +271,7 @@ class PublishStage(Section):
 
 
 def write_stage(path: Path, section: Section) -> bool:
-    """Write a stage's part when its content differs; True if written."""
+    """Write a stage's part if its content differs from the file. Return True if the file was written."""
     return write_if_changed(path, dump_json(section.model_dump(mode="json")))
 
 
@@ -278,12 +279,16 @@ S = TypeVar("S", bound=Section)
 
 
 def read_stage(path: Path, kind: type[S]) -> S:
-    """Read a stage's part. Raises InputError when it is missing or not of this kind."""
+    """Read a stage's part.
+
+    Raises:
+        InputError: the file is missing, or is not a part of this kind.
+    """
     try:
         return kind.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(
-            f"not the configuration of this stage: {error}",
+            f"is not the configuration of this stage: {error}",
             where=str(path),
-            expected=f"a {kind.__name__}, as the workflow writes under runs/<name>/config/",
+            expected=f"a {kind.__name__} that the workflow wrote under runs/<name>/config/",
         ) from error

@@ -1,4 +1,4 @@
-"""What the tokenizer's report compares with, and the gate that a tokenizer must pass before anything is encoded."""
+"""Settings of the tokenizer's report, and of the gate that a tokenizer must pass before any text is encoded with it."""
 
 from __future__ import annotations
 
@@ -11,39 +11,45 @@ from bloomery.config.section import Language, Name, NotBool, Section, Share
 Limit = Annotated[float, Field(gt=0), NotBool]
 """A number above 0."""
 Limits = Limit | dict[Language, Limit]
-"""One for every language, or one per language, each in the sample (`default`: all others; absent: none)."""
+"""One limit for every language, or one limit per language of the sample. In a table per language, `default` applies to
+all others; without `default` they have no limit."""
 
 
 class ReferenceTokenizer(Section):
     """A tokenizer to compare with."""
 
     name: Name
-    """What the report calls it."""
+    """Name of the tokenizer in the report."""
     tokenizer: str
     """A folder, a `tokenizer.json`, or a Hub repository (`owner/name` or `owner/name@revision`)."""
 
 
 class TokenizerGate(Section):
-    """Limits that hold per language, on the report's sample; each may be absent."""
+    """Limits on the figures of the tokenizer's report, most of them per language. Default (null): no limit."""
 
     severity: Literal["fail", "warn"] = "fail"
-    """`fail`: a tokenizer beyond a limit encodes nothing. `warn`: it is said, and the run goes on."""
+    """Effect of a limit that is not met. `fail`: the tokenizer is rejected and nothing is encoded with it. `warn`: a
+    warning is printed, and the run continues."""
     languages: list[Language] | None = None
-    """Languages that the limits are for, each of which must be in the sample; null: those in the sample."""
+    """Languages that the limits apply to. Each of them must occur in the report's sample. Default (null): all languages
+    of the sample."""
     max_tokens_per_word: Limits | None = None
-    """Greatest fertility (tokens per character in languages without spaces)."""
+    """Maximum number of tokens per word (fertility), or per character in languages without spaces. A number, or a map
+    from language code to number, in which `default` applies to all other languages."""
     min_bytes_per_token: Limits | None = None
-    """Least compression."""
+    """Minimum number of bytes per token (compression). A number or a map per language."""
     max_single_byte_share: Share | None = None
-    """Greatest share of tokens that are one byte."""
+    """Maximum share of tokens that consist of a single byte."""
     max_parity: Limits | None = None
-    """Most tokens for the same content, English = 1."""
+    """Maximum number of tokens relative to English (= 1) for the same content, or for the same number of bytes without
+    aligned text. A number or a map per language."""
     max_over_monolingual: Annotated[float, Field(ge=0), NotBool] | None = None
-    """How many more tokens than the language's own tokenizer needs (0.1: a tenth more, BLOOM's aim)."""
+    """Maximum excess of tokens over a tokenizer that is trained on the language alone (0.1: 10 % more, BLOOM's aim). It
+    needs `monolingual_vocabulary`."""
     max_over_reference: Annotated[float, Field(ge=0), NotBool] | None = None
-    """How many more tokens than the best of the references needs."""
+    """Maximum excess of tokens over the best reference tokenizer (0.1: 10 % more). It needs `references`."""
     max_never_used_share: Share | None = None
-    """Greatest share of the vocabulary, special tokens aside, that no text of the corpus uses."""
+    """Maximum share of vocabulary entries that no text of the corpus uses, special tokens excluded."""
 
     @property
     def limits(self) -> dict[str, object]:
@@ -53,17 +59,19 @@ class TokenizerGate(Section):
 
 
 class TokenizerReportConfig(Section):
-    """The tokenizer's report and gate. Neither has a part in its training."""
+    """Report and gate of the tokenizer. They do not affect its training."""
 
     references: list[ReferenceTokenizer] = []
     """Tokenizers to compare with."""
     monolingual_vocabulary: Annotated[int, Field(ge=512, le=2**20), NotBool] | None = 32_768
-    """Entries of the tokenizer that is trained for each language alone, to compare with; less where the tokenizer
-    itself or the language's text is small. Null: none is trained."""
+    """Number of entries of the tokenizer that is trained for each language alone, for comparison. It is smaller if the
+    tokenizer itself or the language's text is small. null: no such tokenizer is trained."""
     parallel: str | None = None
-    """Aligned text, for parity by content: a folder of `<language>.txt` (line n says the same in each), or a JSON Lines
-    file whose rows hold a text per language code. Null: parity is by bytes."""
+    """Path of aligned text, to compare the tokens of the same content: a folder of `<language>.txt` files whose lines
+    correspond, or a JSON Lines file whose rows hold one text per language code. Default (null): parity compares equal
+    numbers of bytes."""
     parallel_source: Name | None = None
-    """A source whose documents say the same where their field `parallel` is the same (kind `udhr` has it)."""
+    """Name of a source whose documents have the same content if their field `parallel` is equal, such as a source of
+    kind `udhr`. It replaces `parallel`; only one of them may be set. Default (null): no such source."""
     gate: TokenizerGate | None = None
-    """Limits; null: none."""
+    """Limits that the tokenizer must meet. Default (null): no limits."""

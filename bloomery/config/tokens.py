@@ -1,4 +1,4 @@
-"""Tokenizer and index."""
+"""Configuration of the tokenizer and of the token index."""
 
 from __future__ import annotations
 
@@ -10,79 +10,87 @@ from bloomery.config.section import Count, NotBool, Positive, Section, Share
 from bloomery.config.tokenizer_report import TokenizerReportConfig
 
 UINT16_BELOW = 65_500
-"""Vocabularies below this are stored as uint16 (Megatron's rule, on the unpadded size)."""
+"""Tokens are stored as uint16 if the unpadded vocabulary is smaller than this (Megatron's rule)."""
 
 
 def smallest_vocabulary(reserved_tokens: int) -> int:
-    """Entries of a tokenizer without a merge: special tokens, reserved ones, bytes."""
+    """Return the size of a vocabulary without any merge: special tokens, reserved tokens and the 256 bytes."""
     return 4 + reserved_tokens + 256
 
 
 class TokenizerTraining(Section):
-    """Byte-level BPE trained from pre-token counts that the mixture weighs, or an existing tokenizer."""
+    """Byte-level BPE, trained on pre-token counts that the mixture weighs, or an existing tokenizer."""
 
     existing: Annotated[str, Field(min_length=1)] | None = None
-    """A tokenizer to use instead of training one: a folder, a `tokenizer.json`, or a Hub repository
-    (`owner/name@revision`); null: one is trained."""
+    """Tokenizer to use instead of training one: a folder, a `tokenizer.json`, or a Hub repository
+    (`owner/name@revision`). Default (null): a tokenizer is trained."""
     end_of_document: str | None = None
-    """Token of the existing tokenizer that ends every document; null: its `eos_token`."""
+    """Token of the existing tokenizer that ends every document. It needs `existing`. Default (null): the tokenizer's
+    `eos_token`."""
     vocabulary_size: Annotated[int, Field(ge=260, le=2**24), NotBool] = 250_680
-    """Entries, special and reserved tokens and the 256 bytes included (BLOOM: 250,680). Of an existing tokenizer: the
-    most that it may have, with which plans are made."""
+    """Number of entries, including special tokens, reserved tokens and the 256 bytes (BLOOM: 250,680). With `existing`:
+    the maximum number of entries of that tokenizer, which plans assume."""
     reserved_tokens: Count = 200
-    """Reserved ids after the four special tokens (BLOOM: 200)."""
+    """Number of reserved ids after the four special tokens (BLOOM: 200)."""
     pre_tokenizer: Literal["bloom", "modern"] = "bloom"
-    """`bloom`: BLOOM's split; runs of spaces stay one piece. `modern`: words with their marks, digits by three."""
+    """Rule that splits text into pieces. `bloom`: BLOOM's rule, which keeps runs of spaces in one piece. `modern`:
+    words with their combining marks, and digits in groups of up to three."""
     split_digits: bool = False
-    """Every digit is a piece of its own."""
+    """Make every digit a piece of its own."""
     min_frequency: Positive = 2
-    """A pair seen less often (in weighted counts) is not merged."""
+    """Minimum weighted count of a pair; rarer pairs are not merged."""
     max_token_bytes: Annotated[int, Field(ge=2), NotBool] = 64
-    """Longest token, bytes."""
+    """Maximum length of a token in bytes."""
     max_pieces: Positive = 32_000_000
-    """Unique pieces that training holds: of more, the most frequent (in weighted counts)."""
+    """Maximum number of different pieces that the training holds in memory. If there are more, only the pieces with the
+    highest weighted counts are used."""
 
 
 class TokenizerConfig(TokenizerTraining):
-    """Byte-level BPE trained from pre-token counts that the mixture weighs, or an existing one; and its report."""
+    """Byte-level BPE, trained on pre-token counts that the mixture weighs, or an existing tokenizer; and its report."""
 
     report: TokenizerReportConfig = TokenizerReportConfig()
-    """The report and its gate."""
+    """The tokenizer's report and gate."""
 
 
 def _some_weight(weights: dict[str, float]) -> dict[str, float]:
     if not any(weights.values()):
-        raise ValueError("a weight above 0 for a language or a dataset, or null for those of the mixture")
+        raise ValueError("a weight above 0 for a language or a dataset, or null for the weights of the mixture")
     return weights
 
 
 Weights = Annotated[dict[str, Annotated[float, Field(ge=0.0), NotBool]], AfterValidator(_some_weight)]
-"""Weights of languages or datasets."""
+"""Weight per language or dataset."""
 
 
 class BlendStage(Section):
-    """A stretch of the training with weights of its own; it ends where the next begins, or with the training."""
+    """A range of the training samples with its own weights. It ends where the next stage begins, or with the
+    training."""
 
     from_sample: Count = 0
     """First training sample of the stage."""
     weights: Weights | None = None
-    """Weight per language (`fr`), shared among its datasets as in the mixture, or per dataset (`en/web`, of a language
-    that is mixed by source); renormalised, what is not named has none. Null: those of the mixture."""
+    """Weight per language (`fr`), which its datasets share as in the mixture, or per dataset (`en/web`, for a language
+    that is mixed by source). The weights are normalised; languages and datasets without a weight are not read. Default
+    (null): the mixture's weights."""
     spread_to: Positive | None = None
-    """Sample to which the stage is laid out; null: its end. A run that was laid out to T and shall have other weights
-    from N on keeps its samples before N with `{from_sample: 0, spread_to: T}`, `{from_sample: N, weights: ...}`."""
+    """Sample up to which the stage is planned. Default (null): the end of the stage. Set it to change later weights
+    without changing earlier samples. For a run that was planned to sample T and gets new weights from sample N on, use
+    `{from_sample: 0, spread_to: T}`, `{from_sample: N, weights: ...}`."""
 
 
 class IndexConfig(Section):
-    """Token index: Megatron `.bin/.idx`, samples, shuffle, blend."""
+    """Token index: Megatron `.bin/.idx` files, samples, shuffle and blend."""
 
     validation_share: Share = 0.01
-    """Share of documents held out for validation, chosen by the hash of their id."""
+    """Share of the documents that is held out for validation, selected by the hash of their ids."""
     shards_per_file: Positive = 1
-    """Clean shards of a source that one `.bin/.idx` pair holds. Other pairs are other files to a training: it would
-    begin anew."""
+    """Number of clean shards of a source per `.bin/.idx` pair. Changing it changes the token files, and a training that
+    has already started cannot continue with them."""
     blend: list[BlendStage] = []
-    """Stages of the training by consumed samples, each with weights of its own; empty: the mixture's all along."""
+    """Stages of the training by consumed samples, each with its own weights. Default (empty): the mixture's weights
+    throughout."""
     order: Literal["epochs", "megatron"] = "epochs"
-    """`epochs`: each epoch of a dataset is shuffled by itself, and a longer training only appends. `megatron`: as
-    Megatron-core's GPTDataset orders it from the same seed (below 2^32), to continue or compare with its trainings."""
+    """Order of the training documents and samples. `epochs`: each epoch of a dataset is shuffled separately, so a
+    longer training only appends samples. `megatron`: the order of Megatron-core's GPTDataset for the same seed (below
+    2^32), to continue or compare with Megatron trainings."""

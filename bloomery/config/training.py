@@ -1,4 +1,5 @@
-"""Training: layout, batch, schedule, precision; `training_loop` has what goes on beside learning."""
+"""Training: layout, batch, schedule, precision. `training_loop` holds the sections for the rest of the training
+loop."""
 
 from __future__ import annotations
 
@@ -19,20 +20,21 @@ from bloomery.config.training_loop import (
 )
 
 Beta = Annotated[float, Field(ge=0.0, lt=1.0), NotBool]
-"""Decay of a running mean: with exactly 1 it would never move."""
+"""Decay rate of a running mean. 1 is excluded, because such a mean would never change."""
 
 
 class ParallelConfig(Section):
-    """How the model is spread: world size = tensor x pipeline x data."""
+    """How the model is distributed. The number of processes is tensor x pipeline x data."""
 
     tensor: Positive = 1
-    """Tensor-parallel size: each matrix is split over this many ranks."""
+    """Tensor-parallel size: number of ranks over which each matrix is split."""
     pipeline: Positive = 1
-    """Pipeline-parallel size: the layers are split into this many stages."""
+    """Pipeline-parallel size: number of stages into which the layers are split."""
     data: Positive = 1
-    """Data-parallel size: replicas of the model."""
+    """Data-parallel size: number of replicas of the model."""
     sequence_parallel: bool = False
-    """Split the activations between the tensor-parallel regions along the sequence, over the same ranks."""
+    """Split the activations between the tensor-parallel regions along the sequence, over the tensor-parallel ranks. It
+    needs `tensor` > 1, and sequence lengths that `tensor` divides."""
 
     @property
     def world_size(self) -> int:
@@ -41,119 +43,128 @@ class ParallelConfig(Section):
 
 
 class RampupConfig(Section):
-    """Batch ramp-up: the global batch grows by `increment` in equal pieces of `samples`."""
+    """Batch ramp-up: the global batch grows by `increment` at equal intervals of samples (Megatron's rule)."""
 
     start: Positive
-    """First global batch size, samples."""
+    """First global batch size, in samples."""
     increment: Positive
-    """Step by which the batch grows, samples."""
+    """Number of samples by which the global batch grows at each step."""
     samples: Positive
-    """Samples over which it grows to `global_batch_size`."""
+    """Number of samples after which the batch has grown to `global_batch_size`."""
 
 
 class MicroBatchChange(Section):
-    """Another micro-batch from some batch of the ramp-up on: a pipeline has enough of the larger ones by then."""
+    """A micro-batch size that applies from some global batch size of the ramp-up on. By then the batch holds enough
+    larger micro-batches to fill the pipeline."""
 
     from_batch: Positive
-    """First global batch size with it, samples."""
+    """First global batch size that uses this micro-batch size, in samples."""
     size: Positive
-    """Micro-batch size, samples."""
+    """Micro-batch size, in samples."""
 
 
 class BatchConfig(Section):
-    """Batches, in samples."""
+    """Batch sizes, in samples."""
 
     micro_batch_size: Positive = 1
-    """Samples that one replica takes through the pipeline at a time."""
+    """Number of samples in a micro-batch, which one replica sends through the pipeline at a time."""
     micro_batch_changes: tuple[MicroBatchChange, ...] = ()
-    """Other micro-batch sizes while the batch ramps up, `from_batch` ascending (BLOOM had 1, and 2 from a batch of 784
-    on)."""
+    """Other micro-batch sizes during the batch ramp-up, in ascending order of `from_batch` (BLOOM: 1, and 2 from a
+    global batch of 784 on)."""
     global_batch_size: Positive
-    """Samples of one optimizer step."""
+    """Number of samples per optimizer step."""
     rampup: RampupConfig | None = None
-    """Batch ramp-up; null: the global batch from the start."""
+    """Batch ramp-up. Default (null): the full global batch from the start."""
 
 
 class CurriculumConfig(Section):
     """Sequence-length curriculum: samples are cut to a length that grows to `model.sequence_length`."""
 
     start_length: Positive
-    """First length, tokens."""
+    """Length of the first samples, in tokens."""
     length_step: Positive = 8
-    """The length grows in multiples of this (8: what tensor cores want)."""
+    """The length grows in multiples of this number of tokens. It must be a multiple of 8, which suits tensor cores."""
     samples: Positive
-    """Samples over which it grows."""
+    """Number of samples after which the full length is reached."""
 
 
 class OptimizerConfig(Section):
-    """Optimizer and its schedule, in samples or tokens."""
+    """Optimizer and learning-rate schedule, in samples or tokens."""
 
     kind: Literal["adam", "sgd", "lamb"] = "adam"
-    """`adam`: with decoupled weight decay; `sgd`. LAMB is planned, not yet trained."""
+    """Optimizer. `adam`: Adam with decoupled weight decay. `sgd`: SGD. `lamb` can be planned but not trained yet."""
     learning_rate: Annotated[float, Field(gt=0), NotBool]
     """Peak learning rate."""
     min_learning_rate: Annotated[float, Field(ge=0), NotBool] = 0.0
-    """Learning rate after the decay."""
+    """Learning rate at the end of the decay and after it."""
     warmup_samples: Count = 0
-    """Samples of linear warm-up."""
+    """Number of samples of linear warm-up."""
     warmup_tokens: Positive | None = None
-    """Tokens of linear warm-up, instead of samples (for a curriculum)."""
+    """Number of tokens of linear warm-up, instead of `warmup_samples` (useful with a curriculum). Default (null):
+    `warmup_samples` applies."""
     decay_samples: Positive | None = None
-    """Samples at which the decay ends; null: the end of training."""
+    """Number of consumed samples at which the decay ends. Default (null): `train_samples`."""
     decay_tokens: Positive | None = None
-    """Tokens at which the decay ends, instead of samples (for a curriculum)."""
+    """Number of consumed tokens at which the decay ends, instead of `decay_samples` (useful with a curriculum). Default
+    (null): `decay_samples` applies."""
     schedule: Literal["cosine", "linear", "constant", "wsd"] = "cosine"
-    """Shape of the decay; `wsd`: stable at the peak, then linear over the cooldown (warm-up, stable, decay)."""
+    """Shape of the decay from the peak to `min_learning_rate`. `constant`: no decay. `wsd` (warm-up, stable, decay):
+    constant at the peak, then linear over the cooldown."""
     cooldown_samples: Positive | None = None
-    """wsd: samples of the decay, the last before its end; null: a tenth of them."""
+    """Length of the decay of `wsd`, in samples before its end. Default (null): a tenth of the number of samples at
+    which the decay ends."""
     cooldown_tokens: Positive | None = None
-    """wsd: tokens of the decay, where it ends by tokens."""
+    """Length of the decay of `wsd`, in tokens before its end. Only allowed with `decay_tokens`. Default (null): a tenth
+    of `decay_tokens`."""
     momentum: Beta = 0.0
-    """SGD's momentum."""
+    """Momentum of SGD. Only allowed with `kind: sgd`."""
     beta1: Beta = 0.9
-    """Adam's first moment."""
+    """Decay rate of Adam's first moment."""
     beta2: Beta = 0.95
-    """Adam's second moment."""
+    """Decay rate of Adam's second moment."""
     epsilon: Annotated[float, Field(gt=0), NotBool] = 1e-8
     """Adam's epsilon."""
     weight_decay: Annotated[float, Field(ge=0), NotBool] = 0.1
-    """Weight decay of matrices, decoupled (SGD: added to the gradient); biases and LayerNorms do not decay."""
+    """Weight decay of matrices, decoupled from the gradient (for SGD: added to the gradient). Biases and LayerNorms do
+    not decay."""
     gradient_clipping: Annotated[float, Field(ge=0), NotBool] = 1.0
-    """Greatest norm of the gradient; 0: no clipping."""
+    """Maximum norm of the gradient. A larger gradient is scaled down to it. 0: no clipping."""
 
 
 class TrainingConfig(Section):
-    """The training run."""
+    """The training: length, layout, batches, optimizer, precision and the training loop."""
 
     train_samples: Positive
-    """Samples to train on in all; a last batch that they cannot fill is not run."""
+    """Total number of training samples. A last batch that they do not fill is dropped."""
     train_tokens: Positive | None = None
-    """Training also ends with the first iteration that reaches this many tokens (for a curriculum); null: no such end.
-    """
+    """Training also ends with the first iteration that reaches this number of tokens (useful with a curriculum).
+    Default (null): only `train_samples` ends the training."""
     parallel: ParallelConfig = ParallelConfig()
     """Layout."""
     batch: BatchConfig
-    """Batches."""
+    """Batch sizes."""
     curriculum: CurriculumConfig | None = None
-    """Sequence-length curriculum; null: whole samples."""
+    """Sequence-length curriculum. Default (null): samples always have their full length."""
     optimizer: OptimizerConfig
     """Optimizer and schedule."""
     precision: Literal["bf16", "fp16", "fp32"] = "bf16"
-    """`bf16`, `fp16`: 16-bit weights, fp32 master weights (fp16 with dynamic loss scaling); `fp32`: all in float32."""
+    """Numeric precision. `bf16`, `fp16`: 16-bit weights with fp32 master weights; `fp16` also uses dynamic loss
+    scaling. `fp32`: everything in float32."""
     loss_scale: LossScaleConfig = LossScaleConfig()
-    """fp16's dynamic loss scaling."""
+    """Dynamic loss scaling of fp16."""
     gradient_accumulation: Literal["fp32", "same"] = "fp32"
-    """Type in which gradients of micro-batches are summed: `fp32`, or the `same` as the weights' (refused for bf16)."""
+    """Data type in which the gradients of micro-batches are summed: `fp32`, or the `same` type as the weights (rejected
+    for bf16)."""
     zero_stage: Literal[0, 1, 2, 3] = 1
-    """ZeRO stage: 1 splits the optimizer's state over the replicas. 0 runs as 1, the same numbers in less memory;
-    2 and 3 are refused: the pipeline engine cannot split gradients."""
+    """ZeRO stage. 1: the optimizer state is split over the replicas. 0 runs as 1, which gives the same numbers in less
+    memory. 2 and 3 are rejected, because the pipeline engine cannot split gradients."""
     activation_checkpointing: Literal["full", "selective", "none"] = "full"
-    """What the backward pass computes again: each block whole; `selective`: all but matrix products and attention;
-    nothing."""
+    """Activations that the backward pass recomputes. `full`: each whole block. `selective`: everything except matrix
+    products and attention. `none`: nothing."""
     partition: Annotated[str, Field(pattern="^(parameters|uniform|type:.+)$")] = "parameters"
-    """How layers are distributed over pipeline stages: `parameters`: by cost, embedding and head included; `uniform`:
-    in equal numbers; `type:REGEX`: in equal numbers of the layers whose kind (embedding, norm, transformer, head)
-    matches, such as `type:transformer|embedding`, where a tied head is an embedding too."""
+    """Rule that distributes the layers over pipeline stages. `parameters`: by cost, including embedding and head.
+    `uniform`: equal numbers of blocks. `type:REGEX`: equal numbers of the layers whose kind (embedding, norm,
+    transformer, head) matches, such as `type:transformer|embedding`. A tied head also counts as an embedding."""
     checkpoint: CheckpointConfig = CheckpointConfig()
     """Checkpoints."""
     validation: ValidationConfig = ValidationConfig()
@@ -163,22 +174,24 @@ class TrainingConfig(Section):
     guards: GuardsConfig = GuardsConfig()
     """Guards."""
     skip: list[SkipRange] = []
-    """Ranges of samples that are not trained on, beside those that a roll-back skipped."""
+    """Ranges of samples that are not trained on, in addition to the ranges that roll-backs skip."""
     kernels: KernelsConfig = KernelsConfig()
     """Kernels."""
     energy: EnergyConfig | None = None
-    """Energy and CO2; null: not measured."""
+    """Measurement of energy and CO2. Default (null): not measured."""
     on_change: Literal["restart", "continue", "refuse"] = "restart"
-    """When model, data, layout or schedule differ from the checkpoints': `restart` moves the old training to
-    train/archive/ and begins anew; `continue` goes on from the checkpoint where the key's resume policy allows it and
-    stops where not; `refuse` stops with the differences."""
+    """Reaction to a model, data, layout or schedule that differs from that of the newest checkpoint. `restart`: move
+    the old training to train/archive/ and start a new one. `continue`: resume from the checkpoint if the resume policy
+    of every changed key allows it, otherwise stop with an error. `refuse`: stop with an error that lists the
+    differences."""
     threads_per_rank: Positive = 1
-    """CPU threads of each process (OMP_NUM_THREADS)."""
+    """Number of CPU threads of each process (OMP_NUM_THREADS)."""
     peak_tflops: Annotated[float, Field(gt=0), NotBool] | None = None
-    """Peak of one device in TFLOP/s, for MFU (A100 bf16: 312); null: no MFU."""
+    """Peak speed of one device in TFLOP/s, from which the MFU is computed (A100 in bf16: 312). Default (null): no
+    MFU."""
 
     @field_validator("activation_checkpointing", mode="before")
     @classmethod
     def _as_in_0_1(cls, value: object) -> object:
-        """0.1.0 wrote true and false, for the two that it had: its runs and checkpoints are still read."""
+        """Accept true and false, which version 0.1.0 wrote, as `full` and `none`, so that its runs remain readable."""
         return ("full" if value else "none") if isinstance(value, bool) else value

@@ -1,4 +1,5 @@
-"""What the training loop does beside learning: checkpoints, validation, segments, guards, kernels, energy."""
+"""Sections of the training loop besides model, batch and optimizer: checkpoints, validation, segments, guards, kernels,
+energy."""
 
 from __future__ import annotations
 
@@ -14,105 +15,112 @@ class SaveRule(Section):
     """How often to save in the first part of a training."""
 
     until_iteration: Positive
-    """Last iteration that the rule is for."""
+    """Last iteration to which the rule applies."""
     every_iterations: Positive
-    """Save every so many iterations."""
+    """Number of iterations between checkpoints."""
 
 
 class CheckpointConfig(Section):
-    """When to save and what to keep."""
+    """When to save checkpoints, and which ones to keep."""
 
     every_iterations: Positive = 100
-    """Save every so many iterations; always at the end of a segment."""
+    """Number of iterations between checkpoints. A checkpoint is also saved at the end of each segment."""
     schedule: list[SaveRule] = []
-    """Other intervals in the first part of the training, in order; behind the last rule `every_iterations` holds."""
+    """Other intervals for the first part of the training, in ascending order of `until_iteration`. After the last rule
+    `every_iterations` applies."""
     at_iterations: list[Positive] = []
-    """Save after these iterations too; such checkpoints are kept for good."""
+    """Additional iterations after which a checkpoint is saved. These checkpoints are never removed."""
     keep_last: Positive = 3
-    """Newest checkpoints kept."""
+    """Number of newest checkpoints to keep."""
     keep_every_iterations: Positive | None = None
-    """Checkpoints at multiples of this are kept for good."""
+    """Checkpoints at multiples of this many iterations are never removed. Default (null): no such checkpoints."""
     asynchronous: bool = False
-    """Go on training while a copy of the state is written; the checkpoint counts when all of it is on disk."""
+    """Continue training while a copy of the state is written. The checkpoint becomes valid when it is completely on
+    disk."""
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
         ends = [rule.until_iteration for rule in self.schedule]
         if any(end <= before for before, end in pairwise(ends)):
             key = "training.checkpoint.schedule"
-            message = f"training: checkpoint.schedule: until_iteration must grow, not {', '.join(map(str, ends))}"
+            message = f"training: checkpoint.schedule: until_iteration must increase, not {', '.join(map(str, ends))}"
             report([Contradiction(message, (key,), ends, "rules in ascending order of until_iteration")], info)
         return self
 
 
 class ValidationConfig(Section):
-    """Fixed, named sets (one a language), rewound each time."""
+    """Validation on fixed, named sets, one per language. Each validation reads the same samples."""
 
     every_iterations: Positive = 1000
-    """Validate every so many iterations, and at the end of training."""
+    """Number of iterations between validations. The end of training is also validated."""
     samples: Positive = 64
-    """Greatest number of samples of a set."""
+    """Maximum number of samples in each validation set."""
 
 
 class SegmentConfig(Section):
-    """Training is a chain of segments."""
+    """Limits of the segments. A training is a chain of segments, each of which resumes from the last checkpoint."""
 
     minutes: Annotated[float, Field(gt=0), NotBool] | None = None
-    """A segment saves and ends after this time; null: it runs to the end of training."""
+    """Time in minutes after which a segment saves a checkpoint and ends. Default (null): no limit."""
     iterations: Positive | None = None
-    """A segment saves and ends after so many iterations; null: no such limit."""
+    """Number of iterations after which a segment saves a checkpoint and ends. Default (null): no limit."""
     margin_minutes: Annotated[float, Field(ge=0), NotBool] = 5.0
-    """Under a scheduler a segment saves and ends so long before the job's time limit, and earlier by the time of a save
-    and of two iterations; at least the time of one save."""
+    """Under a scheduler, a segment saves and ends at least this many minutes before the job's time limit. It also
+    reserves 1.5 times its longest save and twice its longest iteration so far. Choose at least the time of one save,
+    because a segment cannot know this time before its first save."""
     max_segments: Positive = 1000
-    """The chain stops after so many segments."""
+    """Maximum number of segments in the chain. The workflow fails if the training is not finished after them."""
     max_crashes: Count = 2
-    """Crashes in a row that are retried."""
+    """Maximum number of consecutive crashes that are retried."""
     max_restarts_without_progress: Positive = 5
-    """The chain stops after so many starts in a row, however they ended, that saved no new checkpoint."""
+    """Maximum number of consecutive starts that save no new checkpoint, for whatever reason. The next start fails."""
 
 
 class SpikeConfig(Section):
-    """A jump of the gradient norm or of the loss over what the last iterations had."""
+    """Detection of spikes: values of the gradient norm or the loss far above those of the last iterations."""
 
     window_iterations: Annotated[int, Field(ge=16), NotBool] = 128
-    """Iterations that say what is usual."""
+    """Number of past iterations that define the usual value."""
     deviations: Annotated[float, Field(gt=0), NotBool] = 6.0
-    """A value so many (robust) standard deviations above the usual one is a spike."""
+    """A value is a spike if it exceeds the usual value by this many robust standard deviations, computed on
+    logarithms."""
     action: Literal["log", "skip", "roll_back"] = "log"
-    """`log`: write the event and the texts of its samples; `skip`: also leave out the update of an iteration whose
-    gradient norm is a spike; `roll_back`: go back to the checkpoint before it and skip its samples."""
+    """Reaction to a spike. `log`: write the event and the texts of its samples. `skip`: also skip the update of an
+    iteration whose gradient norm is a spike. `roll_back`: also return to the checkpoint before the spike and skip its
+    samples."""
 
 
 class GuardsConfig(Section):
-    """What watches over the training."""
+    """Checks of a running training, and the reactions to them."""
 
     replicas_every_iterations: Positive | None = 100
-    """Compare hashes of all replicas of the weights, and the state of random numbers, every so many iterations;
-    null: never."""
+    """Number of iterations between comparisons of all replicas: hashes of the weights, and the states of the random
+    number generators. null: no comparison."""
     spike: SpikeConfig | None = SpikeConfig()
-    """Detector of spikes; null: none."""
+    """Detection of spikes. null: no detection."""
     non_finite: Literal["skip", "roll_back", "stop"] = "skip"
-    """When loss or gradient are not finite, the weights stay as they were, and: `skip`: go on; `roll_back`: as for a
-    spike; `stop`: end with status `failed`."""
+    """Reaction to a loss or gradient that is not finite. The update is always skipped. `skip`: continue training.
+    `roll_back`: as for a spike. `stop`: end with status `failed`."""
     max_skipped_updates: Positive = 5
-    """Updates in a row that may be left out; then the training stops with status `failed`."""
+    """Maximum number of consecutive skipped updates. One more ends the training with status `failed`."""
     roll_back_iterations: Positive = 10
-    """A roll-back also skips the samples of so many iterations before the event: a gradient grows before its loss."""
+    """A roll-back also skips the samples of this many iterations before the event, because the gradient grows before
+    the loss does."""
     max_roll_backs: Positive = 3
-    """Roll-backs of a training by its guards; at the next one it stops with status `failed`."""
+    """Maximum number of roll-backs by guards in a training. One more ends the training with status `failed`."""
 
 
 class KernelsConfig(Section):
-    """Which implementation computes what; `bloomery doctor` shows what `auto` takes on a machine, and why."""
+    """Implementations of the computations. `bloomery doctor` shows what `auto` selects on a machine, and why."""
 
     attention: Literal["auto", "eager", "sdpa", "flex", "flash"] = "auto"
-    """`sdpa`: torch's scaled_dot_product_attention; `flex`: torch's FlexAttention, compiled on a GPU; `flash`: the
-    flash-attn package; `eager`: plain products and softmax."""
+    """Implementation of attention. `sdpa`: torch's scaled_dot_product_attention. `flex`: torch's FlexAttention,
+    compiled on a GPU. `flash`: the package flash-attn. `eager`: plain matrix products and softmax."""
     layer_norm: Literal["auto", "torch", "apex"] = "auto"
-    """`apex`: FusedLayerNorm of NVIDIA's apex."""
+    """Implementation of LayerNorm. `torch`: torch's own. `apex`: FusedLayerNorm of NVIDIA's apex."""
     optimizer: Literal["auto", "torch", "fused", "apex"] = "auto"
-    """`fused`: torch's fused Adam; `apex`: FusedAdam of NVIDIA's apex."""
+    """Implementation of the optimizer. `torch`: torch's default. `fused`: torch's fused implementation. `apex`:
+    FusedAdam of NVIDIA's apex, for `adam` only."""
     compile: bool = False
     """Compile each block with torch.compile."""
 
@@ -121,35 +129,35 @@ class LossScaleConfig(Section):
     """Dynamic loss scaling of fp16."""
 
     initial_power: Count = 16
-    """The first scale is 2 to this power."""
+    """The initial loss scale is 2 to this power."""
     window_iterations: Positive = 500
-    """The scale doubles after so many iterations without an overflow."""
+    """Number of consecutive iterations without an overflow after which the scale doubles."""
     hysteresis: Positive = 2
-    """Overflows before the scale is halved."""
+    """Number of overflows after which the scale is halved."""
     minimum: Positive = 1
-    """Least scale."""
+    """Minimum loss scale."""
 
 
 class SkipRange(Section):
-    """Samples that are not trained on."""
+    """A range of samples that are not trained on."""
 
     from_sample: Count
-    """First of them, counted as consumed_samples counts: the order of the index's training samples."""
+    """First skipped sample, counted as `consumed_samples` is: in the order of the index's training samples."""
     to_sample: Positive
-    """First behind them."""
+    """First sample after the range."""
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
         if self.to_sample <= self.from_sample:
             message = f"training: skip: to_sample {self.to_sample} must exceed from_sample {self.from_sample}"
-            report([Contradiction(message, ("training.skip",), self.to_sample, f"over {self.from_sample}")], info)
+            report([Contradiction(message, ("training.skip",), self.to_sample, f"more than {self.from_sample}")], info)
         return self
 
 
 class EnergyConfig(Section):
-    """Energy and CO2 by codecarbon (extra `energy`), offline, measured once on each node."""
+    """Energy and CO2, measured offline by codecarbon (extra `energy`), once per node."""
 
     country: Annotated[str, Field(pattern="^[A-Z]{3}$")]
-    """Country of the machine (ISO 3166-1 alpha-3): decides the CO2 of a kWh."""
+    """Country of the machine (ISO 3166-1 alpha-3, such as `FRA`), which determines the CO2 per kWh."""
     every_seconds: Annotated[float, Field(gt=0), NotBool] = 15.0
-    """Time between two measurements of power."""
+    """Seconds between two measurements of power."""

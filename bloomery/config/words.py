@@ -1,4 +1,4 @@
-"""Lists of words as they stand in a configuration: exactly the words that the text kernel finds in a document."""
+"""Word lists in a configuration. They accept only words that the text kernel can find in a document."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic import AfterValidator
 from bloomery.config.section import Section
 
 JOINERS = "'’\u200c\u200d"
-"""May stand inside a word: apostrophes, ZWJ and ZWNJ."""
+"""Characters that may occur inside a word: apostrophes, ZWJ and ZWNJ."""
 MAX_WORDS = 8
-"""Words of a phrase at most, characters where a language writes no spaces."""
+"""Maximum number of words in a phrase (of characters in languages without spaces)."""
 
 
 def _letter(character: str) -> bool:
@@ -39,13 +39,13 @@ def _listed(text: str) -> str:
 
 
 ListedWord = Annotated[str, AfterValidator(_listed)]
-"""A word, or a phrase of several. Case, apostrophes and joiners do not count when it is looked for; marks do."""
+"""A word, or a phrase of several words. The search ignores case, apostrophes and joiners, but not marks."""
 
 
 class WordLists(Section):
     """Words of a language whose share of a document is measured."""
 
     stop_words: list[ListedWord] = []
-    """Function words, which any prose of the language is full of."""
+    """Function words, which are frequent in any prose of the language."""
     flagged_words: list[ListedWord] = []
-    """Words of pornographic spam."""
+    """Words that are typical of pornographic spam."""

@@ -70,7 +70,7 @@ def test_a_training_that_contradicts_itself_is_refused_before_any_process_starts
     values["training"]["batch"] |= {"micro_batch_size": 3, "global_batch_size": 8}
     config = tmp_path / "train.json"
     write_json(config, values)
-    with pytest.raises(InputError, match="batch: 8 not divisible by micro_batch_size") as refused:
+    with pytest.raises(InputError, match="batch sizes 8 are not divisible by micro_batch_size") as refused:
         launch.launch_segment(config, tmp_path, 1, tmp_path / "1.json")
     assert refused.value.where == str(config)
     assert not RunPaths(tmp_path).train.exists()

@@ -41,21 +41,21 @@ def test_stages_reach_the_index_stage_alone() -> None:
 @pytest.mark.parametrize(
     ("stages", "says"),
     [
-        ([{"from_sample": 8}], "index.blend[0].from_sample 8: the first stage begins with the training; expected: 0"),
+        ([{"from_sample": 8}], "index.blend[0].from_sample 8: the first stage must begin at sample 0; expected: 0"),
         (
             [{}, {"from_sample": 40}, {"from_sample": 40}],
-            "index.blend[2].from_sample 40 does not come after the 40 of the stage before; expected: at least 41",
+            "index.blend[2].from_sample 40 must be above the 40 of the previous stage; expected: at least 41",
         ),
-        ([{}, {"from_sample": 0}], "index.blend[1].from_sample 0 does not come after the 0 of the stage before"),
+        ([{}, {"from_sample": 0}], "index.blend[1].from_sample 0 must be above the 0 of the previous stage"),
         (
             [{}, {"from_sample": 80}],
-            "index.blend[1].from_sample 80: the training reads 80 samples; expected: at most 79",
+            "index.blend[1].from_sample 80: the training reads only 80 samples; expected: at most 79",
         ),
         (
             [{"spread_to": 39}, {"from_sample": 40}],
-            "index.blend[0].spread_to 39 lies before the end of its stage, 40; expected: at least 40, or null",
+            "index.blend[0].spread_to 39 is less than the end of its stage, 40; expected: at least 40, or null",
         ),
-        ([{"spread_to": 79}], "index.blend[0].spread_to 79 lies before the end of its stage, 80"),
+        ([{"spread_to": 79}], "index.blend[0].spread_to 79 is less than the end of its stage, 80"),
         ([{"weights": {}}], "index.blend[0].weights: {} is not right; expected: a weight above 0 for a language"),
         ([{"weights": {"en": 0, "fr": 0.0}}], "index.blend[0].weights: "),
         ([{"weights": {"en": -1, "fr": 1}}], "index.blend[0].weights.en: -1"),

@@ -33,7 +33,7 @@ def problems(**tokenizer: Any) -> list[Problem]:
 def test_what_only_training_decides_is_refused_beside_an_existing_tokenizer(key: str, value: Any) -> None:
     (problem,) = problems(existing="owner/name", **{key: value})
     assert problem.key == f"tokenizer.{key}"
-    assert "tokenizer.existing gives one" in problem.reason
+    assert "applies only to a trained tokenizer, but tokenizer.existing is set" in problem.reason
     assert configuration(**{key: value})
 
 

@@ -6,22 +6,24 @@ from changed_sample import SAMPLE, changed, message
 
 
 def test_contradictions_say_what_would_be_right() -> None:
-    assert "hidden_size 130 must be divisible by heads 4; 132 would be" in message(changed(model__hidden_size=130))
+    assert "hidden_size 130 must be divisible by heads 4; expected: a multiple of 4, such as 132" in message(
+        changed(model__hidden_size=130)
+    )
     assert "model.heads 3 must be divisible by training.parallel.tensor 2" in message(
         changed(model__heads=3, model__hidden_size=96)
     )
     assert "cannot fill training.parallel.pipeline 8 stages; expected: at most 4 stages" in message(
         changed(training__parallel__pipeline=8)
     )
-    assert "8 not divisible by micro_batch_size x parallel.data = 16 x 1" in message(
+    assert "batch sizes 8 are not divisible by micro_batch_size x parallel.data = 16 x 1" in message(
         changed(training__batch__micro_batch_size=16)
     )
     growing = {"micro_batch_size": 2, "global_batch_size": 16, "rampup": {"start": 8, "increment": 4, "samples": 64}}
     for changes, said in {
-        ((16, 4), (12, 4)): "from_batch 12 does not come after 16 on the way from a batch of 8 to one of 16",
-        ((8, 4),): "from_batch 8 does not come after 8",
-        ((20, 4),): "from_batch 20 does not come after 8",
-        ((12, 8),): "12 not divisible by micro_batch_size x parallel.data = 8 x 1",
+        ((16, 4), (12, 4)): "from_batch 12 must be above 16 and at most 16, because the batch grows from 8 to 16",
+        ((8, 4),): "from_batch 8 must be above 8 and at most 16",
+        ((20, 4),): "from_batch 20 must be above 8 and at most 16",
+        ((12, 8),): "batch sizes 12 are not divisible by micro_batch_size x parallel.data = 8 x 1",
     }.items():
         listed = [{"from_batch": batch, "size": size} for batch, size in changes]
         assert said in message(changed(training__batch=growing | {"micro_batch_changes": listed}))

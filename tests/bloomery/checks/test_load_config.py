@@ -31,7 +31,7 @@ def test_contradictions_come_with_the_wrong_values_and_never_from_them() -> None
         "hidden_size 33 must be divisible by heads 4",
         "model.heads 4 must be divisible by training.parallel.tensor 3",
         "model.layers 3 cannot fill training.parallel.pipeline 9",
-        "16 not divisible by micro_batch_size x parallel.data = 3 x 1",
+        "batch sizes 16 are not divisible by micro_batch_size x parallel.data = 3 x 1",
         "the name 's' is used twice",
     ):
         assert text.count(part) == 1, part

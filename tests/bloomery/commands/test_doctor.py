@@ -20,5 +20,5 @@ def test_doctor_reports_as_json_and_never_shows_the_token(monkeypatch: pytest.Mo
     )
     for kind in ("attention", "layer_norm", "optimizer"):
         assert re.fullmatch(r"\w+ \(.{6,}\)", findings[f"training.kernels.{kind}"]["found"]), kind
-    assert "a token is there" in findings["Hub"]["found"]
+    assert "a token is set" in findings["Hub"]["found"]
     assert "hf_secret" not in done.stdout + done.stderr

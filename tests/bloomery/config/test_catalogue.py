@@ -99,8 +99,8 @@ def test_problems_of_rows_come_with_all_others_by_line_and_column(tmp_path: Path
     text = message(path, seed=-1, corpus={"judge": {"recipes": {"gentle": {"min_words": 3}}}})
     for part in (
         f"{path}, line 2, column weight: 'much' is not right",
-        f"{path}, line 3, column recipe: 'gentel' is no recipe of this run (did you mean 'gentle'?)",
-        f"{path}, line 5, column documents: unknown key (value 'file'); another kind of source has it",
+        f"{path}, line 3, column recipe: 'gentel' is not a recipe of this run (did you mean 'gentle'?)",
+        f"{path}, line 5, column documents: unknown key (value 'file'); only another kind of source has this key",
         f"{path}, line 5, column name: sources: the name 'a' is used twice",
         f"{path}, line 6: ",
         f"{path}, line 7, column paths: missing",
@@ -121,11 +121,11 @@ def test_problems_of_the_yaml_keep_their_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        (["name,kind,licnece"], "line 1: 'licnece' is no key of a source (did you mean 'licence'?)"),
-        (["name,kind,name"], "line 1: 'name' is there twice"),
-        (["name,paths"], "line 1: there is no column 'kind'"),
-        ([], "line 1: there is no column 'name'"),
-        (["name,kind", "a,jsonl,x"], "line 2: 3 cells; expected: at most 2"),
+        (["name,kind,licnece"], "line 1: 'licnece' is not a key of a source (did you mean 'licence'?)"),
+        (["name,kind,name"], "line 1: 'name' appears twice"),
+        (["name,paths"], "line 1: column 'kind' is missing"),
+        ([], "line 1: column 'name' is missing"),
+        (["name,kind", "a,jsonl,x"], "line 2: the row has 3 cells; expected: at most 2 cells"),
         (["name,kind", 'a,"jsonl'], "cannot be read (unexpected end of data)"),
     ],
 )

@@ -150,10 +150,10 @@ def test_empty_and_odd_documents_end_in_one_message() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("? [a]\n: 1\n", "a key is a list or a mapping"),
-        ("? {a: 1}\n: 1\n", "a key is a list or a mapping"),
-        ("a: &a [*a]\n", "an anchor holds itself"),
-        ("a: &a {b: *a}\n", "an anchor holds itself"),
+        ("? [a]\n: 1\n", "a key must be a word, not a list or a mapping"),
+        ("? {a: 1}\n: 1\n", "a key must be a word, not a list or a mapping"),
+        ("a: &a [*a]\n", "an anchor that contains itself"),
+        ("a: &a {b: *a}\n", "an anchor that contains itself"),
         ("a: " + "[" * 5000 + "]" * 5000, "nested deeper than 50 levels"),
         ("a: " + "[" * 60 + "]" * 60, "nested deeper than 50 levels"),
         ("a: 2024-99-99\n", "not valid YAML"),

@@ -74,7 +74,7 @@ def test_each_fault_once_neither_fails_nor_commits_twice(hub, run, xet):
     assert_model_arrived(hub, run)
     assert len(hub.commits(MODEL)) == 2
     assert hub.tags(MODEL) == {"step00000100": hub.commits(MODEL)[0]}
-    assert "trying again" in done.stderr
+    assert "retrying in" in done.stderr
     uploads = [entry for entry in hub.read("/_test/log") if upload["path"] in entry["path"]]
     assert len(uploads) >= 2, "an upload without an answer was given up and made again"
 
@@ -171,7 +171,7 @@ def _token_inside(run):
         (_no_parity, "no parity.json"),
         (_bad_parity, "parity does not hold"),
         (_changed, "is not the file that was verified"),
-        (_token_inside, "holds the Hub token"),
+        (_token_inside, "contains the Hub token"),
     ],
 )
 def test_nothing_is_sent_without_proof_or_with_a_token_inside(hub, run, spoil, message):
@@ -187,6 +187,6 @@ def test_nothing_is_sent_without_proof_or_with_a_token_inside(hub, run, spoil, m
 def test_a_refused_token_is_a_clear_error_that_does_not_show_it(hub, run):
     done = run.publish(HF_TOKEN="hf_wrongwrongwrong")
     assert done.returncode == 2
-    assert "a token that may write there" in done.stderr
+    assert "a token with write access" in done.stderr
     assert "Traceback" not in done.stderr
     assert "hf_wrongwrongwrong" not in done.stdout + done.stderr

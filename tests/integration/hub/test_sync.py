@@ -236,7 +236,7 @@ def test_a_token_in_a_log_is_never_sent(hub, run):
     (run.paths.logs / "main_log.txt").write_text(f"HF_TOKEN={TOKEN}\n")
     done = run.sync()
     assert done.returncode == 1
-    assert "holds the Hub token" in done.stderr
+    assert "contains the Hub token" in done.stderr
     assert TOKEN not in done.stderr + json.dumps(run.state)
     assert hub.read("/_test/log") == []
 
