@@ -16,6 +16,9 @@ def segment(
     run: Annotated[Path, typer.Option(help="Folder of the run.")],
     number: Annotated[int, typer.Option(min=1, help="Number of the segment.")],
     output: Annotated[Path, typer.Option(help="File to write the segment's result to.")],
+    log: Annotated[
+        Path | None, typer.Option(help="File that receives a copy of everything printed, without the progress bar.")
+    ] = None,
     nodes: Annotated[
         int | None, typer.Option(min=1, help="Nodes of the surrounding SLURM job. Default: this machine only.")
     ] = None,
@@ -26,11 +29,15 @@ def segment(
 
     Exit codes: 0 if the chain can continue or is finished, 1 on failure, 2 on a configuration error, 75 if stopped.
     """
+    from contextlib import nullcontext
+
+    from bloomery.base.log_file import stderr_in_log
     from training.launch import launch_segment
     from training.start_command import Allocation
 
     allocation = Allocation(nodes, ranks_per_node, cpus_per_node) if nodes else None
-    launch_segment(config, run, number, output, allocation)
+    with nullcontext() if log is None else stderr_in_log(log):
+        launch_segment(config, run, number, output, allocation)
 
 
 @app.command()

@@ -7,13 +7,10 @@ checkpoint and end cleanly. If the launcher is killed with SIGKILL, torchrun and
 
 from __future__ import annotations
 
-import signal
-import subprocess
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from bloomery.base.atomic import read_json, write_text
+from bloomery.base.atomic import read_json
 from bloomery.base.errors import BloomeryError, CheckFailedError, InputError, TryAgainError
 from bloomery.base.progress import say
 from bloomery.checks.check_training import refuse_contradictions
@@ -21,19 +18,12 @@ from bloomery.config.stages import TrainStage, read_stage
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
 from bloomery.spec.refuse_unsupported import refuse_untrainable
-from training.guards.incident_texts import IncidentTexts
-from training.loop.die_with_parent import die_with_parent
 from training.loop.hold_lease import lease
 from training.resume.check_folders import check_folders
 from training.resume.count_starts import count_start, forget_starts
 from training.resume.resolve_resume import ResumePoint, resolve_resume
+from training.run_processes import BY_SIGNAL, run_processes
 from training.start_command import Allocation, end_of_job, process_environment, start_command
-
-_BY_SIGNAL = "signal\n"
-"""Content of a stop file that the launcher wrote after a signal. It marks that no person created the file."""
-_LOOK_EVERY_SECONDS = 1.0
-_TEXTS_SECONDS = 60.0
-"""Longest time to fetch the texts of incidents after the processes have ended."""
 
 
 def launch_segment(config: Path, run: Path, number: int, output: Path, allocation: Allocation | None = None) -> Segment:
@@ -76,7 +66,8 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         count_start(paths, iteration, limits.max_restarts_without_progress, _last_attempt(paths, number))
         result = paths.segments / f".result-{number}.json"
         result.unlink(missing_ok=True)
-        code = _run_processes(resume.stage, config, paths, number, result, allocation)
+        command = _segment_command(resume.stage, config, paths, number, result, allocation)
+        code = run_processes(command, process_environment(resume.stage.training), paths)
         segment, error = _outcome(resume, paths, number, result, code)
         write_segment(paths.segments / "history" / f"{number}-{len(before) + 1}.json", segment)
         if error is not None:
@@ -121,7 +112,7 @@ def _heed_stop(paths: RunPaths) -> None:
     """Remove the stop file. Raises TryAgainError if a person created it before this segment began."""
     stop = paths.control / STOP_FILE
     paths.control.mkdir(parents=True, exist_ok=True)
-    asked = stop.exists() and stop.read_bytes() != _BY_SIGNAL.encode()
+    asked = stop.exists() and stop.read_bytes() != BY_SIGNAL.encode()
     # A launcher that is killed while it stops (as in a requeued job) leaves its own stop file, which is not a request.
     stop.unlink(missing_ok=True)
     if asked:
@@ -143,41 +134,14 @@ def _still_valid(segment: Segment, resume: ResumePoint) -> bool:
     )
 
 
-def _run_processes(
+def _segment_command(
     stage: TrainStage, config: Path, paths: RunPaths, number: int, result: Path, allocation: Allocation | None
-) -> int:
-    """Run the segment's processes and return their exit code. On SIGTERM or SIGINT, write the stop file."""
+) -> list[str]:
+    """Return the command that starts the processes of segment `number`. Its rank 0 writes `result`."""
     arguments = ["--config", str(config), "--folder", str(paths.run), "--number", str(number), "--result", str(result)]
     if (end := end_of_job()) is not None:
         arguments += ["--end", f"{end:.0f}"]
-    command = start_command(stage.training, allocation, arguments)
-
-    asked = False
-
-    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        asked = True
-        say("asked to stop: a checkpoint is saved after the current iteration")
-        write_text(paths.control / STOP_FILE, _BY_SIGNAL)
-
-    previous = {caught: signal.signal(caught, ask_to_stop) for caught in (signal.SIGTERM, signal.SIGINT)}
-    # In a new session, the processes do not receive a Ctrl-C from the terminal. The launcher asks them to stop instead.
-    environment = process_environment(stage.training)
-    process = subprocess.Popen(command, env=environment, start_new_session=True, preexec_fn=die_with_parent)
-    texts = IncidentTexts(paths)
-    try:
-        while True:
-            try:
-                code = process.wait(_LOOK_EVERY_SECONDS)
-                break
-            except subprocess.TimeoutExpired:
-                texts.look()
-        # After a stop request somebody waits for the launcher to end, so fetch no further texts.
-        texts.finish(0.0 if asked else _TEXTS_SECONDS)
-        return code
-    finally:
-        for caught, handler in previous.items():
-            signal.signal(caught, handler)
+    return start_command(stage.training, allocation, arguments)
 
 
 def _outcome(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self, TextIO, TypeVar
 
 T = TypeVar("T")
 _LINE_EVERY_SECONDS = 10.0
@@ -18,6 +19,11 @@ def say(message: str) -> None:
     # If the reader of the pipe has ended, a lost log line is no reason to fail.
     with contextlib.suppress(OSError):
         print(message, file=sys.stderr, flush=True)
+
+
+def has_terminal(stream: TextIO) -> bool:
+    """Whether `stream` is a terminal that can redraw a line."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class Progress:
@@ -33,7 +39,7 @@ class Progress:
         self._bar: object | None = None
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty():
+        if has_terminal(sys.stderr):
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
             from rich.progress import Progress as RichProgress

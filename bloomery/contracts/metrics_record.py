@@ -71,6 +71,8 @@ class MetricsRecord(BaseModel):
     """Time that the fastest rank computed in the forward and backward passes, its waiting for others left out."""
     slowest_rank: int | None = None
     slowest_seconds: float | None = None
+    memory_bytes: int | None = None
+    """Most memory that any rank has held at once: GPU memory on a GPU, main memory on a CPU."""
 
     @property
     def is_finite(self) -> bool:

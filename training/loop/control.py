@@ -54,6 +54,8 @@ class Report:
     """Whether this rank's part of the checkpoint in progress is on disk. True if no save is in progress."""
     energy: Energy = NO_ENERGY
     """Energy that this rank measured in this segment."""
+    memory_bytes: int = 0
+    """Most memory that this rank has held at once."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Poll:
     """Whether every rank has written its part of the checkpoint in progress."""
     energy: Energy
     """Energy of all nodes in this segment."""
+    memory_bytes: int
+    """Most memory that any rank has held at once."""
 
 
 class ControlPlane:
@@ -103,18 +107,20 @@ class ControlPlane:
         """Combine the reports of all ranks and return the same result on every rank. Collective."""
         own = report or Report()
         rank, world = dist.get_rank(), dist.get_world_size()
-        # One slot per rank and a few sums, so that one reduction suffices: about 6 kB for 384 ranks, exact in float64.
-        orders, seconds = [0.0] * world, [0.0] * world
+        # One slot per rank and a few sums, so that one reduction suffices: about 9 kB for 384 ranks, exact in float64.
+        orders, seconds, memory = [0.0] * world, [0.0] * world, [0.0] * world
         orders[rank], seconds[rank] = float(max(self._own_order(), own.verdict)), own.work_seconds
+        memory[rank] = float(own.memory_bytes)
         energy = own.energy
         sums = [float(own.written), energy.kwh, energy.co2_kg, float(energy.nodes), energy.estimated_kwh]
-        values = torch.tensor([*orders, *seconds, *sums], dtype=torch.float64, device=self._device)
+        values = torch.tensor([*orders, *seconds, *memory, *sums], dtype=torch.float64, device=self._device)
         dist.all_reduce(values)
         said = values.tolist()
-        written, kwh, co2, nodes, estimated = said[2 * world :]
+        written, kwh, co2, nodes, estimated = said[3 * world :]
         return Poll(
             order=Order(int(max(said[:world]))),
             work_seconds=tuple(said[world : 2 * world]),
             written=round(written) == world,
             energy=Energy(kwh, co2, round(nodes), estimated),
+            memory_bytes=int(max(said[2 * world : 3 * world])),
         )

@@ -33,7 +33,7 @@ def finish_step(run: TrainingState, done: TrainedStep) -> Poll:
         verdict = None
     poll = run.poll(Order.GO if verdict is None else _ORDERS[verdict.action], done.work_seconds)
     if run.metrics is not None:
-        run.metrics.step(record_of(run, done, poll.work_seconds))
+        run.metrics.step(record_of(run, done, poll))
         slow = run.slow_ranks.seen(done.outcome.iteration, poll.work_seconds)
         if slow is not None:
             run.note(slow.message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from pathlib import Path
 from typing import IO
 
@@ -23,8 +22,6 @@ from bloomery.contracts.metrics_record import (
     dump_record,
 )
 from training.loop.tensorboard_writer import open_tensorboard
-
-_SHOW_EVERY_SECONDS = 5.0
 
 
 def _append(path: Path) -> IO[str]:
@@ -49,15 +46,10 @@ class MetricsWriter:
             self._metrics = _append(folder / "metrics.jsonl")
             self._log = _append(folder / "main_log.txt")
             self._board = open_tensorboard(folder / "tensorboard", iteration, consumed_samples, consumed_tokens)
-        self._shown = 0.0
 
     def step(self, record: MetricsRecord) -> None:
-        """Record an iteration. Print its log line if it is the first or last one, or if 5 seconds have passed."""
-        line = render(record)
-        self._record(record, [line])
-        if time.monotonic() - self._shown > _SHOW_EVERY_SECONDS or record.iteration in (1, record.total_iterations):
-            self._shown = time.monotonic()
-            say(line)
+        """Record an iteration. `training.show_progress` shows it to a person."""
+        self._record(record, [render(record)])
 
     def validation(self, record: ValidationRecord) -> None:
         """Record a validation, and print its mean loss."""

@@ -15,6 +15,7 @@ from bloomery.spec.next_step import PlannedStep
 from bloomery.spec.position import Position
 from training.data.batches import micro_batches
 from training.guards.anomaly_guard import Outcome
+from training.loop.control import Poll
 from training.loop.training_state import TrainingState
 
 
@@ -80,15 +81,15 @@ def train_step(run: TrainingState, planned: PlannedStep) -> TrainedStep:
     return TrainedStep(planned, outcome, seconds, run.compute_timer.take(), scale)
 
 
-def record_of(run: TrainingState, done: TrainedStep, work_seconds: tuple[float, ...]) -> MetricsRecord:
-    """Return the record of the step that was just trained. `work_seconds` are the compute times of all ranks."""
+def record_of(run: TrainingState, done: TrainedStep, poll: Poll) -> MetricsRecord:
+    """Return the record of the step that was just trained. `poll` is the poll after this step."""
     stage, mesh, planned, outcome = run.trainer.stage, run.trainer.mesh, done.planned, done.outcome
     size, length, seconds = planned.global_batch_size, planned.sequence_length, done.seconds
     flops = partial(iteration_flops, stage.model, run.trainer.vocabulary_rows, size, sequence_length=length)
     recomputed = stage.training.activation_checkpointing == "full"
     world, peak = mesh.parallel.world_size, stage.training.peak_tflops
     model_tflops = tflops_per_device(flops(recomputed=False), seconds, world)
-    fastest, fastest_seconds, slowest, slowest_seconds = extremes(work_seconds)
+    fastest, fastest_seconds, slowest, slowest_seconds = extremes(poll.work_seconds)
     return MetricsRecord(
         **run.stamp(),
         global_batch_size=size,
@@ -113,4 +114,5 @@ def record_of(run: TrainingState, done: TrainedStep, work_seconds: tuple[float, 
         fastest_seconds=fastest_seconds,
         slowest_rank=slowest,
         slowest_seconds=slowest_seconds,
+        memory_bytes=poll.memory_bytes,
     )

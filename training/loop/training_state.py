@@ -26,6 +26,7 @@ from training.loop.compute_timer import ComputeTimer
 from training.loop.control import NO_ENERGY, ControlPlane, Order, Poll, Report
 from training.loop.energy import EnergyMeter
 from training.loop.metrics_writer import MetricsWriter
+from training.loop.peak_memory import peak_memory_bytes
 from training.loop.segment_deadline import SegmentDeadline
 from training.parallel.mesh import Mesh
 from training.resume.policy import identity
@@ -104,7 +105,8 @@ class TrainingState:
     def poll(self, verdict: Order = Order.GO, work_seconds: float = 0.0) -> Poll:
         """Make a control poll. Finish a background save that every rank has written by now. Collective."""
         energy = self.energy.reading() if self.energy is not None else NO_ENERGY
-        poll = self.control.poll(Report(verdict, work_seconds, self.checkpoints.written_here, energy))
+        memory = peak_memory_bytes(self.trainer.mesh.device)
+        poll = self.control.poll(Report(verdict, work_seconds, self.checkpoints.written_here, energy, memory))
         if self.pending is not None and poll.written:
             self.finish_save()
         return poll

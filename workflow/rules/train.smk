@@ -31,7 +31,7 @@ checkpoint train_segment:
     # `command`: where programs run in a container, this one stays outside of it, beside srun.
     shell:
         "trap '' TERM; command bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q}"
-        " --output {output:q} {params.launch:q} 2>&1 | tee {log:q} >&2"
+        " --output {output:q} {params.launch:q} --log {log:q}"
 
 
 rule finish_training:

@@ -47,11 +47,14 @@ def _listen(folder: Path) -> list[tuple[str, object]]:
     heard.append(("the time is up", plane("none", SegmentDeadline(0.0)).poll().order))
     verdict = Order.ROLL_BACK if rank == 2 else Order.GO
     energy = Energy(0.25, 0.5, 1, 0.125 * rank)
-    said = control.poll(Report(verdict, work_seconds=1.5 + rank, written=rank != 1, energy=energy))
+    said = control.poll(
+        Report(verdict, work_seconds=1.5 + rank, written=rank != 1, energy=energy, memory_bytes=2**40 + rank)
+    )
     heard.append(("a guard of one rank", said.order))
     heard.append(("work", said.work_seconds))
     heard.append(("written", said.written))
     heard.append(("energy", astuple(said.energy)))
+    heard.append(("most memory", said.memory_bytes))
     heard.append(("all written", control.poll().written))
     collectives = dist.group.WORLD._get_sequence_number_for_group
     before = collectives()
@@ -80,6 +83,7 @@ def test_every_rank_follows_the_first_that_hears(tmp_path: Path) -> None:
         "work": (1.5, 2.5, 3.5),
         "written": False,
         "energy": (0.75, 1.5, 3, 0.375),
+        "most memory": 2**40 + 2,
         "all written": True,
         "collectives of a poll, all-reduces": (1, 1),
         "SIGTERM to one rank": 3,

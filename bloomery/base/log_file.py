@@ -1,0 +1,103 @@
+"""Send what a process writes to stderr to a log file too, without the terminal's own control characters."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TextIO
+
+from bloomery.base.atomic import explained, known_error
+from bloomery.base.errors import BloomeryError
+
+
+class LoggedStream(io.TextIOBase):
+    """A text stream that hands each whole line to a log file and to a function that shows it to a person."""
+
+    def __init__(self, file: TextIO | None, terminal: TextIO) -> None:
+        """Args: `file` is the open log, or None; `terminal` is where lines were shown so far."""
+        self._file = file
+        self.terminal = terminal
+        self.show = self._print
+        """Prints one line, which has no line feed at its end."""
+        self._unfinished = ""
+        self._lock = threading.Lock()
+
+    def write(self, text: str) -> int:
+        """Write `text`. Its last line is held back until its end is written, or until `flush_line`."""
+        with self._lock:
+            *lines, self._unfinished = (self._unfinished + text).split("\n")
+            for line in lines:
+                self._write_line(line)
+        return len(text)
+
+    def write_to_log(self, line: str) -> None:
+        """Write a line to the log file alone."""
+        with self._lock:
+            self._log(line)
+
+    def flush_line(self) -> None:
+        """Write an unfinished last line."""
+        with self._lock:
+            if self._unfinished:
+                self._write_line(self._unfinished)
+            self._unfinished = ""
+
+    def _write_line(self, line: str) -> None:
+        self._log(line)
+        with contextlib.suppress(OSError):  # nobody reads the terminal any more
+            self.show(line)
+
+    def _log(self, line: str) -> None:
+        if self._file is not None:
+            self._file.write(line + "\n")
+            self._file.flush()
+
+    def _print(self, line: str) -> None:
+        print(line, file=self.terminal, flush=True)
+
+    def writable(self) -> bool:
+        """Return true."""
+        return True
+
+
+@contextlib.contextmanager
+def stderr_in_log(path: Path) -> Iterator[LoggedStream]:
+    """Write everything that this process prints to stderr to a new file at `path` too.
+
+    An error that leaves the block is written to the file alone: the command line prints it on the terminal.
+
+    Raises:
+        ResourceError: the file cannot be written.
+    """
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w", encoding="utf-8", errors="replace")
+    with file:
+        stream = LoggedStream(file, sys.stderr)
+        sys.stderr = stream
+        try:
+            yield stream
+        except (BloomeryError, OSError) as error:
+            stream.flush_line()
+            stream.write_to_log(f"error: {known_error(error) or error}")
+            raise
+        finally:
+            stream.flush_line()
+            sys.stderr = stream.terminal
+
+
+@contextlib.contextmanager
+def lines_shown_by(show: Callable[[str], None]) -> Iterator[None]:
+    """Let `show` print the lines that this process writes to stderr, in place of the terminal's own output."""
+    before = sys.stderr
+    stream = before if isinstance(before, LoggedStream) else LoggedStream(None, before)
+    shown, stream.show, sys.stderr = stream.show, show, stream
+    try:
+        yield
+    finally:
+        stream.flush_line()
+        stream.show, sys.stderr = shown, before

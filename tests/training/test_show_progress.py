@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bloomery.contracts.metrics_record import MetricsRecord, dump_record
+from training.show_progress import TrainingProgressBar
+
+
+class Clock:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def line(iteration: int, **more: Any) -> str:
+    record = MetricsRecord(
+        iteration=iteration,
+        consumed_samples=8 * iteration,
+        consumed_tokens=1024 * iteration,
+        global_batch_size=8,
+        learning_rate=1e-3,
+        loss=4.5,
+        grad_norm=1.0,
+        seconds=2.0,
+        tokens_per_second=12345.0,
+        tflops_hardware=1.0,
+        tflops_model=1.0,
+        samples_per_second=4.0,
+        total_iterations=100,
+        segment=1,
+        time="2026-01-01T00:00:00Z",
+        memory_bytes=1 << 30,
+        **more,
+    )
+    return dump_record(record) + "\n"
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as handle:
+        handle.write(text)
+
+
+def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then_and_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, clock = tmp_path / "metrics.jsonl", Clock()
+    append(path, line(40))
+    with TrainingProgressBar(path, now=clock) as bar:
+        bar.update()
+        assert capsys.readouterr().err == ""
+        append(path, line(41) + line(42))
+        bar.update()
+        first = "iteration 42 of 100 (42 %): loss 4.5000, 12.3 k tokens/s, 1.0 GiB a rank, 1 min 56 s left\n"
+        assert capsys.readouterr().err == first
+        append(path, line(43))
+        clock.seconds = 29
+        bar.update()
+        assert capsys.readouterr().err == ""
+        clock.seconds = 30
+        bar.update()
+        assert "iteration 43 of 100" in capsys.readouterr().err
+        append(path, line(100))
+    assert "iteration 100 of 100 (100 %): loss 4.5000" in capsys.readouterr().err
+
+
+def test_a_line_that_is_being_written_is_read_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, clock = tmp_path / "metrics.jsonl", Clock()
+    with TrainingProgressBar(path, now=clock) as bar:
+        whole = line(1)
+        append(path, whole[:20])
+        bar.update()
+        assert capsys.readouterr().err == ""
+        append(path, whole[20:] + "damaged\n")
+        bar.update()
+        assert capsys.readouterr().err.startswith("iteration 1 of 100")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_has_a_bar_and_lines_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "150")
+    path = tmp_path / "metrics.jsonl"
+    with TrainingProgressBar(path) as bar:
+        append(path, line(7))
+        bar.update()
+        bar.show("a checkpoint was saved")
+        append(path, line(8, skipped_samples=0))
+        bar.update()
+    shown = terminal.getvalue()
+    assert "a checkpoint was saved" in shown
+    assert "8/100" in shown
+    assert "loss 4.5000, 12.3 k tokens/s, 1.0 GiB a rank, 3 min 4 s left" in shown

@@ -1,0 +1,82 @@
+"""Run the processes of a segment to their end, show how they advance, and pass on a request to stop."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import IO
+
+from bloomery.base.atomic import write_text
+from bloomery.base.log_file import lines_shown_by
+from bloomery.base.progress import say
+from bloomery.contracts.paths import RunPaths
+from bloomery.contracts.segment import STOP_FILE
+from training.guards.incident_texts import IncidentTexts
+from training.loop.die_with_parent import die_with_parent
+from training.show_progress import TrainingProgressBar
+
+BY_SIGNAL = "signal\n"
+"""Content of the stop file if a signal to the launcher caused it, and not a person."""
+_LOOK_EVERY_SECONDS = 1.0
+_TEXTS_SECONDS = 60.0
+"""Time to fetch the texts of incidents after the processes have ended."""
+_LAST_LINES_SECONDS = 10.0
+"""Time to read the last lines of processes that have ended, because a process of theirs may keep the pipe open."""
+
+
+def run_processes(command: Sequence[str], environment: Mapping[str, str], paths: RunPaths) -> int:
+    """Run `command` to its end and return its exit code. On SIGTERM or SIGINT, write the stop file.
+
+    What the processes print appears on stderr, and the newest iteration of the run's metrics as a progress bar.
+    """
+    asked = False
+
+    def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if not asked:
+            say("asked to stop: a checkpoint is saved after the current iteration")
+        asked = True
+        write_text(paths.control / STOP_FILE, BY_SIGNAL)
+
+    previous = {caught: signal.signal(caught, ask_to_stop) for caught in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with TrainingProgressBar(paths.logs / "metrics.jsonl") as bar, lines_shown_by(bar.show):
+            # In a new session, the processes do not receive a Ctrl-C from the terminal. The launcher asks them to stop.
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                encoding="utf-8",
+                errors="replace",
+            )
+            assert process.stdout is not None
+            lines = threading.Thread(target=_pass_on, args=(process.stdout,), daemon=True)
+            lines.start()
+            texts = IncidentTexts(paths)
+            while True:
+                try:
+                    code = process.wait(_LOOK_EVERY_SECONDS)
+                    break
+                except subprocess.TimeoutExpired:
+                    bar.update()
+                    texts.look()
+            lines.join(_LAST_LINES_SECONDS)
+            # After a stop request somebody waits for the launcher to end, so fetch no further texts.
+            texts.finish(0.0 if asked else _TEXTS_SECONDS)
+            return code
+    finally:
+        for caught, handler in previous.items():
+            signal.signal(caught, handler)
+
+
+def _pass_on(output: IO[str]) -> None:
+    """Print each line of `output` to this process's stderr."""
+    for line in output:
+        sys.stderr.write(line)

@@ -1,0 +1,134 @@
+"""Show a person how a training advances: a bar on a terminal, a line now and then elsewhere.
+
+The launcher follows `metrics.jsonl`, which rank 0 writes. The training itself prints no line for an iteration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, TextIO
+
+from bloomery.base.log_file import LoggedStream
+from bloomery.base.progress import has_terminal
+from bloomery.base.units import format_bytes, format_count, format_finite, format_seconds
+from bloomery.contracts.metrics_record import MetricsRecord, parse_record
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_LINE_EVERY_SECONDS = 30.0
+_SPEED_OVER_ITERATIONS = 50
+"""The time left is estimated from the median duration of this many iterations."""
+
+
+class TrainingProgressBar:
+    """Shows the newest iteration of a metrics file. Use it as a context, and call `update` about once a second."""
+
+    def __init__(self, metrics: Path, *, now: Callable[[], float] = time.monotonic) -> None:
+        """Start after the records that `metrics` holds now. `now` is a clock in seconds."""
+        self._metrics = metrics
+        self._now = now
+        self._read_to = metrics.stat().st_size if metrics.exists() else 0
+        self._seconds: deque[float] = deque(maxlen=_SPEED_OVER_ITERATIONS)
+        self._last_line = -_LINE_EVERY_SECONDS
+        self._shown = 0
+        self._newest: MetricsRecord | None = None
+        self._bar: Progress | None = None
+        self._terminal: TextIO = sys.stderr.terminal if isinstance(sys.stderr, LoggedStream) else sys.stderr
+
+    def __enter__(self) -> TrainingProgressBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.update()
+        if self._bar is not None:
+            self._bar.stop()
+        elif self._newest is not None and self._newest.iteration != self._shown:
+            self._print_line(self._newest)
+
+    def show(self, line: str) -> None:
+        """Print a line of the training above the bar."""
+        with contextlib.suppress(OSError):  # nobody reads the terminal any more
+            if self._bar is not None:
+                self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(line, file=self._terminal, flush=True)
+
+    def update(self) -> None:
+        """Read what was added to the metrics file, and show the newest iteration."""
+        for record in self._new_records():
+            self._seconds.append(record.seconds)
+            self._newest = record
+        record = self._newest
+        if record is None:
+            return
+        if has_terminal(self._terminal):
+            self._update_bar(record)
+        elif record.iteration != self._shown and self._now() - self._last_line >= _LINE_EVERY_SECONDS:
+            self._print_line(record)
+
+    def _new_records(self) -> list[MetricsRecord]:
+        """Return the training records that were added; an unfinished last line is left for the next call."""
+        try:
+            with self._metrics.open("rb") as handle:
+                handle.seek(self._read_to)
+                data = handle.read()
+        except OSError:  # not written yet, or a file server that is away: only the display is late
+            return []
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read_to += len(whole)
+        found = []
+        for line in whole.splitlines():
+            with contextlib.suppress(ValueError):
+                record = parse_record(line.decode("utf-8"))
+                if isinstance(record, MetricsRecord):
+                    found.append(record)
+        return found
+
+    def _seconds_left(self, record: MetricsRecord) -> float:
+        return (record.total_iterations - record.iteration) * median(self._seconds)
+
+    def _facts(self, record: MetricsRecord) -> str:
+        """Return loss, speed, memory and time left as one phrase."""
+        facts = [f"loss {format_finite(record.loss, '.4f')}", f"{format_count(record.tokens_per_second)} tokens/s"]
+        if record.memory_bytes is not None:
+            facts.append(f"{format_bytes(record.memory_bytes)} a rank")
+        left = self._seconds_left(record)
+        facts.append(f"{format_seconds(left)} left" if record.iteration < record.total_iterations else "done")
+        return ", ".join(facts)
+
+    def _print_line(self, record: MetricsRecord) -> None:
+        share = 100 * record.iteration / record.total_iterations
+        self._last_line, self._shown = self._now(), record.iteration
+        self.show(
+            f"iteration {record.iteration:,} of {record.total_iterations:,} ({share:.0f} %): {self._facts(record)}"
+        )
+
+    def _update_bar(self, record: MetricsRecord) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+            self._bar = Progress(
+                TextColumn("iteration"),
+                MofNCompleteColumn(),
+                BarColumn(bar_width=20),
+                TextColumn("{task.fields[facts]}"),
+                console=Console(file=self._terminal),
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._bar.start()
+            self._bar.add_task("", total=record.total_iterations, facts="")
+        self._bar.update(
+            self._bar.task_ids[0],
+            completed=record.iteration,
+            total=record.total_iterations,
+            facts=self._facts(record),
+        )
