@@ -1,4 +1,4 @@
-"""Compiled text kernel (``csrc/text``). It computes measures of batches of UTF-8 documents. Every call releases the GIL.
+"""Compiled text kernel (``csrc/text``) for batches of UTF-8 documents. Every call releases the GIL.
 
 ``data`` is any contiguous bytes-like object, such as a ``pyarrow.Buffer``. Document ``i`` is
 ``data[offsets[i]:offsets[i + 1]]``. ``unspaced[i] != 0`` means that the document's language writes no spaces between

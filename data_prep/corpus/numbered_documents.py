@@ -49,7 +49,10 @@ class CorpusTables:
         self._against = against or []
 
     def path(self, folder: str, part: str) -> Path:
-        """Return the path of a part's table in `folder`, such as `measures`. A part of an earlier run is in that run's folder."""
+        """Return the path of a part's table in `folder`, such as `measures`.
+
+        The tables of an earlier run's part are in the corpus folder of that run.
+        """
         return corpus_of(part, self.corpus, self._against) / folder / f"{local_name(part)}.parquet"
 
     def text_path(self, part: str) -> Path:
@@ -95,9 +98,7 @@ class CorpusTables:
         paths = [folder / f"{name}-{number}.parquet" for number in range(partitions)]
         missing = [path for path in paths if not path.exists()]
         if missing and not own_part(part):
-            raise InputError(
-                "the file does not exist", where=str(missing[0]), expected="an earlier run with a finished corpus"
-            )
+            raise InputError("no such file", where=str(missing[0]), expected="an earlier run with a finished corpus")
         return [path for path in paths if path.exists()]
 
     def final_ids(self, part: str) -> pa.Array:
