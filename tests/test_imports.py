@@ -185,12 +185,7 @@ def test_data_preparation_and_monitoring_import_neither_torch_nor_deepspeed() ->
 def test_command_lines_import_heavy_libraries_only_when_a_verb_runs() -> None:
     heavy = DEEP_LEARNING | {"datasets", "pyarrow", "tokenizers", "matplotlib", "huggingface_hub", "numpy"}
     # What `bloomery status` and every job of a workflow load at their start.
-    early = {
-        "monitoring/status.py",
-        "monitoring/summary.py",
-        "monitoring/training_progress.py",
-        "planner/plan_options.py",
-    }
+    early = {"monitoring/status.py", "monitoring/summary.py", "monitoring/training_progress.py", "planner/plan_options.py"}
     verbs = [
         module
         for module, path in modules().items()
