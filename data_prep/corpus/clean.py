@@ -73,7 +73,7 @@ def clean(
     """Write the clean shard of `raw` and the table of the documents removed from it.
 
     `contaminated` is the shard's table of matches with evaluation texts, or None if the run has no evaluation texts.
-    Return the manifest of the clean shard. It counts, per language, documents in, kept, removed and redacted.
+    Return the manifest of the clean shard. It counts, per language, the documents read, kept, removed and redacted.
 
     Raises:
         InputError: an input is missing, damaged or from an earlier version, or the number of verdicts differs from
@@ -208,7 +208,7 @@ class _Tally:
     def count(
         self, languages: npt.NDArray[np.object_], sizes: npt.NDArray[np.int64], reasons: npt.NDArray[np.object_]
     ) -> None:
-        """Count the documents of a batch: in, kept, and removed by rule."""
+        """Count the documents of a batch, and how many of them are kept or removed by each rule."""
         for language in np.unique(languages.astype(str)).tolist():
             mine = languages == language
             entry = self._of(language)

@@ -1,4 +1,4 @@
-"""The commands of `bloomery corpus`. A command parses its options and calls one function; most are a workflow job."""
+"""The commands of `bloomery corpus`. Each parses its options and calls one function. Most of them are workflow jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ingest_verb(
     from bloomery.config.stages import IngestStage, read_stage
     from data_prep.corpus.ingest import ingest
 
-    # Imported modules are never garbage. Unless frozen, the garbage collector scans them repeatedly during ingest.
+    # Imported modules are never garbage. Without this call, the garbage collector would scan them again and again.
     gc.freeze()
     counts = ingest(read_stage(config, IngestStage), output, quarantine)["counts"]
     say(f"{counts['documents']} documents, {format_bytes(counts['bytes'])}, {counts['bad_rows']} bad rows")

@@ -32,7 +32,7 @@ NOT_YET = "not yet"
 def explain(run: RunPaths, document: str) -> list[dict[str, Any]]:
     """Return everything that the run recorded about a document.
 
-    The list has one entry. It has several if documents share the id and the duplicate search has not run yet.
+    The list has one entry. If several documents share the id and the duplicate search has not run yet, it has several.
 
     Raises:
         InputError: the run or the document does not exist, or a table is from an earlier version.

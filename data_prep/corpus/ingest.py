@@ -1,7 +1,8 @@
 """Ingest: write one part of a source as a shard of documents, and quarantine bad rows with the reason.
 
-Rows are written in the source's order while they are read. At most 4,096 rows are held, whatever the size of the part.
-Ids are made from keys alone, so they may repeat. The duplicate search numbers repeated ids, because it reads all parts.
+Rows are written in the source's order while they are read. Only a few thousand rows are in memory, whatever the size of
+the part. Ids are made from keys alone, so they may repeat. The duplicate search numbers repeated ids, because it reads
+all parts.
 """
 
 from __future__ import annotations

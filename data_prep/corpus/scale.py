@@ -2,7 +2,7 @@
 
 Time and bytes are proportional to the bytes of text, because every step reads its input once. The exception is
 `candidates`: it reads its keys once per pass, and whole row groups, which also contain keys of other partitions.
-Smaller `dedup.memory_bytes` mean more passes.
+A smaller `dedup.memory_bytes` means more passes.
 
 Memory does not grow with the input. A step over one shard takes the memory that was measured. Every other step takes up
 to `dedup.memory_bytes` more than it took for the smallest measured corpus.

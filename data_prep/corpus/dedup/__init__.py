@@ -12,7 +12,7 @@ P is `dedup.partitions`. A job holds in memory:
 - candidates: 112 bytes per key, in as many passes as `memory_bytes` requires.
 - connect: 8 times the size of a bucket of pairs. `memory_bytes` determines the number of buckets.
 - members: one batch of texts. The shingles are written to a temporary file.
-- resolve: its shingles twice, in as many passes as `memory_bytes` requires. A component is never split between passes.
+- resolve: the shingles twice, in as many passes as `memory_bytes` requires. A component is never split between passes.
 
 `data_prep/corpus/scale.py` and docs/corpus-scale.md have the totals for 1.6 TB of text in 500 M documents.
 """

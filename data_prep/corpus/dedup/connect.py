@@ -89,7 +89,7 @@ def _with_roots(candidates: list[Path], count: int, buckets: int, memory: int, f
             if not len(rows):
                 continue
             known = known[np.argsort(known[:, 0])]
-            # Among equal pairs, the exact one comes first, so it is the one that is kept.
+            # Among equal pairs, the exact pair is sorted first, and only the first pair is used.
             rows = rows[np.lexsort((-rows[:, 2], rows[:, 1], rows[:, 0]))]
             new = np.ones(len(rows), dtype=np.bool_)
             new[1:] = np.any(rows[1:, :2] != rows[:-1, :2], axis=1)

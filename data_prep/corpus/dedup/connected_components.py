@@ -1,9 +1,9 @@
 """Connected components of a graph that does not fit into memory.
 
-Edges are stored in temporary files, one per bucket of nodes. Only one bucket is in memory at a time. Two steps, large-
-star and small-star, alternate until nothing changes (Kiveris et al., "Connected Components in MapReduce and Beyond",
-SoCC 2014). They connect every node to the smallest node of its component. The number of rounds grows with the logarithm
-of the size of the graph.
+Edges are stored in temporary files, one per bucket of nodes. Only one bucket is in memory at a time. Two steps, called
+large-star and small-star, alternate until nothing changes (Kiveris et al., "Connected Components in MapReduce and
+Beyond", SoCC 2014). They connect every node to the smallest node of its component. The number of rounds grows with the
+logarithm of the size of the graph.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class _Members(NamedTuple):
     language: Ints
     earlier: Bools
     row: Ints
-    """Number of each document in `bounds`, which delimit its shingles."""
+    """Number r of each document in the arrays below: its shingles are `shingles[bounds[r]:bounds[r + 1]]`."""
     shingles: npt.NDArray[np.uint64]
     bounds: Ints
 

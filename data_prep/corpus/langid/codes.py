@@ -1,4 +1,4 @@
-"""Convert labels of other detectors (`__label__fra_Latn`, `__label__fr`) to the codes of the accept sets (CLD2's)."""
+"""Convert labels of other detectors (`__label__fra_Latn`, `__label__fr`) to CLD2's codes, which accept sets use."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """The n-gram fallback: naive Bayes over hashed character 2- to 4-grams, for the languages that a detector lacks.
 
 A model is one table of integers with one column per language. An entry is the weight of an n-gram as evidence for the
-language, or 0 if the n-gram did not occur in its training text. Most columns serve as contrast: they belong to
-neighbouring languages and to other languages of the corpus, and win the texts that are in none of the model's own
-languages. A text is split into pieces. Each piece counts for the language with the highest score, or for none if two
-scores are close.
+language, or 0 if the n-gram did not occur in its training text. Most columns are for contrast. They are neighbouring
+languages and other languages of the corpus, and match texts that are in none of the model's own languages. A text is
+split into pieces. Each piece counts for the language with the highest score, or for none if two scores are close.
 
 Scores are sums of integers, so they are equal on every machine. The speed is about 7 MB/s per core. The fallback reads
 only the documents that CLD2 cannot identify (1 % of the bytes of a mixed corpus) and the documents that are labelled as
@@ -34,7 +33,7 @@ ORDERS = (2, 3, 4)
 BUCKETS = 1 << 13
 PIECE_CHARACTERS = 256
 LEAST_NGRAMS = 64
-"""Least n-grams of a piece (about 20 letters). A shorter piece counts for no language: one word is not enough."""
+"""Least number of n-grams in a piece, about 20 letters. A shorter piece counts for no language."""
 UNSEEN = 0.1
 """Share of a language's n-grams that are assumed to be unseen. It is the uniform part of the distribution."""
 SCALE = 32

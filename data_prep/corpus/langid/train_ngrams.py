@@ -59,7 +59,7 @@ def train(
                 expected=f"{min_bytes} bytes or more; without this language, its documents keep their source's label",
             )
     columns = {language: (_weights(total), sizes[language]) for language, total in counts.items() if total.any()}
-    # A column trained on too little text would win no pieces, or only by chance.
+    # A column that is trained on too little text would match no pieces, or only by chance.
     columns = {language: column for language, column in columns.items() if column[1] >= min_bytes}
     asked = set(wanted)
     if base is not None:

@@ -20,7 +20,8 @@ from data_prep.corpus.columns import flags_of, language_salts, text_buffers
 from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 
 LINES_SCHEMA = pa.schema([("line", pa.uint64()), ("content", pa.uint32())])
-"""One row per line of a document. `line` is a hash of language and line, `content` a hash of the document's content."""
+"""One row per different line of a document. `line` is a hash of the language and the line. `content` is a hash of the
+document's content."""
 
 RUN_ROWS = 1 << 22
 """Number of records that are sorted by partition at a time. The sort takes about 60 bytes per record."""

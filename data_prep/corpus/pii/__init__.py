@@ -1,4 +1,4 @@
-"""Find personal data in a text, validate each find, and replace it by a fixed placeholder.
+"""Find personal data in a text, validate them, and replace them by fixed placeholders.
 
 `passage` is the input of a finder. The finders (`emails`, `addresses`, `phones`, `banking`, `identifiers`,
 `secret_keys`, `handles`) are pure functions of a passage that yield spans. `redaction` lists the finders and combines

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from data_prep.corpus.pii.passage import Passage
 from data_prep.corpus.pii.spans import Span
 
-# Addresses may have Latin letters with accents. Text in other scripts may touch an address, so its letters end it.
+# Addresses may have Latin letters with accents. Letters of other scripts are not part of an address, because these
+# scripts may write no space beside it.
 _WORD = "A-Za-z0-9À-ÖØ-öø-ɏ"
 _LOCAL_CHARACTERS = 64  # RFC 5321, section 4.5.3.1.1
 _LOCAL_BACKWARDS = re.compile(rf"[{_WORD}._%+\-]+")

@@ -17,7 +17,7 @@ _PLAIN = _DIGITS | {ord(space): " " for space in _SPACES} | {ord(hyphen): "-" fo
 # A run has seven digits or more. Between two digits there may be one separator, with a bracket on either side of it:
 # `01 23`, `011) 45`, `33 (0)6`. The pattern is possessive, so that a run is read once. The first digit is a set, which
 # is searched twice as fast as `\d` if all its characters are in the Basic Multilingual Plane. The digits of all scripts
-# of our languages are in this plane.
+# of the supported languages are in this plane.
 _FIRST = "".join(chr(code) for code in _DIGITS if code <= 0xFFFF)
 _RUN = re.compile(rf"[{_FIRST}](?:\)?[ .\-/{_SPACES}{_HYPHENS}]?\(?\d){{6,}}+")
 

@@ -32,7 +32,7 @@ _DATES = re.compile(
     r"(?:19|20)\d\d[ \-–/.](?:19|20)\d\d|(?:19|20)\d\d([\-./ ])\d\d?\1\d\d?.*"
     r"|\d\d?([\-./ ])\d\d?\2(?:19|20)\d\d.*|(?:19|20)\d{6}"
 )
-_LONGEST = 15  # digits, E.164
+_LONGEST = 15  # digits, the limit of E.164
 
 _forms = lru_cache(maxsize=None)(written_forms)
 

@@ -11,7 +11,7 @@ from data_prep.corpus.pii.passage import Passage
 from data_prep.corpus.pii.spans import Span
 
 _TOKENS = [
-    # A mark, which every such token contains and which is fast to search for, and the pattern of the token.
+    # Each entry has a string that every such token contains, which is fast to search for, and the token's pattern.
     ("AKIA", r"AKIA[A-Z2-7]{16}"),  # AWS
     ("ASIA", r"ASIA[A-Z2-7]{16}"),
     ("ghp_", r"ghp_[A-Za-z0-9]{36,255}"),  # GitHub
@@ -35,7 +35,8 @@ _TOKENS = [
     (":AA", r"[0-9]{8,10}:AA[A-Za-z0-9_\-]{33}"),  # Telegram
     ("eyJ", r"eyJ[A-Za-z0-9_\-]{10,4096}+\.eyJ[A-Za-z0-9_\-]{10,8192}+\.[A-Za-z0-9_\-]{10,2048}+"),  # JWT
 ]
-# Searching for every mark would take most of the time, so a text is first searched for rare characters: `_`, and these.
+# Searching for every string of `_TOKENS` would take most of the time. So a text is first searched for characters that
+# are rare: `_`, and the characters of this pattern.
 _RARE = re.compile(r"K(?<=AK)IA|SIA(?<=ASIA)|x(?<=xox)|z(?<=AIz)a|X(?<=GOCSPX)-|G(?<=SG)\.|k(?<=sk)-|J(?<=eyJ)")
 _READY = [(mark, re.compile(rf"(?<![A-Za-z0-9_\-]){form}(?![A-Za-z0-9_\-])")) for mark, form in _TOKENS]
 

@@ -26,8 +26,8 @@ def read_parquet(
     damaged file.
 
     Raises:
-        InputError: a file does not exist or may not be read, or it lacks a configured column. The second case is an
-            error, because it is a mistake in the configuration and not in the data.
+        InputError: a file does not exist or cannot be opened, or it lacks a configured column. A missing column is
+            not a bad row, because it is a mistake in the configuration and not in the data.
     """
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
     number, of = (piece.number, piece.of) if piece else (0, 1)

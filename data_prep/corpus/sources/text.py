@@ -66,7 +66,9 @@ class _Collected:
         self._bytes += len(data) + 1
         if self._bad is None and self._bytes > self._limit + 1:
             first = self._lines[0] if self._lines else data
-            self.spoil(BadRow(self._file, self._first, "too long", f"the limit is {self._limit}", excerpt_of(first)))
+            self.spoil(
+                BadRow(self._file, self._first, "too long", f"the limit is {self._limit} bytes", excerpt_of(first))
+            )
         if self._bad is None:
             self._lines.append(data)
 

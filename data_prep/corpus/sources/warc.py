@@ -29,11 +29,11 @@ _META_BYTES = 4096
 
 
 class _PassedOverError(Exception):
-    """The record is not a document and not an error. The message is the kind of record, which is counted."""
+    """Raised for a record that is neither a document nor a bad row. Its message is the kind of record to count."""
 
 
 def read_warc(source: WarcSource, files: list[str], max_bytes: int, piece: FilePiece | None = None) -> Iterator[Item]:
-    """Yield the documents of web archives, or of a piece of each. A row's number is that of its record, from 1.
+    """Yield the documents of web archives, or of a piece of each. Rows are numbered by the file's records, from 1.
 
     Raises:
         ResourceError: the extra `warc` is not installed.
@@ -105,7 +105,7 @@ def _document(record: Any, fields: Fields, name: str, number: int) -> Item:
         raise _PassedOverError(f"{record.rec_type} records")
     body = record.content_stream().read(fields.max_bytes + 1)
     if len(body) > fields.max_bytes:
-        return BadRow(name, number, "too long", f"the limit is {fields.max_bytes}", excerpt_of(body))
+        return BadRow(name, number, "too long", f"the limit is {fields.max_bytes} bytes", excerpt_of(body))
     while record.raw_stream.read(BLOCK_BYTES):
         pass
     if getattr(record.raw_stream, "limit", 0) > 0:
@@ -170,7 +170,7 @@ def _decoded(body: bytes, content_type: str) -> str | bytes:
         pass
     said = _CHARSET.search(content_type) or _CHARSET.search(body[:_META_BYTES].decode("ascii", "replace"))
     charset = said.group(1).lower() if said else ""
-    # Browsers decode these charsets as windows-1252 (https://encoding.spec.whatwg.org), so pages are written for that.
+    # Browsers decode these charsets as windows-1252 (https://encoding.spec.whatwg.org), so pages usually use it.
     charset = "cp1252" if charset in ("iso-8859-1", "latin1", "us-ascii", "ascii") else charset
     try:
         return body.decode(charset, "replace") if charset else body
