@@ -1,1 +1,1 @@
-"""Sources to shards, measures, verdicts and a mixture."""
+"""Turn sources into shards, measures, verdicts, a clean corpus and a mixture."""

@@ -1,10 +1,10 @@
-"""Compiled text kernel (``csrc/text``): batches of UTF-8 documents in, numbers out. Every call releases the GIL.
+"""Compiled text kernel (``csrc/text``) for batches of UTF-8 documents. Every call releases the GIL.
 
-``data`` is any contiguous bytes-like object, such as a ``pyarrow.Buffer``; document ``i`` is
-``data[offsets[i]:offsets[i + 1]]``. ``unspaced[i] != 0`` says that the document's language writes no spaces between
-words: then each letter of Han, Kana, Bopomofo, Yi, Thai, Lao, Khmer, Myanmar or Tibetan (with its marks) is a word.
-Malformed UTF-8 counts as U+FFFD. All functions raise ``ValueError`` for offsets that fall or leave ``data``, for
-arrays of another length, and for parameters out of range.
+``data`` is any contiguous bytes-like object, such as a ``pyarrow.Buffer``. Document ``i`` is
+``data[offsets[i]:offsets[i + 1]]``. ``unspaced[i] != 0`` means that the document's language writes no spaces between
+words. Then each letter of Han, Kana, Bopomofo, Yi, Thai, Lao, Khmer, Myanmar or Tibetan, with its marks, is a word.
+Malformed UTF-8 counts as U+FFFD. All functions raise ``ValueError`` for offsets that decrease or are outside ``data``,
+for arrays of the wrong length, and for parameters out of range.
 """
 
 from collections.abc import Sequence
@@ -15,22 +15,23 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 UNICODE_VERSION: str
-"""Version of the Unicode Character Database behind the categories, such as "14.0.0"."""
+"""Version of the Unicode Character Database that defines the character categories, such as "14.0.0"."""
 
 SCRIPTS: tuple[str, ...]
-"""What letters count as: Unicode's names of the scripts of ROOTS' languages and of some neighbours, `Kana`, `Other`."""
+"""Names of the scripts that letters are counted by: Unicode's names for the scripts of ROOTS' languages and of some
+neighbouring languages, then `Kana` (Hiragana and Katakana) and `Other`."""
 
 SCOPE_CHARACTERS: int
-"""Repetition of characters and words, and listed words, are those of so many characters from the start."""
+"""Number of characters from the start of a document in which repetition and listed words are measured."""
 
 class WordLists:
-    """Stop words and flagged words of several languages, by number from 0."""
+    """Stop words and flagged words of several languages, which are numbered from 0."""
 
     def __init__(self, lists: Sequence[tuple[Sequence[str], Sequence[str], bool]]) -> None:
-        """Of each language: stop words, flagged words, and whether it is unspaced.
+        """Take the stop words, the flagged words, and whether it is unspaced, for each language.
 
-        An entry is a word or a phrase of up to 8; all its words are looked for as ``shingles`` compares them: case,
-        apostrophes and joiners do not count, marks do. Raises ``ValueError`` for an entry of no or of too many words.
+        An entry is a word or a phrase of up to 8 words. Words are compared as in ``shingles``: case, apostrophes and
+        joiners are ignored, marks are not. Raises ``ValueError`` for an entry without words or with too many words.
         """
 
 def measure(
@@ -40,22 +41,26 @@ def measure(
     lists: WordLists | None = None,
     numbers: NDArray[np.int32] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """All statistics of each document: arrays of shape (n,), by name; 0 where a ratio has nothing to divide by.
+    """Return all measures by name. Each is an array of shape (n,). A ratio is 0 if its denominator is 0.
 
-    ``numbers[i]`` says which of ``lists`` are document i's; -1: none, and its ratios of listed words are 0.
+    ``numbers[i]`` is the number of the language in ``lists`` for document i. If it is -1, the ratios of listed words
+    are 0. ``csrc/README.md`` defines the measures:
 
-    int64: ``characters`` (code points), ``bytes``, ``words``, ``lines`` (not blank). float64: ``mean_word_length``,
-    ``character_repetition_ratio`` and ``word_repetition_ratio`` (ROOTS: character 10-grams, word 5-grams),
-    ``special_ratio``, ``digit_ratio`` and ``replacement_ratio`` (of characters), ``alphabetic_word_ratio`` (of words),
-    ``short_line_ratio``, ``terminal_punctuation_ratio`` and ``bullet_ratio`` (of lines), ``duplicate_line_ratio``
-    (characters in second and later copies of a line, of characters without newlines: FineWeb), ``newline_ratio``
-    (newlines a word); Gopher's ``duplicate_line_fraction``, ``duplicate_paragraph_fraction``,
-    ``duplicate_paragraph_ratio``, ``top_<2..4>gram_ratio``, ``duplicate_<5..10>gram_ratio``, ``hash_ratio``,
-    ``ellipsis_ratio``, ``ellipsis_line_ratio``, int64 ``paragraphs``; C4's ``few_word_line_ratio`` and int64
-    ``curly_brackets``; int64 ``longest_line``, float64 ``mean_line_length``, ``indentation_ratio`` and
-    ``alphanumeric_ratio`` (of characters), ``stop_word_ratio`` and ``flagged_word_ratio`` (of words); float64
-    ``scripts`` of shape (n, len(SCRIPTS)), shares of letters that have a
-    script. ``csrc/README.md`` has the definitions.
+    - int64: ``characters`` (code points), ``bytes``, ``words``, ``lines`` (not blank), ``longest_line``
+    - float64, of characters: ``special_ratio``, ``digit_ratio``, ``replacement_ratio``, ``indentation_ratio``,
+      ``alphanumeric_ratio``
+    - float64, of words: ``alphabetic_word_ratio``, ``stop_word_ratio``, ``flagged_word_ratio``, ``newline_ratio``
+      (newlines per word)
+    - float64, of lines: ``short_line_ratio``, ``terminal_punctuation_ratio``, ``bullet_ratio``
+    - float64, means: ``mean_word_length``, ``mean_line_length``
+    - ROOTS, float64: ``character_repetition_ratio`` (10-grams), ``word_repetition_ratio`` (5-grams)
+    - FineWeb, float64: ``duplicate_line_ratio`` (characters in second and later copies of a line, divided by all
+      characters except newlines)
+    - Gopher, float64: ``duplicate_line_fraction``, ``duplicate_paragraph_fraction``, ``duplicate_paragraph_ratio``,
+      ``top_<2..4>gram_ratio``, ``duplicate_<5..10>gram_ratio``, ``hash_ratio``, ``ellipsis_ratio``,
+      ``ellipsis_line_ratio``; int64: ``paragraphs``
+    - C4, float64: ``few_word_line_ratio``; int64: ``curly_brackets``
+    - float64 of shape (n, len(SCRIPTS)): ``scripts``, the share of each script in the letters that have a script
     """
 
 def minhash(
@@ -68,19 +73,21 @@ def minhash(
     rows: int,
     seed: int,
 ) -> NDArray[np.uint64]:
-    """Keys of the LSH bands, shape (n, bands): documents of Jaccard similarity s share one with 1 - (1 - s^rows)^bands.
+    """Return the keys of the LSH bands of each document, shape (n, bands).
 
-    The shingles are those of ``shingles``. ``bands * rows`` is at most 65,536; ``seed`` is in [0, 2^64).
+    Two documents of Jaccard similarity s share at least one key with probability 1 - (1 - s^rows)^bands. The keys are
+    computed from the shingles of ``shingles``. ``bands * rows`` is at most 65,536; ``seed`` is in [0, 2^64).
     """
 
 def shingles(
     data: Buffer, offsets: NDArray[np.int64], unspaced: NDArray[np.uint8], ngram_words: int, ngram_characters: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Shingle hashes ``values`` and ``bounds``: ``values[bounds[i]:bounds[i + 1]]`` is sorted, unique, never empty.
+    """Return the shingle hashes of all documents as (values, bounds).
 
-    A shingle is ``ngram_words`` lower-case words, or ``ngram_characters`` characters of words where unspaced;
-    punctuation, symbols, white space and the apostrophes and joiners inside words do not count. A document with fewer
-    is one shingle, and one without any word is compared by its characters as they are.
+    The hashes of document i are ``values[bounds[i]:bounds[i + 1]]``: sorted, unique, and at least one. A shingle is
+    ``ngram_words`` lower-case words, or ``ngram_characters`` characters of words in an unspaced document. Punctuation,
+    symbols, white space, and apostrophes and joiners inside words are ignored. A document that is shorter than one
+    shingle is a single shingle. If it has no word at all, that shingle is made from its unchanged characters.
     """
 
 def line_hashes(
@@ -90,14 +97,16 @@ def line_hashes(
     untouched: NDArray[np.uint8],
     min_characters: int,
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """(hashes, contents) of the lines of each document in turn, sorted within a document and each once.
+    """Return (hashes, contents) of the lines of all documents, document by document.
 
-    ``contents`` repeats, for each line, a hash of its document's content: copies of a document have the same one, and
-    white space at the ends of lines and blank lines do not count.
+    ``hashes`` are sorted within a document, without repetitions. ``contents`` has, for each line, a hash of the content
+    of its document. Copies of a document have the same content hash. Blank lines, and white space at the ends of
+    lines, do not change it.
 
-    A line ends with a newline; white space at its ends is not part of it. Lines of fewer than ``min_characters`` (at
-    least 1) and documents with ``untouched[i] != 0`` have no hash. Lines are compared by their bytes: two different
-    ones have the same hash with odds of 2^-64, and so have equal ones in documents of different ``salts``.
+    A line ends with a newline. White space at both ends is not part of the line. Lines of fewer than ``min_characters``
+    (at least 1) and documents with ``untouched[i] != 0`` have no hash. Lines are compared byte for byte. Two different
+    lines have the same hash with probability 2^-64. The same holds for equal lines in documents with different
+    ``salts``.
     """
 
 def remove_lines(
@@ -108,17 +117,17 @@ def remove_lines(
     min_characters: int,
     repeated: NDArray[np.uint64],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """The documents without the lines whose hash is in the sorted ``repeated``: (data, offsets, lines removed).
+    """Return the documents without the lines whose hash is in the sorted ``repeated``: (data, offsets, lines removed).
 
-    A line goes with its line end; the last one, where it has none, with the line end before it. Other bytes all stay.
-    ``lines removed`` counts copies within a document too.
+    A line is removed together with its line end. A last line without a line end is removed together with the line end
+    before it. All other bytes stay. ``lines removed`` counts every removed line of a document, copies included.
     """
 
 def normal_forms(data: Buffer, offsets: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64], NDArray[np.uint8]]:
-    """The documents with every run of white space as one space, none at their ends: (data, offsets, settled).
+    """Return the documents with every run of white space as one space and none at the ends: (data, offsets, settled).
 
-    ``settled[i] != 0`` says that document i is in Unicode's composed form (NFC) as it stands; any other has to be
-    looked at, such as one with decomposed letters. White space is what ``str.isspace`` says.
+    ``settled[i] != 0`` means that document i is already in Unicode's composed form (NFC). Any other document, such as
+    one with decomposed letters, may need normalisation. White space is every character that ``str.isspace`` accepts.
     """
 
 def jaccard(
@@ -127,7 +136,7 @@ def jaccard(
     left: NDArray[np.int64],
     right: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Jaccard similarity [n] of the documents ``left[i]`` and ``right[i]``; 0 where neither has a shingle.
+    """Return the Jaccard similarity of the documents ``left[i]`` and ``right[i]``, or 0 if neither has a shingle.
 
-    The sorted, different shingles of document d are ``values[bounds[d]:bounds[d + 1]]``, as ``shingles`` gives them.
+    The shingles of document d are ``values[bounds[d]:bounds[d + 1]]``, sorted and unique, as ``shingles`` returns them.
     """

@@ -1,7 +1,7 @@
-"""Clean: the documents that judge and dedup kept, with personal data replaced. The corpus that everything reads.
+"""Clean: write the documents that judge and dedup kept, with personal data replaced. Later stages read this corpus.
 
-Beside it, every removed document with its reasons and, for a duplicate, the document that was kept instead. The number
-of documents in always equals that of documents out plus removed ones.
+A second table lists every removed document with its reasons and, for a duplicate, the id of the kept document. Each
+document of the input is in exactly one of the two tables.
 """
 
 from __future__ import annotations
@@ -36,27 +36,28 @@ REMOVED_SCHEMA = pa.schema(
         ("text", pa.large_string()),
     ]
 )
-"""Columns of a shard of removed documents. `rule` is the first that failed, `rules` are all. `duplicate_of` is
-the id of the document that was kept instead of a duplicate, else null. `text` is null unless the run keeps it."""
+"""Columns of the table of removed documents. `rule` is the rule that removed the document. `rules` lists every rule of
+judge that the document fails, or `rule` alone if it fails none. `duplicate_of` is the id of the kept document if the
+removed one is a duplicate, else null. `text` is null unless `corpus.keep_removed_text` is true."""
 
 DUPLICATE_KINDS = {"exact": "exact_duplicate", "near": "near_duplicate"}
-"""Kind of a duplicate -> its name among the rules that removed a document."""
+"""Name of the rule that removes each kind of duplicate."""
 
 CONTAMINATED = "contaminated"
-"""The rule that removes what shares an n-gram with an evaluation text."""
+"""Name of the rule that removes documents that share n-grams with an evaluation text."""
 
 
 class Duplicates(NamedTuple):
-    """What the search for duplicates decided, one file a partition each."""
+    """Tables that the duplicate search wrote, one file per partition in each list."""
 
     resolved: list[Path]
-    """Documents that are removed as duplicates of a kept one."""
+    """Tables of documents that are removed as duplicates of a kept document."""
     repeated: list[Path]
-    """Documents whose id another one has."""
+    """Tables of documents that get a new id, because an earlier document has the same id."""
 
 
 def part_of(shard: Path) -> str:
-    """`.../raw/sample/00000.parquet` -> `sample/00000`."""
+    """Return the part of a shard: `.../raw/sample/00000.parquet` gives `sample/00000`."""
     return f"{shard.parent.name}/{shard.stem}"
 
 
@@ -69,18 +70,21 @@ def clean(
     removed: Path,
     contaminated: Path | None = None,
 ) -> dict[str, Any]:
-    """Write the clean shard of `raw` and the shard of what was removed from it.
+    """Write the clean shard of `raw` and the table of the documents removed from it.
 
-    `contaminated`: the shard's hits among evaluation texts, where the run looks for any.
-    Returns the clean shard's manifest, which counts per language what came, went and was redacted.
+    `contaminated` is the shard's table of matches with evaluation texts, or None if the run has no evaluation texts.
+    Return the manifest of the clean shard. It counts, per language, the documents read, kept, removed and redacted.
 
     Raises:
-        InputError: an input is missing, damaged, of an earlier version, or not of these documents.
+        InputError: an input is missing, damaged or from an earlier version, or the number of verdicts differs from
+            the number of documents.
     """
     manifests = {name: read_manifest(path) for name, path in (("raw", raw), ("verdicts", verdicts))}
     count = manifests["raw"]["rows"]
     if count != manifests["verdicts"]["rows"]:
-        raise InputError(f"{manifests['verdicts']['rows']} verdicts for {count} documents", where=str(verdicts))
+        raise InputError(
+            f"has {manifests['verdicts']['rows']} verdicts, but the shard has {count} documents", where=str(verdicts)
+        )
     part = part_of(raw)
     why = _Reasons.of(read_table(verdicts, ["rule", "rules"]), duplicates, part, contaminated)
     renamed = renamed_rows(duplicates.repeated, part)
@@ -114,7 +118,7 @@ def clean(
 
 
 def _with_final_ids(batch: pa.RecordBatch, renamed: dict[int, str], start: int) -> pa.RecordBatch:
-    """The batch, which begins at row `start`, with the ids of second and later occurrences of a key replaced."""
+    """Return the batch, which begins at row `start`, with new ids for second and later documents of the same id."""
     rows = [row for row in range(start, start + batch.num_rows) if row in renamed] if renamed else []
     if not rows:
         return batch
@@ -126,21 +130,21 @@ def _with_final_ids(batch: pa.RecordBatch, renamed: dict[int, str], start: int) 
 
 @dataclass(frozen=True)
 class _Reasons:
-    """Why each document of a part went; object [documents] each."""
+    """Why each document of a part is removed. Each field has one entry per document."""
 
     rule: npt.NDArray[np.object_]
-    """The rule that removed it, or an empty string."""
+    """Rule that removes the document; empty string if the document is kept."""
     rules: pa.ChunkedArray
-    """list<string>: every rule of judge that failed."""
+    """list<string>: every rule of judge that the document fails."""
     duplicate_of: npt.NDArray[np.object_]
-    """Id of the document that it is a duplicate of, or None."""
+    """Id of the kept document that this document duplicates, or None."""
 
     @classmethod
     def of(cls, judged: pa.Table, duplicates: Duplicates, part: str, contaminated: Path | None) -> _Reasons:
-        """From the verdicts of a part, its rows of the duplicates, and its rows that evaluation texts hit."""
+        """Combine the verdicts of a part with its duplicates and its matches with evaluation texts."""
         rule = np.asarray(judged["rule"].to_pylist(), dtype=object)
         duplicate_of = np.full(len(rule), None, dtype=object)
-        # What evaluation texts hit goes for that, a duplicate or not.
+        # This comes before the duplicates: a document that is both contaminated and a duplicate counts as contaminated.
         if contaminated is not None:
             hit = read_table(contaminated, ["row"])["row"].to_numpy()
             rule[hit[rule[hit] == ""]] = CONTAMINATED
@@ -153,7 +157,7 @@ class _Reasons:
 
 
 def _removed(batch: pa.RecordBatch, why: _Reasons, start: int, stage: CleanStage) -> pa.RecordBatch:
-    """The rows of a batch that do not stay, as `REMOVED_SCHEMA`; the batch begins at document `start` of the part."""
+    """Return the removed rows of a batch as `REMOVED_SCHEMA`. The batch begins at document `start` of the part."""
     rows = np.flatnonzero(why.rule[start : start + batch.num_rows] != "")
     places = rows + start
     rules = [
@@ -184,7 +188,7 @@ def _redacted(batch: pa.RecordBatch, stage: CleanStage, tally: _Tally) -> pa.Rec
 
 
 class _Tally:
-    """Per language: documents and bytes in and out, removals per rule, redactions per kind."""
+    """Counts, per language, documents and bytes in and out, removals per rule, and redactions per kind."""
 
     def __init__(self) -> None:
         self._languages: dict[str, dict[str, Any]] = {}
@@ -204,7 +208,7 @@ class _Tally:
     def count(
         self, languages: npt.NDArray[np.object_], sizes: npt.NDArray[np.int64], reasons: npt.NDArray[np.object_]
     ) -> None:
-        """Count documents in, and the removed ones by rule."""
+        """Count the documents of a batch, and how many of them are kept or removed by each rule."""
         for language in np.unique(languages.astype(str)).tolist():
             mine = languages == language
             entry = self._of(language)
@@ -215,7 +219,7 @@ class _Tally:
                 target.update(documents=int(chosen.sum()), bytes=int(sizes[chosen].sum()))
 
     def keep(self, language: str, new_bytes: int, before: str, redactions: Counter[str]) -> None:
-        """Count the redactions of a kept document and what they do to its size."""
+        """Count the redactions of a kept document and the change in its size."""
         if redactions:
             entry = self._of(language)
             entry["redacted"].update(redactions)
@@ -223,14 +227,14 @@ class _Tally:
             entry["out"].update(bytes=new_bytes - len(before.encode("utf-8")))
 
     def removed(self) -> dict[str, int]:
-        """Documents removed by each rule, over all languages."""
+        """Return the number of documents removed by each rule, over all languages."""
         rules: Counter[str] = Counter()
         for entry in self._languages.values():
             rules.update({rule: size["documents"] for rule, size in entry["removed"].items()})
         return dict(sorted(rules.items()))
 
     def counts(self) -> dict[str, Any]:
-        """For the manifest."""
+        """Return the counts for the manifest."""
         languages = {language: _plain(entry) for language, entry in sorted(self._languages.items())}
         totals = {
             side: {unit: sum(entry[side][unit] for entry in languages.values()) for unit in ("documents", "bytes")}
@@ -240,5 +244,5 @@ class _Tally:
 
 
 def _plain(value: Any) -> Any:
-    """Counters as sorted dictionaries."""
+    """Return counters as dictionaries with sorted keys, nested ones too."""
     return {name: _plain(item) for name, item in sorted(value.items())} if isinstance(value, dict) else value

@@ -1,4 +1,4 @@
-"""`bloomery corpus VERB`: each verb is one job of the workflow; parse, call, say one line."""
+"""The commands of `bloomery corpus`. Each parses its options and calls one function. Most of them are workflow jobs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from data_prep.corpus.dedup.cli import app as dedup
 app = typer.Typer(no_args_is_help=True, help="Ingest, measure, judge, deduplicate, clean, mix.")
 app.add_typer(dedup, name="dedup")
 
-Config = Annotated[Path, typer.Option("--config", help="The stage's part of the configuration (JSON).")]
-Output = Annotated[Path, typer.Option("--output", help="The file to write.")]
-Corpus = Annotated[Path, typer.Option("--corpus", help="Folder of the run's corpus.")]
-Parts = Annotated[Path, typer.Option("--parts", help="JSON list of the corpus' parts (`source/00000`).")]
+Config = Annotated[Path, typer.Option("--config", help="JSON file with the settings of this stage.")]
+Output = Annotated[Path, typer.Option("--output", help="File to write.")]
+Corpus = Annotated[Path, typer.Option("--corpus", help="Corpus folder of the run, such as runs/sample/corpus.")]
+Parts = Annotated[Path, typer.Option("--parts", help="JSON file that lists the parts of the corpus (`source/00000`).")]
 
 
 @app.command("ingest")
 def ingest_verb(
     config: Config,
     output: Output,
-    quarantine: Annotated[Path, typer.Option("--quarantine", help="JSON Lines of the bad rows.")],
+    quarantine: Annotated[Path, typer.Option("--quarantine", help="JSON Lines file for the bad rows.")],
 ) -> None:
-    """Read one part of a source into a shard; quarantine its bad rows."""
+    """Read one part of a source, write it as a shard, and quarantine its bad rows."""
     import gc
 
     from bloomery.config.stages import IngestStage, read_stage
     from data_prep.corpus.ingest import ingest
 
-    # What is imported is never garbage; else it is gone through again and again while rows come and go.
+    # Imported modules are never garbage. Without this call, the garbage collector would scan them again and again.
     gc.freeze()
     counts = ingest(read_stage(config, IngestStage), output, quarantine)["counts"]
     say(f"{counts['documents']} documents, {format_bytes(counts['bytes'])}, {counts['bad_rows']} bad rows")
@@ -40,16 +40,22 @@ def ingest_verb(
 
 @app.command("train-langid")
 def train_langid_verb(
-    shards: Annotated[list[Path], typer.Argument(help="Shards (`runs/x/corpus/raw/**/*.parquet`) of trusted labels.")],
-    languages: Annotated[list[str], typer.Option("--language", help="A language that the detector lacks; repeatable.")],
+    shards: Annotated[
+        list[Path], typer.Argument(help="Shards with trusted language labels (`runs/x/corpus/raw/**/*.parquet`).")
+    ],
+    languages: Annotated[
+        list[str], typer.Option("--language", help="Code of a language that the detector lacks. Repeatable.")
+    ],
     output: Output,
     base: Annotated[
-        Path | None, typer.Option("--base", help="The model that knows the other languages; else the shipped one.")
+        Path | None, typer.Option("--base", help="Model whose languages are included. Default: the shipped model.")
     ] = None,
     min_bytes: Annotated[
-        str, typer.Option("--min-bytes", help="A language with less text keeps the label of its source.")
+        str, typer.Option("--min-bytes", help="Least text per language. A --language with less text is an error.")
     ] = "4KiB",
-    max_bytes: Annotated[str, typer.Option("--max-bytes", help="Text that is read of a language.")] = "4MiB",
+    max_bytes: Annotated[
+        str, typer.Option("--max-bytes", help="Text after which a language is read no further.")
+    ] = "4MiB",
 ) -> None:
     """Train the n-gram model of language identification (`corpus.language_id.fallback_model`) from labelled shards."""
     from bloomery.base.units import parse_bytes
@@ -60,7 +66,10 @@ def train_langid_verb(
     least, most = parse_bytes(min_bytes), parse_bytes(max_bytes)
     model = train(labelled(shards), languages, ngrams.load(base or SHIPPED_FALLBACK), least, most)
     ngrams.save(model, output)
-    say(f"tells {', '.join(model.languages)} from {len(model.classes) - len(model.languages)} other languages")
+    say(
+        f"the model distinguishes {', '.join(model.languages)} from"
+        f" {len(model.classes) - len(model.languages)} other languages"
+    )
 
 
 @app.command("lines")
@@ -82,14 +91,16 @@ def repeated_lines_verb(
     partition: Annotated[int, typer.Option("--partition", min=0, help="Number of the hash partition.")],
     output: Output,
 ) -> None:
-    """Find the lines of one hash partition that many documents of a source share."""
+    """Find lines of one hash partition that occur in many documents of a source."""
     from bloomery.base.errors import InputError
     from bloomery.config.stages import RepeatedLinesStage, read_stage
     from data_prep.corpus.lines.find_repeated_lines import find_repeated_lines
 
     stage = read_stage(config, RepeatedLinesStage)
     if partition >= stage.partitions:
-        raise InputError(f"partition {partition}", where="--partition", expected=f"below {stage.partitions}")
+        raise InputError(
+            f"there is no partition {partition}", where="--partition", expected=f"a number below {stage.partitions}"
+        )
     say(f"{find_repeated_lines(stage, corpus, parts, partition, output)['rows']} repeated lines")
 
 
@@ -100,7 +111,7 @@ def strip_verb(
     corpus: Corpus,
     output: Output,
 ) -> None:
-    """Write the documents of a shard without the lines that are repeated in their source."""
+    """Write the documents of a shard without the lines that many documents of their source share."""
     from bloomery.config.stages import LinesStage, read_stage
     from data_prep.corpus.lines.strip_lines import strip_lines
 
@@ -115,7 +126,7 @@ def strip_verb(
 def measure_verb(
     config: Config, shard: Annotated[Path, typer.Option("--input", help="A raw shard.")], output: Output
 ) -> None:
-    """Measure every document of a shard once."""
+    """Measure every document of a shard."""
     from bloomery.config.stages import MeasureStage, read_stage
     from data_prep.corpus.measure import measure
 
@@ -124,9 +135,9 @@ def measure_verb(
 
 @app.command("judge")
 def judge_verb(
-    config: Config, measures: Annotated[Path, typer.Option("--input", help="A shard's measures.")], output: Output
+    config: Config, measures: Annotated[Path, typer.Option("--input", help="Measures of a shard.")], output: Output
 ) -> None:
-    """Apply the limits of each language to the measures."""
+    """Apply the limits of each language to the measures and write verdicts."""
     from bloomery.config.stages import JudgeStage, read_stage
     from data_prep.corpus.judge import judge
 
@@ -139,37 +150,37 @@ def judge_verb(
 def decontaminate_verb(
     config: Config,
     shard: Annotated[Path, typer.Option("--input", help="A raw shard.")],
-    evaluation: Annotated[list[Path], typer.Option("--evaluation", help="A file of evaluation texts; repeatable.")],
+    evaluation: Annotated[list[Path], typer.Option("--evaluation", help="File of evaluation texts. Repeatable.")],
     output: Output,
 ) -> None:
-    """Find the documents that share an n-gram with an evaluation text."""
+    """Find the documents of a shard that share n-grams with an evaluation text."""
     from bloomery.config.stages import DecontaminateStage, read_stage
     from data_prep.corpus.decontaminate import decontaminate
 
     counts = decontaminate(read_stage(config, DecontaminateStage), shard, evaluation, output)["counts"]
-    say(f"{counts['documents']} documents share an n-gram with {counts['items']} evaluation texts")
+    say(f"{counts['documents']} documents share n-grams with the {counts['items']} evaluation texts")
 
 
 @app.command("clean")
 def clean_verb(
     config: Config,
     raw: Annotated[Path, typer.Option("--raw", help="A raw shard.")],
-    verdicts: Annotated[Path, typer.Option("--verdicts", help="Its verdicts.")],
-    duplicates: Annotated[list[Path], typer.Option("--duplicates", help="Duplicates of one partition; repeatable.")],
-    repeated: Annotated[list[Path], typer.Option("--repeated", help="Repeated ids of one partition; repeatable.")],
+    verdicts: Annotated[Path, typer.Option("--verdicts", help="Verdicts of the shard.")],
+    duplicates: Annotated[list[Path], typer.Option("--duplicates", help="Duplicates of one partition. Repeatable.")],
+    repeated: Annotated[list[Path], typer.Option("--repeated", help="Repeated ids of one partition. Repeatable.")],
     output: Output,
-    removed: Annotated[Path, typer.Option("--removed", help="The table of removed documents to write.")],
+    removed: Annotated[Path, typer.Option("--removed", help="Table of removed documents to write.")],
     contaminated: Annotated[
-        Path | None, typer.Option("--contaminated", help="The shard's hits among evaluation texts.")
+        Path | None, typer.Option("--contaminated", help="Table of the shard's matches with evaluation texts.")
     ] = None,
 ) -> None:
-    """Write the documents that stay, personal data replaced, and those that do not, each with its reasons."""
+    """Write the kept documents with personal data replaced, and the removed documents with their reasons."""
     from bloomery.config.stages import CleanStage, read_stage
     from data_prep.corpus.clean import Duplicates, clean
 
     found = Duplicates(duplicates, repeated)
     counts = clean(read_stage(config, CleanStage), raw, verdicts, found, output, removed, contaminated)["counts"]
-    say(f"{counts['out']['documents']} of {counts['in']['documents']} documents stay")
+    say(f"{counts['out']['documents']} of {counts['in']['documents']} documents kept")
 
 
 @app.command("mixture")
@@ -178,10 +189,10 @@ def mixture_verb(
     corpus: Corpus,
     parts: Parts,
     output: Output,
-    index: Annotated[Path | None, typer.Option(help="Folder of the index, for --adopted.")] = None,
-    adopted: Annotated[Path | None, typer.Option(help="adopted.json: the run's adopted token files.")] = None,
+    index: Annotated[Path | None, typer.Option(help="Index folder with the token files of --adopted.")] = None,
+    adopted: Annotated[Path | None, typer.Option(help="JSON list of the run's adopted token files.")] = None,
 ) -> None:
-    """Weigh the languages of the clean corpus, and of adopted token files."""
+    """Compute the weight of each language in the clean corpus and the adopted token files."""
     from bloomery.base.atomic import read_json
     from bloomery.config.stages import MixtureStage, read_stage
     from data_prep.corpus.weigh_mixture import lines, mixture
@@ -198,9 +209,9 @@ def mixture_verb(
 def explain_verb(
     run: Annotated[Path, typer.Argument(help="Folder of the run, such as runs/sample.")],
     document: Annotated[str, typer.Argument(help="Id of a document.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")] = False,
 ) -> None:
-    """Say where a document comes from, what was measured, and why it stayed or went."""
+    """Report where a document comes from, what was measured, and why it was kept or removed."""
     from bloomery.base.atomic import dump_json
     from bloomery.contracts.paths import RunPaths
     from data_prep.corpus.explain import explain, lines

@@ -1,4 +1,4 @@
-"""The hash of a document's content, by which exact duplicates are found."""
+"""Content hashes of documents. Exact duplicates have equal hashes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ CONTENT_HASH_BYTES = 16
 
 
 def content_hashes(data: Any, offsets: npt.NDArray[np.int64]) -> pa.Array:
-    """BLAKE2b-128 of each text in NFC with every run of white space as one space: fixed-size binary [n].
+    """Hash each text with BLAKE2b-128; return fixed-size binary [n].
+
+    Before hashing, a text is converted to NFC, each run of white space becomes one space, and both ends are stripped.
 
     Args:
         data: the texts in UTF-8, one after another.
-        offsets: int64 [n + 1], where each begins and ends.
+        offsets: int64 [n + 1]; text i is data[offsets[i]:offsets[i + 1]].
     """
     forms, bounds, settled = _text.normal_forms(data, offsets)
     view = memoryview(forms)

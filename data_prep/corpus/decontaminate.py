@@ -1,9 +1,9 @@
-"""Decontaminate: which documents of a shard share an n-gram with a text that a model will be evaluated on.
+"""Decontaminate: find the documents of a shard that share n-grams with a text that a model will be evaluated on.
 
-The evaluation texts become one sorted array of 64-bit hashes of their n-grams (13 words of any spaced script, 50
-characters where words are not spaced: the shingles of near duplicates), and each document's n-grams are looked up in
-it. A text shorter than an n-gram only matches a document that is the same text. Memory: 16 bytes an n-gram of the
-evaluation texts and a batch of documents, whatever the corpus.
+The n-grams of the evaluation texts become one sorted array of 64-bit hashes, and the n-grams of each document are
+looked up in it. By default an n-gram has 13 words, or 50 characters in scripts that write no spaces between words.
+N-grams are computed like the shingles of near duplicates. A text shorter than one n-gram matches only a document with
+the same text. Memory: 16 bytes per n-gram of the evaluation texts and one batch of documents, for any corpus size.
 """
 
 from __future__ import annotations
@@ -30,37 +30,39 @@ from data_prep.corpus.sources.read_lines import read_lines
 from data_prep.formats.shard import iterate_batches, read_manifest, write_table
 
 SCHEMA = pa.schema([("row", pa.int64()), ("item", pa.string()), ("hits", pa.int64()), ("share", pa.float64())])
-"""One row a document with enough hits, by its `row` in the shard: the item that it shares most n-grams with (the first
-on ties), how many n-grams of the document are in any item, and their share of the document's."""
+"""One row per document that shares at least `min_hits` n-grams with the evaluation texts. `row` is the document's row
+in the shard. `item` names the item with most of the shared n-grams (the first on ties); an n-gram of several items
+counts for the first one. `hits` is the number of shared n-grams, `share` their share of the document's n-grams."""
 
 _LINE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class EvaluationIndex:
-    """N-grams of the evaluation texts."""
+    """The n-grams of all evaluation texts."""
 
     hashes: npt.NDArray[np.uint64]
-    """uint64 [n], sorted, different."""
+    """uint64 [n]: hashes of the n-grams, sorted, without repetitions."""
     items: npt.NDArray[np.int64]
-    """int64 [n]: number of the first item that holds each."""
+    """int64 [n]: number of the first item that contains each n-gram."""
     names: list[str]
-    """Name of each item: `file:line`, or its id."""
+    """Name of each item: its id, or `file:line`."""
 
 
 def build_index(stage: DecontaminateStage, files: list[Path]) -> EvaluationIndex:
     """Index the evaluation texts of `files`.
 
     Raises:
-        InputError: a file cannot be read, a row lacks the fields, or there is not a single n-gram: a decontamination
-            that checks nothing must not look like one that found nothing.
+        InputError: a file cannot be read, a row has none of the text fields, or the files contain no n-gram. Without
+            an n-gram nothing would be checked, and the result would look as if no document matched.
     """
     names: list[str] = []
     hashes: list[npt.NDArray[np.uint64]] = []
     items: list[npt.NDArray[np.int64]] = []
     for path in files:
         for name, text in _items(path, stage):
-            # A text without a word has a shingle of its own, which is no n-gram.
+            # A text without a letter or digit is skipped: its only shingle is a hash of its symbols, not an n-gram.
+            # Other texts are indexed by words and by characters, because documents of any language may contain them.
             for unspaced in (0, 1) if any(map(str.isalnum, text)) else ():
                 data = text.encode("utf-8", "replace")
                 found, _ = _text.shingles(
@@ -76,16 +78,16 @@ def build_index(stage: DecontaminateStage, files: list[Path]) -> EvaluationIndex
     every = np.concatenate([np.empty(0, np.uint64), *hashes])
     if not len(every):
         raise InputError(
-            "the evaluation texts hold no n-gram, so nothing would be checked",
+            "the evaluation texts contain no n-gram, so nothing would be checked",
             where=", ".join(map(str, files)) or "corpus.decontaminate.paths",
-            expected=f"texts in the fields {', '.join(stage.text_fields)}",
+            expected=f"texts with letters or digits in the fields {', '.join(stage.text_fields)}",
         )
     unique, first = np.unique(every, return_index=True)
     return EvaluationIndex(unique, np.concatenate(items)[first], names)
 
 
 def _items(path: Path, stage: DecontaminateStage) -> Iterator[tuple[str, str]]:
-    """(name, text) of each evaluation item; its fields are joined by newlines."""
+    """Yield (name, text) of each evaluation item. The texts of its fields are joined by newlines."""
     rows = _parquet_rows(path) if path.suffix.lower() == ".parquet" else _json_rows(path)
     for number, row in rows:
         texts = [row[field] for field in stage.text_fields if isinstance(row.get(field), str)]
@@ -93,7 +95,7 @@ def _items(path: Path, stage: DecontaminateStage) -> Iterator[tuple[str, str]]:
             raise InputError(
                 f"no text in any of the fields {', '.join(stage.text_fields)}",
                 where=f"{path}:{number}",
-                expected=f"corpus.decontaminate.text_fields among {', '.join(map(str, row))}",
+                expected=f"corpus.decontaminate.text_fields with one of this row's fields: {', '.join(map(str, row))}",
             )
         identity = row.get(stage.id_field) if stage.id_field else None
         yield (str(identity) if identity is not None else f"{path.name}:{number}"), "\n".join(texts)
@@ -128,9 +130,9 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def find_hits(index: EvaluationIndex, batch: pa.RecordBatch, stage: DecontaminateStage, start: int) -> pa.RecordBatch:
-    """Rows of `SCHEMA` for the documents that share at least `stage.min_hits` n-grams.
+    """Return the rows of `SCHEMA` for documents that share at least `stage.min_hits` n-grams with the index.
 
-    `batch` has the columns language and text; it begins at row `start` of the shard.
+    `batch` has the columns language and text, and begins at row `start` of the shard.
     """
     data, offsets = text_buffers(batch["text"])
     flags = flags_of(batch["language"], stage.unspaced)
@@ -152,10 +154,12 @@ def find_hits(index: EvaluationIndex, batch: pa.RecordBatch, stage: Decontaminat
 
 
 def decontaminate(stage: DecontaminateStage, shard: Path, files: list[Path], output: Path) -> dict[str, Any]:
-    """Look for the n-grams of the evaluation `files` in the raw `shard`; writes `output`, returns its manifest.
+    """Find the documents of `shard` that share n-grams with the evaluation `files`.
+
+    Write the table `output` and return its manifest.
 
     Raises:
-        InputError: as `build_index`, or the shard is missing or damaged.
+        InputError: as for `build_index`, or if the shard is missing or damaged.
     """
     manifest = read_manifest(shard)
     index = build_index(stage, files)

@@ -1,6 +1,6 @@
-"""Explain a document by its id: its row in the source, its measures, every verdict, its duplicates, and its outcome.
+"""Explain a document by its id: its row in the source, its measures, every verdict, its duplicates and its outcome.
 
-The document is looked for in one column of every shard, 16 bytes a document: some 2 minutes in 500 M documents.
+The search reads the id column of every shard, 16 bytes per document. It takes about 2 minutes for 500 M documents.
 """
 
 from __future__ import annotations
@@ -30,20 +30,24 @@ NOT_YET = "not yet"
 
 
 def explain(run: RunPaths, document: str) -> list[dict[str, Any]]:
-    """All that the run knows of a document; one entry, or several while a repeated id has not been told apart.
+    """Return everything that the run recorded about a document.
+
+    The list has one entry. If several documents share the id and the duplicate search has not run yet, it has several.
 
     Raises:
-        InputError: no such run, no such document in it, or a table of an earlier version.
+        InputError: the run or the document does not exist, or a table is from an earlier version.
     """
     parts_file = run.config / "parts.json"
     parts: list[str] = read_json(parts_file) if parts_file.exists() else []
     if not parts:
-        raise InputError("no corpus here", where=str(run.run), expected="the folder of a run, such as runs/sample")
+        raise InputError(
+            "there is no corpus in this folder", where=str(run.run), expected="the folder of a run, such as runs/sample"
+        )
     tables = CorpusTables(run.corpus)
     found = [_explain(run, part, row, document) for part in parts for row in _rows(tables, part, document)]
     if not found:
         raise InputError(
-            f"no document {document!r}",
+            f"there is no document {document!r}",
             where=str(run.corpus / "raw"),
             expected="an id from a shard, the report or the index's sidecar (32 hexadecimal digits)",
         )
@@ -51,7 +55,7 @@ def explain(run: RunPaths, document: str) -> list[dict[str, Any]]:
 
 
 def _rows(tables: CorpusTables, part: str, document: str) -> list[int]:
-    """Row numbers of a document in a shard; none where the shard is not there yet."""
+    """Return the row numbers of a document in a shard; an empty list if the shard does not exist yet."""
     shard = tables.path("raw", part)
     if not manifest_path(shard).exists():
         return []
@@ -68,7 +72,7 @@ def _rows(tables: CorpusTables, part: str, document: str) -> list[int]:
 
 
 def _row(table: Path, row: int) -> dict[str, Any] | None:
-    """One row of a table; None where the table is not there yet."""
+    """Return one row of a table, or None if the table does not exist yet."""
     if not manifest_path(table).exists():
         return None
     with open_table(table) as file:
@@ -78,7 +82,7 @@ def _row(table: Path, row: int) -> dict[str, Any] | None:
                 found: dict[str, Any] = file.read_row_group(group).slice(row, 1).to_pylist()[0]
                 return found
             row -= size
-    raise InputError(f"has fewer rows than its raw shard: no row {row}", where=str(table))
+    raise InputError(f"has fewer rows than its raw shard: row {row} is missing", where=str(table))
 
 
 def _explain(run: RunPaths, part: str, row: int, document: str) -> dict[str, Any]:
@@ -86,7 +90,7 @@ def _explain(run: RunPaths, part: str, row: int, document: str) -> dict[str, Any
         return run.corpus / kind / f"{part}.parquet"
 
     raw = _row(table("raw"), row)
-    assert raw is not None  # its id was just read there
+    assert raw is not None  # `_rows` has just found the id in this shard
     measured, verdict = _row(table("measures"), row), _row(table("verdicts"), row)
     start, kinds = redact(raw["text"][: 4 * EXCERPT_CHARACTERS], PLACEHOLDERS, raw["language"])
     text = _measured_text(run, part, row, raw) if measured else raw["text"]
@@ -119,10 +123,10 @@ def _explain(run: RunPaths, part: str, row: int, document: str) -> dict[str, Any
 
 
 def _measured_text(run: RunPaths, part: str, row: int, raw: dict[str, Any]) -> str:
-    """The document's text without the repeated lines, where the run takes these out."""
+    """Return the text that was measured: without repeated lines if the run removes them."""
     path = CorpusTables(run.corpus).text_path(part)
     found = raw if path == run.corpus / "raw" / f"{part}.parquet" else _row(path, row)
-    assert found is not None  # its manifest was just read
+    assert found is not None  # `text_path` has just read the manifest
     text: str = found["text"]
     return text
 
@@ -136,7 +140,7 @@ def _outcome(
     *,
     cleaned: bool,
 ) -> str:
-    """`kept`, `removed: <rule>`, or how far the run is."""
+    """Return `kept`, `removed: <rule>`, or `not yet` if the run has not decided."""
     if verdict is None:
         return NOT_YET
     if verdict["rule"]:
@@ -151,7 +155,7 @@ def _outcome(
 
 
 def _hits(table: Path, row: int) -> dict[str, Any] | None:
-    """The document's row among those that evaluation texts hit."""
+    """Return the document's row in the table of matches with evaluation texts, or None."""
     if not manifest_path(table).exists():
         return None
     found = read_table(table).filter(pc.field("row") == row).to_pylist()
@@ -159,7 +163,7 @@ def _hits(table: Path, row: int) -> dict[str, Any] | None:
 
 
 def _clean_text(table: Path, document: str) -> str | None:
-    """The document's text in the clean corpus, if it is there."""
+    """Return the document's text in the clean corpus, or None if it is not there."""
     if not manifest_path(table).exists():
         return None
     with open_table(table) as file:
@@ -172,7 +176,7 @@ def _clean_text(table: Path, document: str) -> str | None:
 
 
 def _duplicates(run: RunPaths, part: str, row: int, document: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the document's own row among the duplicates, and the ids of its removed duplicates."""
+    """Return the document's row in the tables of duplicates, or None, and the ids of its removed duplicates."""
     own: dict[str, Any] | None = None
     removed: list[str] = []
     for path in CorpusTables(run.corpus).partitioned("resolved", part):
@@ -189,7 +193,7 @@ def _duplicates(run: RunPaths, part: str, row: int, document: str) -> tuple[dict
 def _measures(
     run: RunPaths, source: str, language: str, measured: dict[str, Any] | None
 ) -> dict[str, dict[str, Any]] | None:
-    """Each measure with its limits and whether it holds them."""
+    """Return each measure with its limits and whether it is within them; None if the document is not measured yet."""
     if measured is None:
         return None
     limits: dict[str, float] = {}
@@ -206,7 +210,7 @@ def _measures(
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """For a person."""
+    """Return one document's entry as lines of text for people."""
     meta = json.dumps(found["meta"], ensure_ascii=False)
     text = [
         f"{found['id']}: {found['outcome']}",
@@ -219,17 +223,20 @@ def lines(found: dict[str, Any]) -> list[str]:
     if found["rules"]:
         text.append(f"  fails      {', '.join(found['rules'])} (the first removed it)")
     if hit := found["contaminated"]:
-        text.append(f"  evaluation {hit['hits']} n-grams of {hit['item']}, {hit['share']:.0%} of its own")
+        text.append(
+            f"  evaluation {hit['hits']} n-grams shared with evaluation texts ({hit['share']:.0%} of the document's),"
+            f" most with {hit['item']}"
+        )
     if duplicate := found["duplicate"]:
         alike = f"similarity {duplicate['similarity']:.2f}" if duplicate["similarity"] is not None else "not compared"
         text.append(
             f"  duplicate  {duplicate['kind']} of {duplicate['duplicate_of']} in {duplicate['duplicate_of_part']}, "
-            f"{alike}, {duplicate['cluster_size']} in its cluster"
+            f"{alike}, cluster of {duplicate['cluster_size']} documents"
         )
     if removed := found["removed_duplicates"]:
         text.append(f"  duplicates removed: {', '.join(removed)}")
     if repeated := found["repeated_lines"]:
-        text.append(f"  stripped   {len(repeated)} lines that its source repeats, the first: {repeated[0][:80]}")
+        text.append(f"  stripped   {len(repeated)} lines that many documents share; the first: {repeated[0][:80]}")
     if found["redacted"]:
         text.append("  redacted   personal data was replaced")
     for name, measure in (found["measures"] or {}).items():

@@ -1,7 +1,8 @@
-"""Ingest: one part of a source becomes a shard of documents; what cannot become one is quarantined with its reason.
+"""Ingest: write one part of a source as a shard of documents, and quarantine bad rows with the reason.
 
-Rows are written in the source's order as they come: memory is that of a few thousand of them, whatever the part. Ids
-are made from keys alone and may repeat; the search for duplicates, which sees all parts, numbers the occurrences.
+Rows are written in the source's order while they are read. Only a few thousand rows are in memory, whatever the size of
+the part. Ids are made from keys alone, so they may repeat. The duplicate search numbers repeated ids, because it reads
+all parts.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _FLUSH_ROWS = 4096
 _FLUSH_BYTES = 8 << 20
 _CHECK_AFTER_ROWS = 1000
 _CHECK_AT_END_ROWS = 100
-# Made once: `json.dumps` with any option makes one a row.
+# Created once, because `json.dumps` with options creates an encoder for every row.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False)
 
 
 class _Rows:
-    """Columns of the rows since the last batch."""
+    """Collects rows as columns and writes them in batches."""
 
     def __init__(self, source: str, writer: TableWriter) -> None:
         self._source = source
@@ -46,7 +47,7 @@ class _Rows:
         self._bytes = 0
 
     def add(self, row: Row) -> int:
-        """Add a row; returns the bytes of its text."""
+        """Add a row and return the size of its text in bytes."""
         text_bytes = len(row.text.encode("utf-8"))
         values = (document_id(self._source, row.key), row.language, row.text, _meta(row))
         for column, value in zip(self._columns.values(), values, strict=True):
@@ -57,7 +58,7 @@ class _Rows:
         return text_bytes
 
     def flush(self) -> None:
-        """Write what is held."""
+        """Write the collected rows as one batch."""
         columns = self._columns | {"source": [self._source] * len(self._columns["id"])}
         batch = pa.record_batch([columns[name] for name in DOCUMENT_SCHEMA.names], schema=DOCUMENT_SCHEMA)
         self._writer.write(batch)
@@ -65,19 +66,20 @@ class _Rows:
 
 
 def _meta(row: Row) -> str:
-    """The row's key, from which its id was made, and what else the source said, as JSON."""
+    """Return JSON with the row's key, from which its id is made, and the row's other fields."""
     value = {"key": row.key} | ({"fields": row.meta} if row.meta else {})
     try:
         text = _ENCODER.encode(value)
         text.encode("utf-8")
     except (ValueError, TypeError):
-        # NaN, a lone surrogate, or a name that is no string: rare, so only then is the value gone through.
+        # The value contains NaN, a lone surrogate or a field name that is not a string. This is rare, so only such
+        # values are converted item by item.
         return json.dumps(_finite(value), default=str, allow_nan=False)
     return text
 
 
 def _finite(value: Any) -> Any:
-    """The value with null for NaN and infinities, which JSON lacks."""
+    """Return the value with null in place of NaN and infinities, which JSON lacks."""
     if isinstance(value, dict):
         return {str(name): _finite(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -86,7 +88,7 @@ def _finite(value: Any) -> Any:
 
 
 class _Tally:
-    """What was read, for the manifest and for the limit on bad rows."""
+    """Counts the rows for the manifest and for the limit on bad rows."""
 
     def __init__(self, stage: IngestStage) -> None:
         self._limit = stage.source.max_bad_share
@@ -97,12 +99,12 @@ class _Tally:
 
     @property
     def bad(self) -> int:
-        """Bad rows so far."""
+        """Number of bad rows so far."""
         return self.reasons.total()
 
     @property
     def rows(self) -> int:
-        """Rows so far, good and bad."""
+        """Number of rows so far, good and bad."""
         return self.bad + self.documents.total()
 
     def add_bad(self, row: BadRow) -> None:
@@ -111,22 +113,22 @@ class _Tally:
         self.first_bad = self.first_bad or row
 
     def fault(self, *, ended: bool) -> str | None:
-        """Why the source must stop, or None.
+        """Return why ingest must stop, or None.
 
-        A share of few rows says little about the source (one row in a part of 50 is 2 %), so a part of less than
-        `_CHECK_AT_END_ROWS` rows never stops it here; `Catalogue` holds the source as a whole to its limit.
+        Few rows are not enough to judge a source: one bad row in a part of 50 rows is 2 %. So a part of fewer than
+        `_CHECK_AT_END_ROWS` rows never fails here. `NumberedDocuments` applies the limit to the whole source.
         """
         if self.rows < (_CHECK_AT_END_ROWS if ended else _CHECK_AFTER_ROWS):
             return None
         bad = self.first_bad
-        first = f"; the first: {bad.file}, line {bad.line}: {bad.reason} {bad.detail}".rstrip() if bad else ""
+        first = f"; first bad row: {bad.file}, line {bad.line}: {bad.reason} {bad.detail}".rstrip() if bad else ""
         if self.bad > self._limit * self.rows:
             share = f"{100 * self.bad / self.rows:.2f} %"
             return f"{self.bad} of {self.rows} rows are bad ({share}, max_bad_share {100 * self._limit:.2f} %){first}"
         return None
 
     def counts(self) -> dict[str, Any]:
-        """For the manifest."""
+        """Return the counts for the manifest."""
         return {
             "documents": self.documents.total(),
             "bytes": self.bytes.total(),
@@ -141,14 +143,14 @@ class _Tally:
 
 
 def ingest(stage: IngestStage, output: Path, quarantine: Path) -> dict[str, Any]:
-    """Read one part of a source into the shard `output`, bad rows into `quarantine` (JSON Lines); returns the manifest.
+    """Read one part of a source, write the shard `output` and the bad rows `quarantine` (JSON Lines).
 
-    The shard of a part without a good row is empty.
+    Return the manifest of the shard. A part without good rows gives an empty shard.
 
     Raises:
-        InputError: the source cannot be read, or the part has at least 100 rows and more bad ones than
-            `source.max_bad_share` allows. In the last case the bad rows stay in `<quarantine>.failed.jsonl`: a
-            workflow deletes the declared outputs of a job that fails, and a person needs them then most.
+        InputError: the source cannot be read, or the part has at least 100 rows and more bad rows than
+            `source.max_bad_share` allows. In the second case the bad rows are saved with the suffix `.failed.jsonl`
+            instead of `.jsonl`, because a workflow deletes the declared outputs of a failed job.
     """
     tally = _Tally(stage)
     failed = quarantine.with_suffix(".failed.jsonl")
@@ -161,7 +163,7 @@ def ingest(stage: IngestStage, output: Path, quarantine: Path) -> dict[str, Any]
             raise InputError(
                 fault,
                 where=f"sources[{stage.source.name}], part {stage.part}",
-                expected=f"a source with fewer bad rows, or a higher max_bad_share; the bad rows: {failed}",
+                expected=f"a source with fewer bad rows, or a higher max_bad_share; {failed} lists the bad rows",
             )
         rows.flush()
     failed.unlink(missing_ok=True)
@@ -185,14 +187,15 @@ def _read(stage: IngestStage, rows: _Rows, tally: _Tally, log: IO[str]) -> str |
 
 
 def _inputs(stage: IngestStage) -> dict[str, str]:
-    """Digest per file, named relative to the files' common folder, so that the same data elsewhere give equal bytes.
+    """Return the digest of each file by its path relative to the files' common folder.
 
-    Of a file that is read in pieces: its size.
+    Relative paths give equal bytes for the same data in another folder. A file that is read in pieces has its size
+    instead of its digest.
     """
     if not stage.files:
         return {stage.source.kind: digest_json(stage.source.model_dump(mode="json"))}
     if stage.piece:
-        # Every piece's job would read all of a huge file once more.
+        # With a digest, the job of every piece would have to read the whole file.
         path = Path(stage.files[0])
         return {path.name: f"{path.stat().st_size} bytes, piece {stage.piece.number} of {stage.piece.of}"}
     folder = os.path.commonpath([str(Path(name).absolute().parent) for name in stage.files])

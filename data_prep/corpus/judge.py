@@ -1,4 +1,4 @@
-"""Judge: measures and a table of limits per language become verdicts. Reads no text: re-cutting a corpus is cheap."""
+"""Judge: compare measures with the limits of each language and write verdicts. No text is read, so a rerun is cheap."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ WRONG_LANGUAGE = "wrong_language"
 EMPTY = "empty"
 LICENCE = "licence"
 RULES = (EMPTY, WRONG_LANGUAGE, LICENCE, *Thresholds.model_fields)
-"""Every rule, in the order in which they are tried: the first that fails is the document's `rule`."""
+"""All rules, in the order in which they are tried. The first rule that a document fails is its `rule`."""
 
 Bools = npt.NDArray[np.bool_]
 BATCH_ROWS = 16_384
-"""Documents that are judged together; it changes nothing but memory."""
+"""Number of documents that are judged together. It affects only the memory used."""
 VERDICT_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
@@ -38,18 +38,18 @@ VERDICT_SCHEMA = pa.schema(
         ("rules", pa.list_(pa.string())),
     ]
 )
-_THIS_VERSION = "measures by this version: delete that folder, and the workflow measures again"
+_THIS_VERSION = "measures of this version; delete this folder and run the workflow again"
 
 
 def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
-    """Which rules each document breaks; `empty` is one without anything but white space, whatever the limits.
+    """Return which rules each document fails. A document with only white space fails `empty`, whatever the limits.
 
     Returns:
-        bool [rules, documents], rows as `RULES`; and bool [documents], the documents of trusted sources whose
-        language disagrees, which is counted and not held against them.
+        bool [rules, documents] with rows in the order of `RULES`, and bool [documents]. The second array marks the
+        documents of trusted sources whose detected language disagrees with the label. They are counted, not removed.
 
     Raises:
-        InputError: the measures are of an older version, without one that a limit asks for.
+        InputError: the measures are from an older version and lack a measure that a limit needs.
     """
     count = measures.num_rows
     broken = np.zeros((len(RULES), count), dtype=np.bool_)
@@ -65,7 +65,7 @@ def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
             bound, name = rule[:3], rule[4:]
             if name not in measures.column_names:
                 raise InputError(
-                    f"no measure {name}, which {rule} of {language} asks for",
+                    f"there is no measure {name}, which the limit {rule} of language {language} needs",
                     where="corpus/measures",
                     expected=_THIS_VERSION,
                 )
@@ -81,16 +81,18 @@ def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
 
 
 def _with_detectable(stage: JudgeStage, manifest: dict[str, Any]) -> JudgeStage:
-    """The stage without accept sets of which the measures' detectors know no code: these languages keep their label."""
+    """Return the stage without the accept sets that contain no detectable code. Their languages keep their label."""
     detectable = manifest["counts"].get("detectable")
     if detectable is None:
-        raise InputError("not said which languages were looked for", where="corpus/measures", expected=_THIS_VERSION)
+        raise InputError(
+            "a manifest does not list the detectable languages", where="corpus/measures", expected=_THIS_VERSION
+        )
     accept = {language: codes for language, codes in stage.accept.items() if not {*codes}.isdisjoint(detectable)}
     return stage.model_copy(update={"accept": accept})
 
 
 def _unlicensed(measures: pa.Table, stage: JudgeStage) -> Bools:
-    """Code whose licence, its row's or else its source's, is not one of those that the run keeps."""
+    """Return bool [documents]: code whose licence is not permitted. The row's licence counts, else its source's."""
     result = np.zeros(measures.num_rows, dtype=np.bool_)
     if not stage.code_licences:
         return result
@@ -107,7 +109,10 @@ def _unlicensed(measures: pa.Table, stage: JudgeStage) -> Bools:
 
 
 def _disagreements(measures: pa.Table, stage: JudgeStage, languages: list[str], codes: npt.NDArray[Any]) -> Bools:
-    """Documents whose accept set holds less than `language_id.min_share` of their bytes; short ones are not judged."""
+    """Return bool [documents]: less than `language_id.min_share` of the bytes is in an accepted language.
+
+    Documents shorter than `language_id.min_bytes` are not judged.
+    """
     count = measures.num_rows
     found = measures["detected_codes"].combine_chunks()
     parents = np.asarray(pc.list_parent_indices(found))
@@ -123,13 +128,13 @@ def _disagreements(measures: pa.Table, stage: JudgeStage, languages: list[str], 
         hit = np.asarray(pc.is_in(named, value_set=pa.array(accept, pa.string())), dtype=np.bool_) & rows[parents]
         accepted += np.bincount(parents[hit], weights=shares[hit], minlength=count)
     long_enough = measures["bytes"].to_numpy() >= stage.language_id.min_bytes
-    # Shares are whole percents; half of one keeps 0.6 from failing 0.3 + 0.3.
+    # Shares are whole percents. With a tolerance of half a percent, 0.3 + 0.3 does not fail a limit of 0.6.
     result: Bools = judged & long_enough & (accepted < stage.language_id.min_share - 0.005)
     return result
 
 
 def verdicts(measures: pa.Table, broken: Bools) -> pa.Table:
-    """Table `id, language, kept, rule, rules` of the documents, in the measures' order."""
+    """Return the table `id, language, kept, rule, rules`, with documents in the order of the measures."""
     names = pa.array(RULES, pa.string())
     per_document = broken.T
     kept = ~per_document.any(axis=1)
@@ -149,12 +154,13 @@ def verdicts(measures: pa.Table, broken: Bools) -> pa.Table:
 
 
 def judge(stage: JudgeStage, measures: Path, output: Path) -> dict[str, Any]:
-    """Judge a table of measures into the table `output`; returns the manifest.
+    """Judge a table of measures, write the verdicts to the table `output`, and return its manifest.
 
-    The manifest counts, per language, documents, removals by first rule, and disagreements of trusted sources.
+    The manifest counts, per language, documents, removals by first failing rule, failures by rule, and trusted
+    documents whose detected language disagrees.
 
     Raises:
-        InputError: the measures are missing or damaged.
+        InputError: the measures are missing, damaged or from an older version.
     """
     manifest = read_manifest(measures)
     judging = _with_detectable(stage, manifest)
@@ -176,7 +182,7 @@ def judge(stage: JudgeStage, measures: Path, output: Path) -> dict[str, Any]:
 def _count(counts: dict[str, dict[str, Any]], languages: pa.ChunkedArray, broken: Bools, disagreeing: Bools) -> None:
     """Add a batch to the counts of its languages."""
     encoded = languages.combine_chunks().dictionary_encode()
-    # The first failing rule by its number; documents without one get the number after the last.
+    # Number of the first failing rule. Documents that fail no rule get the number after the last rule.
     first = np.where(broken.any(axis=0), broken.argmax(axis=0), len(RULES))
     for code, language in enumerate(encoded.dictionary.to_pylist()):
         mine = np.asarray(encoded.indices) == code
@@ -190,6 +196,6 @@ def _count(counts: dict[str, dict[str, Any]], languages: pa.ChunkedArray, broken
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
-    """Rules in their order, those that no document breaks left out."""
+    """Return the entry with rules in the order of `RULES`, without the rules that no document fails."""
     rules = ("removed", "failing")
     return entry | {name: {rule: entry[name][rule] for rule in RULES if entry[name][rule]} for name in rules}

@@ -1,4 +1,4 @@
-"""What is measured of a document by its language: listed words and the scripts of its letters."""
+"""Measures that depend on a document's language: listed words and the scripts of its letters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LanguageWords:
     """Stop words, flagged words and scripts of a stage's languages, compiled once for all batches."""
 
     def __init__(self, stage: MeasureStage) -> None:
-        """Raises ValueError for an entry that holds no word, and for an unknown script."""
+        """Compile the lists of a stage. Raises ValueError for an entry without a word and for an unknown script."""
         self._languages = pa.array(stage.words, pa.string())
         self.lists = _text.WordLists(
             [
@@ -32,15 +32,21 @@ class LanguageWords:
         }
 
     def numbers(self, languages: pa.Array) -> npt.NDArray[np.int32]:
-        """int32 [n]: which of `lists` is that of each document's language, or else `default`'s; -1 for none."""
-        others = pc.index(self._languages, "default").as_py()  # -1 where there are none
+        """Return int32 [n]: the number in `lists` of each document's language.
+
+        A language without a list has the number of `default`, or -1 if there is no `default`.
+        """
+        others = pc.index(self._languages, "default").as_py()  # `pc.index` returns -1 if there is no `default`
         return np.asarray(pc.fill_null(pc.index_in(languages, value_set=self._languages), others), np.int32)
 
     def scripts(self, shares: npt.NDArray[np.float64], languages: pa.Array) -> dict[str, Any]:
-        """`script_ratio`: share of letters in the scripts of the document's language, 1 where any will do; `scripts`.
+        """Return the columns `script_ratio` and `scripts`.
+
+        `script_ratio` is the share of a document's letters in the scripts of its language, or 1 if the language lists
+        no scripts. `scripts` has the share of letters in each script.
 
         Args:
-            shares: float64 [n, scripts], as the kernel gives them.
+            shares: float64 [n, scripts], shares of letters from the kernel.
             languages: language codes [n].
         """
         encoded = languages.dictionary_encode()
@@ -48,17 +54,17 @@ class LanguageWords:
         for number, language in enumerate(encoded.dictionary.to_pylist()):
             if language in self._scripts:
                 rows = np.asarray(encoded.indices) == number
-                # Column by column: the order of a sum must not depend on the batch.
+                # Columns are added in a fixed order, because a floating-point sum must not depend on the batch size.
                 ratio[rows] = sum(shares[rows, script] for script in self._scripts[language])
         columns = [pa.array(np.ascontiguousarray(column)) for column in shares.T]
         return {"script_ratio": ratio, "scripts": pa.StructArray.from_arrays(columns, names=list(_text.SCRIPTS))}
 
 
 def _forms(words: Sequence[str]) -> list[str]:
-    """Words in each way that texts spell the same letters; documents are measured as they are, not normalised.
+    """Return the words in every way that texts encode their letters, because documents are measured unnormalised.
 
-    As listed; composed; decomposed; tones apart from their vowels, as Vietnamese of Windows has them; and Indic letters
-    with a nukta as one code point, which normal forms never compose.
+    The forms of a word are: unchanged; composed (NFC); decomposed (NFD); composed vowels with separate tone marks, as
+    in Vietnamese text from Windows; and Indic letters with a nukta as one code point, which NFC never produces.
     """
     forms = []
     for word in words:

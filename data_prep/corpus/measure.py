@@ -1,7 +1,7 @@
-"""Measure: every statistic of a document once, so that thresholds can change later without reading a text again.
+"""Measure: compute every statistic of a document once, so that new thresholds later need no text.
 
-One row a document, in the shard's order: the kernel's measures, the detected languages, the hash of the content and the
-MinHash band keys that find near duplicates.
+The table has one row per document, in the shard's order. A row has the measures of the compiled kernel, the detected
+languages, the content hash, and the MinHash band keys that find near duplicates.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _U64 = (1 << 64) - 1
 
 
 def key_digest(near: NearDedupConfig, seed: int, unspaced: list[str]) -> str:
-    """What the keys of near duplicates depend on: those of two runs meet only where this is equal."""
+    """Return a digest of all parameters of near-duplicate keys. Only keys with equal digests can be compared."""
     parameters = near.model_dump(mode="json", include={"word_ngram", "character_ngram", "bands", "rows"})
     return digest_json([parameters, seed, unspaced])
 
 
 def measure_batch(batch: pa.RecordBatch, stage: MeasureStage, language_words: LanguageWords) -> pa.RecordBatch:
-    """Return the measures of a batch of a shard's rows, one row each; they do not depend on the batching.
+    """Return the measures of a batch of a shard's rows, one row per document. They do not depend on the batch size.
 
-    `language_words` is `LanguageWords(stage)`, which the caller makes once.
+    `language_words` is `LanguageWords(stage)`; the caller creates it once.
     """
     near = stage.near
     data, offsets = text_buffers(batch["text"])
@@ -65,7 +65,7 @@ def _detections(found: list[Detection]) -> dict[str, pa.Array]:
 
 
 def measure(stage: MeasureStage, shard: Path, output: Path) -> dict[str, Any]:
-    """Measure the documents of `shard` into the table `output`; returns the manifest.
+    """Measure the documents of `shard`, write the table `output`, and return its manifest.
 
     Raises:
         InputError: the shard is missing or damaged.

@@ -1,8 +1,9 @@
-"""All shards of a corpus as one numbered sequence of documents: what the steps over the whole corpus work on.
+"""All shards of a corpus as one numbered sequence of documents, for the steps that work on the whole corpus.
 
-A *node* is a document's place in that sequence (int64): parts in the manifest's order, rows in the shard's. The tables
-(raw, measures, verdicts) of one part have the same rows in the same order. The parts of earlier runs whose documents
-go before (`dedup.against`) follow the run's own, by names that begin with `_earlier/`, as no source does.
+A *node* (int64) is the number of a document in that sequence. Parts are in the order of parts.json, documents in the
+order of their shard. The tables of one part (raw, measures, verdicts) have the same rows in the same order. The parts
+of earlier runs (`dedup.against`) come after the run's own parts. Their names begin with `_earlier/`, which no name of
+a source does.
 """
 
 from __future__ import annotations
@@ -26,33 +27,39 @@ Nodes = npt.NDArray[np.int64]
 
 
 def read_part(path: Path, part: str) -> pa.Table:
-    """The rows of one part in a table that is sorted by part and whose manifest counts `spans`."""
+    """Return the rows of one part from a table that is sorted by part and has `spans` in its manifest."""
     start, end = read_manifest(path)["counts"]["spans"].get(part, (0, 0))
     return read_span(path, start, end)
 
 
 def renamed_rows(repeated: list[Path], part: str) -> dict[int, str]:
-    """Row -> final id of a part's second and later documents of a key, from the tables of all partitions."""
+    """Return {row: final id} for a part's second and later documents of the same id.
+
+    `repeated` are the tables of repeated ids of all partitions.
+    """
     return {row["row"]: row["id"] for path in repeated for row in read_part(path, part).to_pylist()}
 
 
 class CorpusTables:
-    """Where the tables of a part lie, of this run or of an earlier one."""
+    """Locates the tables of a part of this run or of an earlier run."""
 
     def __init__(self, corpus: Path, against: list[str] | None = None) -> None:
-        """`corpus`: the run's folder of them; `against`: folders of earlier runs."""
+        """`corpus` is the corpus folder of this run; `against` lists the run folders of earlier runs."""
         self.corpus = corpus
         self._against = against or []
 
     def path(self, folder: str, part: str) -> Path:
-        """A part's table of documents, measures, verdicts or what stayed; an earlier run's lies in its own folder."""
+        """Return the path of a part's table in `folder`, such as `measures`.
+
+        The tables of an earlier run's part are in the corpus folder of that run.
+        """
         return corpus_of(part, self.corpus, self._against) / folder / f"{local_name(part)}.parquet"
 
     def text_path(self, part: str) -> Path:
-        """The table whose texts were measured: `raw`, or `stripped` where repeated lines were taken out of it.
+        """Return the table whose texts were measured: `stripped` if repeated lines were removed, else `raw`.
 
         Raises:
-            InputError: it is not there any more.
+            InputError: the table no longer exists or its content has changed.
         """
         digest = read_manifest(self.path("measures", part))["inputs"]["documents"]
         for folder in ("stripped", "raw"):
@@ -60,13 +67,13 @@ class CorpusTables:
             if path.exists() and read_manifest(path)["file"]["digest"] == digest:
                 return path
         raise InputError(
-            "the texts that were measured are not there any more",
+            "the texts that were measured no longer exist",
             where=str(self.path("raw", part)),
-            expected="the documents and the measures of one run",
+            expected="the documents that the measures were computed from; run measure and the later stages again",
         )
 
     def kept(self, part: str) -> npt.NDArray[np.bool_]:
-        """bool [rows]: what judge kept; of an earlier run, what its clean corpus holds."""
+        """Return bool [rows]: the documents that judge kept; for an earlier run, the documents of its clean corpus."""
         if own_part(part):
             column = read_table(self.path("verdicts", part), ["kept"])["kept"]
             return np.asarray(column.to_numpy()).astype(np.bool_)
@@ -75,12 +82,13 @@ class CorpusTables:
         return np.asarray(kept.to_numpy(zero_copy_only=False)).astype(np.bool_)
 
     def partitioned(self, name: str, part: str) -> list[Path]:
-        """The tables `name-<partition>` of the search for duplicates in the part's run; of this run, those made so far.
+        """Return the tables `name-<partition>` of the duplicate search of the part's run.
 
-        Their number is that of the search that was made: the configuration may have been planned anew since.
+        For this run, only the tables that exist so far are returned. The number of partitions is read from the
+        finished search, because `dedup.partitions` may have changed in the configuration since.
 
         Raises:
-            InputError: an earlier run lacks one: what it kept could not be told.
+            InputError: an earlier run lacks a table, so its kept documents cannot be determined.
         """
         folder = corpus_of(part, self.corpus, self._against) / "duplicates"
         clusters = folder / "clusters.parquet"
@@ -94,7 +102,7 @@ class CorpusTables:
         return [path for path in paths if path.exists()]
 
     def final_ids(self, part: str) -> pa.Array:
-        """string [rows]: ids of a part's documents, occurrences of one key told apart."""
+        """Return string [rows]: the final, unique ids of a part's documents."""
         ids = read_table(self.path("measures", part), ["id"])["id"].combine_chunks()
         renamed = renamed_rows(self.partitioned("repeated", part), local_name(part))
         if not renamed:
@@ -105,14 +113,14 @@ class CorpusTables:
 
 
 class NumberedDocuments(CorpusTables):
-    """Parts of a corpus folder and the numbers of their documents. 8 bytes a part: no document is held."""
+    """The parts of a corpus with their documents numbered. It holds 8 bytes per part and no documents."""
 
     def __init__(self, corpus: Path, parts: Path, against: list[str] | None = None) -> None:
         """Read the list of parts (`["source/00000", ...]`).
 
         Raises:
-            InputError: it or a manifest is missing, or a source has more bad rows than its `max_bad_share` allows.
-                Ingest sees a part only; this is the first place that sees the whole source.
+            InputError: the list or a manifest is missing, tables of a part differ in length, or a source has more bad
+                rows than its `max_bad_share` allows. Ingest reads one part only, so the whole source is checked here.
         """
         super().__init__(corpus, against)
         own: list[str] = read_json(parts)
@@ -128,24 +136,24 @@ class NumberedDocuments(CorpusTables):
             ):
                 if found != manifest["rows"]:
                     raise InputError(
-                        f"{found} rows, but {manifest['rows']} documents",
+                        f"has {found} rows, but the raw shard has {manifest['rows']} documents",
                         where=str(self.path(folder, part)),
-                        expected="one row a document of the raw shard; run measure and judge again",
+                        expected="one row per document of the raw shard; run measure and judge again",
                     )
         self.bounds: Nodes = np.cumsum([0, *rows], dtype=np.int64)
-        """int64 [parts + 1]: documents of part i are bounds[i] to bounds[i + 1]."""
+        """int64 [parts + 1]: the nodes of part i are bounds[i] to bounds[i + 1] - 1."""
 
     @property
     def documents(self) -> int:
-        """Number of documents."""
+        """Number of documents of all parts."""
         return int(self.bounds[-1])
 
     def start(self, part: str) -> int:
-        """Node of a part's first document."""
+        """Return the node of a part's first document."""
         return int(self.bounds[self.parts.index(part)])
 
     def take(self, folder: str, columns: list[str], nodes: Nodes) -> pa.Table:
-        """Rows of sorted nodes. Raises InputError for a damaged table."""
+        """Return the rows of the sorted `nodes` from the tables in `folder`. Raises InputError for a damaged table."""
         pieces = [
             read_table(self.path(folder, self.parts[number]), columns).take(pa.array(rows))
             for number, rows in self._by_part(nodes)
@@ -155,18 +163,21 @@ class NumberedDocuments(CorpusTables):
         return pa.concat_tables(pieces)
 
     def texts(self, nodes: Nodes) -> Iterator[pa.RecordBatch]:
-        """Batches of `text, language` of sorted nodes, in order; row groups without any of them are not read."""
+        """Yield `text, language` of the sorted `nodes` in batches, in order. Other row groups are not read."""
         for number, rows in self._by_part(nodes):
             yield from read_rows(self.text_path(self.parts[number]), rows, ["text", "language"])
 
     def _by_part(self, nodes: Nodes) -> Iterator[tuple[int, Nodes]]:
-        """(number of the part, rows in it) of sorted nodes, for the parts that hold any."""
+        """Yield (number of the part, rows in the part) for each part that contains any of the sorted `nodes`."""
         cuts = np.searchsorted(nodes, self.bounds)
         for number in np.flatnonzero(np.diff(cuts)):
             yield int(number), nodes[cuts[number] : cuts[number + 1]] - self.bounds[number]
 
     def spans(self, nodes: Nodes) -> dict[str, list[int]]:
-        """`{part: [first, end]}`: which of the sorted `nodes` lie in which part, for the parts that hold any."""
+        """Return `{part: [first, end]}` for the parts that contain any of the sorted `nodes`.
+
+        The documents of a part are `nodes[first:end]`.
+        """
         cuts = np.searchsorted(nodes, self.bounds).tolist()
         return {
             part: [cuts[number], cuts[number + 1]]
@@ -176,7 +187,7 @@ class NumberedDocuments(CorpusTables):
 
 
 def _refuse_bad_sources(parts: list[str], counts: list[dict[str, Any]]) -> None:
-    """Raise InputError for a source whose share of bad rows is above its limit, over all its parts."""
+    """Raise InputError if the share of bad rows of a source exceeds its limit over all parts of the source."""
     reasons: dict[str, Counter[str]] = {}
     documents: Counter[str] = Counter()
     limits: dict[str, float] = {}

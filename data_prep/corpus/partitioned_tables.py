@@ -1,7 +1,7 @@
-"""Read tables of a shard whose records are sorted by partition, a few million at a time.
+"""Read one partition of a shard's table without reading the rest.
 
-Such a table is a sequence of runs, each sorted by partition; `runs` in its manifest counts the records of each
-partition in each run.
+Such a table is a sequence of sorted runs of up to a few million records. The records of a run are sorted by partition.
+`runs` in the manifest has the number of records of each partition in each run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from data_prep.formats.shard import read_manifest, read_span
 
 
 def read_runs(table: Path, partition: int, columns: list[str]) -> Iterator[pa.Table]:
-    """The records of a partition, run by run. Raises InputError for a missing or damaged table."""
+    """Yield the records of a partition, one table per run. Raises InputError for a missing or damaged table."""
     start = 0
     for counts in read_manifest(table)["counts"]["runs"]:
         first = start + sum(counts[:partition])
@@ -25,5 +25,5 @@ def read_runs(table: Path, partition: int, columns: list[str]) -> Iterator[pa.Ta
 
 
 def count_records(table: Path, partition: int) -> int:
-    """Number of records of a partition."""
+    """Return the number of records of a partition."""
     return sum(counts[partition] for counts in read_manifest(table)["counts"]["runs"])

@@ -1,4 +1,4 @@
-"""A row of a source, good or bad. Everything that makes a row bad is decided here, whatever the kind of source."""
+"""A row of a source, good or bad. The checks of the content of a row are here, for every kind of source."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bloomery.config.languages import language_profiles
 
 EXCERPT_CHARACTERS = 200
 MAX_DEPTH = 100
-"""Objects within objects: a deeper row is a bad one, since walking it would exhaust the interpreter's stack."""
+"""Deepest nesting of objects in a row. A deeper row is bad, because recursion over it could overflow Python's stack."""
 _NESTED = (dict, list, tuple, Mapping)
 _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One document as its source gives it; `key` identifies it within the source, `meta` is the rest of the row."""
+    """One document of a source. `key` identifies it within the source; `meta` has the other fields of the row."""
 
     key: str
     text: str
@@ -28,9 +28,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that is quarantined. `reason` is one of few phrases (they are counted), `detail` says more.
+    """A row that is quarantined. `reason` is one of a few fixed phrases, which are counted; `detail` explains it.
 
-    Every string is made writable as UTF-8, since it may come from the very row that is not.
+    Characters that UTF-8 cannot encode are escaped in every string, because the strings may come from the bad row.
     """
 
     file: str
@@ -49,7 +49,7 @@ Item = Row | BadRow
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Where a source keeps what a row needs, and what it says for all of them."""
+    """Names of a source's fields, and the values that apply to all of its rows."""
 
     text: str = "text"
     language: str | None = None
@@ -59,34 +59,37 @@ class Fields:
 
 
 def printable(text: str) -> str:
-    """The text with `\\udcff` for what UTF-8 cannot hold (lone surrogates, bytes of file names)."""
+    """Return the text with characters that UTF-8 cannot encode (lone surrogates) escaped like `\\udcff`.
+
+    Python uses lone surrogates for undecodable bytes in file names.
+    """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def excerpt_of(data: bytes | str) -> str:
-    """The first characters of a row, readable whatever it holds."""
+    """Return the first characters of a row as text that UTF-8 can encode."""
     text = data[: 4 * EXCERPT_CHARACTERS].decode("utf-8", "replace") if isinstance(data, bytes) else data
     return printable(text[:EXCERPT_CHARACTERS])[:EXCERPT_CHARACTERS]
 
 
 def name_of(path: str) -> str:
-    """The file's name within its source, as keys and the quarantine state it.
+    """Return the file's name within its source, as used in keys and in the quarantine.
 
-    That is what follows `/./` (which `parts.plan_parts` puts behind the folder that all files of the source share), or
-    the bare name of a file that lies in that folder itself.
+    The name is the part of `path` after `/./`. `parts.plan_parts` inserts this mark after the folder that all files of
+    the source share. Without the mark, the file is in that folder itself, and its name is the last part of `path`.
     """
     _, mark, inside = path.rpartition("/./")
     return printable(inside if mark else path.rsplit("/", 1)[-1])
 
 
 def language_of_file(file: str) -> str | None:
-    """Language that a file's name states (`fr.jsonl.zst` -> `fr`), if its first part is a known code."""
+    """Return the language code that a file's name begins with (`fr.jsonl.zst` gives `fr`), or None if unknown."""
     stem = file.rsplit("/", 1)[-1].split(".", 1)[0]
     return stem if stem != "default" and stem in language_profiles() else None
 
 
 def text_fault(text: str, max_bytes: int) -> str | None:
-    """Why a text cannot become a document, or None."""
+    """Return why a text cannot become a document, or None if it can."""
     if not text or text.isspace():
         return "empty text"
     if "\0" in text:
@@ -99,13 +102,13 @@ def text_fault(text: str, max_bytes: int) -> str | None:
 
 
 def too_deep(value: Any) -> bool:
-    """Whether lists and objects are nested deeper than `MAX_DEPTH`; walks level by level, without recursion."""
+    """Return whether lists and objects are nested deeper than `MAX_DEPTH`. The walk uses no recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):
         children: list[Any] = []
         for item in level:
             members = item.values() if isinstance(item, Mapping) else item
-            # Nearly all are strings, and to ask for a Mapping is slow.
+            # Nearly all members are strings, and `isinstance` with Mapping is slow.
             children += [each for each in members if type(each) is not str and isinstance(each, _NESTED)]
         if not children:
             return False
@@ -114,10 +117,10 @@ def too_deep(value: Any) -> bool:
 
 
 def row_from_fields(values: Mapping[str, Any], fields: Fields, file: str, line: int) -> Item:
-    """Make a row of an object's fields, or say why that is not possible.
+    """Make a `Row` from an object's fields, or a `BadRow` with the reason why that is not possible.
 
-    The language is that of the row's language field, else the source's, else that which the file's name states.
-    Everything but text, language and identity goes to `meta`; an object named `meta` is taken as it is.
+    The language comes from the row's language field, else from the source, else from the file's name. All fields except
+    text, language and identity go to `meta`. If the only other field is an object named `meta`, it becomes `meta`.
     """
 
     def bad(reason: str, detail: str = "") -> BadRow:
@@ -130,7 +133,7 @@ def row_from_fields(values: Mapping[str, Any], fields: Fields, file: str, line: 
     if text is None and fields.text in values:
         return bad("missing text", f"field {fields.text!r} is null")
     if text is None:
-        return bad("missing text", f"no field {fields.text!r}; the row has {', '.join(map(str, values))[:200]}")
+        return bad("missing text", f"no field {fields.text!r}; fields of the row: {', '.join(map(str, values))[:200]}")
     if not isinstance(text, str):
         return bad("text is not a string", f"field {fields.text!r} is {type(text).__name__}")
     fault = text_fault(text, fields.max_bytes)
@@ -147,10 +150,10 @@ def row_from_fields(values: Mapping[str, Any], fields: Fields, file: str, line: 
     if fields.identity:
         identity = values.get(fields.identity)
         if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
-            return bad("missing id", f"field {fields.identity!r}")
+            return bad("missing id", f"field {fields.identity!r} is not a non-empty string or an integer")
         key = str(identity)
         if not key.isprintable() and text_fault(key, fields.max_bytes):
-            return bad("missing id", f"field {fields.identity!r} is not text")
+            return bad("missing id", f"field {fields.identity!r} is not valid text")
     taken = {fields.text, fields.language, fields.identity}
     meta = {name: value for name, value in values.items() if name not in taken}
     if set(meta) == {"meta"} and isinstance(meta["meta"], dict):

@@ -1,10 +1,13 @@
-"""The arithmetic of a large corpus: tasks, jobs, core-hours, bytes and memory of each step, from what a small one took.
+"""Estimate tasks, jobs, core-hours, bytes and memory of each step for a large corpus, from measurements of a small one.
 
-Time and bytes follow the bytes of text: every step goes through its input once, but for `candidates`, which reads its
-keys once a pass (`dedup.memory_bytes`), and with them the row groups that they lie in. Memory does not follow the
-input: that of a step over one shard is what was measured; a step over a partition fills `dedup.memory_bytes` besides.
-`bench/corpus_memory.py` measures, `bench/corpus_scale.py` writes docs/corpus-scale.md for the largest corpus that this
-is meant for.
+Time and bytes are proportional to the bytes of text, because every step reads its input once. The exception is
+`candidates`: it reads its keys once per pass, and whole row groups, which also contain keys of other partitions.
+A smaller `dedup.memory_bytes` means more passes.
+
+Memory does not grow with the input. A step over one shard takes the memory that was measured. Every other step takes up
+to `dedup.memory_bytes` more than it took for the smallest measured corpus.
+
+`bench/corpus_memory.py` measures. `bench/corpus_scale.py` writes docs/corpus-scale.md, the estimate for BLOOM's corpus.
 """
 
 from __future__ import annotations
@@ -21,15 +24,15 @@ from data_prep.formats.shard import ROW_GROUP_ROWS
 
 @dataclass(frozen=True)
 class Step:
-    """One rule of the workflow."""
+    """One rule of the workflow: its inputs, its outputs, and how it is divided into tasks."""
 
     verb: str
     per: Literal["shard", "partition", "corpus"]
     reads: tuple[str, ...]
-    """Folders of a run's `corpus/` that it reads, `texts` being the sources."""
+    """Folders of the run's `corpus/` that the step reads. `texts` stands for the files of the sources."""
     writes: tuple[str, ...]
     group: str = ""
-    """Steps of a group that follow one another on a shard share a SLURM job."""
+    """SLURM group. One job runs all steps of a group for `shards_a_job` shards. If empty, each task is a job."""
 
 
 STEPS = (
@@ -44,75 +47,81 @@ STEPS = (
     Step("corpus dedup resolve", "partition", ("clusters", "members"), ("resolved",)),
     Step("corpus clean", "shard", ("raw", "verdicts", "contaminated", "resolved"), ("clean", "removed"), "write"),
 )
-"""What works on documents; `mixture` and the report read manifests and a few rows of each shard."""
+"""All steps that process documents. `mixture` and the report are absent: they read manifests and few rows per shard."""
 
 SHUFFLED = ("keys", "candidates", "clusters", "members", "resolved")
-"""What goes from shards to partitions or back."""
+"""Folders whose data pass from shards to partitions or back."""
 
 
 KEY_BYTES_PER_SECOND = 500e6
-"""Keys that are read once more, of Parquet on one core (seen: 600 to 800 MB/s)."""
+"""Speed at which one core reads keys from Parquet once more, in bytes per second. Measured: 600 to 800 MB/s."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """How large a corpus is, and in how many pieces."""
+    """Size of a corpus, with the settings that divide it into shards, partitions and jobs."""
 
     text_bytes: float
     source_bytes: float
-    """Bytes of the sources' files, from which the number of shards follows."""
+    """Bytes of the files of the sources. They determine the number of shards."""
     documents: float
     config: CorpusConfig
     shards_a_job: int
-    """Shards that share one SLURM job (`group-components` of the profile)."""
+    """Number of shards that share one SLURM job (`group-components` of the profile)."""
 
     @property
     def shards(self) -> int:
-        """Parts of the sources."""
+        """Number of shards."""
         return -(-int(self.source_bytes) // self.config.ingest.shard_bytes)
 
     @property
     def passes(self) -> int:
-        """Times that `candidates` goes through the keys of its partition."""
+        """Number of times that `candidates` reads the keys of its partition."""
         dedup = self.config.dedup
         keys = self.documents * self._keys_a_document / dedup.partitions
         return -(-int(keys * BYTES_PER_KEY) // dedup.memory_bytes)
 
     @property
     def key_reads(self) -> float:
-        """Times that each key is read in all: with a partition's keys of a chunk, what is left of their row groups."""
+        """Average number of times that a key is read.
+
+        Only whole row groups can be read. So each pass also reads, per chunk, about one row group of other partitions'
+        keys.
+        """
         rows = CHUNK_ROWS * self._keys_a_document / self.config.dedup.partitions
         return self.passes * (1 + ROW_GROUP_ROWS / rows)
 
     @property
     def _keys_a_document(self) -> int:
-        """Its id, its content and its bands."""
+        """Number of keys per document: one for the id, one for the content, and one per MinHash band."""
         return 2 + self.config.dedup.near.bands
 
 
 @dataclass(frozen=True)
 class Row:
-    """One step at that size."""
+    """Estimate for one step. The numbers are totals over all tasks, except `peak_mib`."""
 
     verb: str
     tasks: int
     group: str
     jobs: int
-    """SLURM jobs of its group."""
+    """Number of SLURM jobs of the step's group."""
     core_hours: float
     read_bytes: float
     written_bytes: float
     peak_mib: float
-    """Greatest memory of a task, about."""
+    """Approximate peak memory of one task, in MiB."""
 
 
 def arithmetic(corpus: Corpus, measured: Mapping[str, Any], smallest: Mapping[str, Any]) -> list[Row]:
-    """Each step of `STEPS` that was measured.
+    """Return an estimate for each step of `STEPS` that was measured.
 
     Args:
-        corpus: the corpus that is asked about.
-        measured: the largest of `by_scale` of bench/results/corpus_memory.json: times and bytes follow it.
-        smallest: the smallest of these: what a step holds before `dedup.memory_bytes` are filled.
+        corpus: the corpus to estimate.
+        measured: the entry of the largest corpus in `by_scale` of bench/results/corpus_memory.json. Times and bytes
+            are scaled from this entry.
+        smallest: the entry of the smallest corpus. Its peaks are the memory of each step without the data that fill
+            `dedup.memory_bytes`.
     """
     times = corpus.text_bytes / (measured["megabytes"] * 1e6)
     left = {folder: size * times for folder, size in measured["bytes_left"].items()} | {"texts": corpus.source_bytes}
@@ -141,11 +150,11 @@ def arithmetic(corpus: Corpus, measured: Mapping[str, Any], smallest: Mapping[st
 
 
 def slurm_jobs(rows: list[Row]) -> int:
-    """Jobs of all steps, those of a group once."""
+    """Return the number of SLURM jobs of all steps. The jobs of a group are counted once."""
     return sum({row.group: row.jobs for row in rows}.values())
 
 
 def shuffled_bytes(corpus: Corpus, measured: Mapping[str, Any]) -> float:
-    """Bytes that go from shards to partitions or back, each written once."""
+    """Return the bytes of the `SHUFFLED` folders at the size of `corpus`. Each byte is counted once, as written."""
     left: Mapping[str, float] = measured["bytes_left"]
     return sum(left.get(folder, 0) for folder in SHUFFLED) * corpus.text_bytes / (float(measured["megabytes"]) * 1e6)

@@ -1,20 +1,19 @@
-"""Shares of a mixture: arithmetic on sizes, no files.
+"""Compute the shares of a mixture from sizes. No files are read.
 
-Let size(l) be the bytes of language l. Its share before any cap is in proportion to
+Let size(l) be the bytes of language l. Before any cap, the share of l is proportional to
 
     alpha     size(l) ** alpha: XLM, section 3.1 (Conneau and Lample 2019, arXiv:1901.07291); BLOOM trained with alpha 1
-    unimax    1: the same for each (Chung et al. 2023, arXiv:2304.09151), which only a cap makes sense of
-    explicit  what the configuration says
+    unimax    1, the same for every language (Chung et al. 2023, arXiv:2304.09151); useful only with a cap
+    explicit  the weight of l in the configuration
 
-and an explicit weight takes the place of the share that alpha or unimax would give. A cap of N epochs then bounds a
-language's part of a budget of B bytes by N * size(l); what it cuts off goes to the other languages in proportion to
-their shares:
+An explicit weight replaces the share that alpha or unimax would give. With a cap of N epochs, a language gets at most
+N * size(l) of a budget of B bytes. The bytes cut off go to the other languages in proportion to their shares:
 
-    part(l) = min(N * size(l), level * share(l)),   level such that the parts sum to B.
+    part(l) = min(N * size(l), level * share(l)),   with the level for which the parts sum to B.
 
-For equal shares this is UniMax's algorithm, which walks the languages from the smallest up. When N epochs of all the
-text are less than B, every language is at its cap: parts are then in proportion to sizes, and the training would have
-to repeat more than N times; the index, which knows tokens, refuses that (`data_prep/index/mixture_use.py`).
+For equal shares this is UniMax's algorithm, which processes languages from the smallest to the largest. If N epochs of
+all text are less than B, every language is at its cap, and parts are proportional to sizes. Training would then have to
+repeat text more than N times. The index knows the number of tokens and refuses this (`data_prep/index/mixture_use.py`).
 """
 
 from __future__ import annotations
@@ -30,9 +29,10 @@ from bloomery.config.corpus import MixtureConfig
 def fill(
     shares: Mapping[str, float], budget: int | Fraction, limits: Mapping[str, int | Fraction]
 ) -> dict[str, Fraction]:
-    """`budget` divided in proportion to `shares` (all positive), no part above its limit: see the module.
+    """Divide `budget` in proportion to `shares` (all positive), with no part above its limit. See the module docstring.
 
-    Exact, and independent of the order of names. The parts sum to the budget, or to all limits where that is less.
+    The result is exact and does not depend on the order of names. The parts sum to the budget, or to the sum of the
+    limits if that is less.
     """
     exact = {name: Fraction(share) for name, share in shares.items()}
     left, sharing = Fraction(budget), sum(exact.values(), Fraction(0))
@@ -45,24 +45,25 @@ def fill(
 
 
 def weights(sizes: Mapping[str, int], config: MixtureConfig, budget: int | None = None) -> dict[str, float]:
-    """Weight per language with text, sorted by code, summing to 1: see the module.
+    """Return the weight of each language with text, sorted by code. The weights sum to 1. See the module docstring.
 
     Args:
         sizes: bytes per language.
-        config: method, explicit weights, cap.
-        budget: bytes that the training reads; must be there when the configuration has a cap.
+        config: method, explicit weights and cap.
+        budget: bytes that the training reads. Without a budget the cap has no effect.
 
     Raises:
-        InputError: an explicit weight above 0 for a language without text, a language without any weight, no language.
+        InputError: an explicit weight above 0 names a language without text, `method: explicit` lacks a language, or
+            no language has a weight above 0.
     """
     _refuse_absent(sizes, config)
     wanted = _wanted({code: size for code, size in sorted(sizes.items()) if size}, config)
     total = math.fsum(wanted.values())
     if not total:
         raise InputError(
-            "no language has any weight",
+            "no language has a weight above 0",
             where="corpus.mixture",
-            expected="text, and a weight above 0 (corpus.mixture.weights, sources[].weight)",
+            expected="a language with text and a weight above 0 (corpus.mixture.weights, sources[].weight)",
         )
     if config.max_epochs is None or budget is None:
         return {code: share / total for code, share in wanted.items()}
@@ -73,25 +74,25 @@ def weights(sizes: Mapping[str, int], config: MixtureConfig, budget: int | None 
 
 
 def _refuse_absent(sizes: Mapping[str, int], config: MixtureConfig) -> None:
-    """Explicit weights speak of languages of the corpus, and with `method: explicit` of all of them."""
+    """Raise InputError if a weight above 0 names a language without text, or if `method: explicit` lacks a language."""
     absent = sorted(code for code, weight in config.weights.items() if weight > 0 and not sizes.get(code))
     if absent:
         raise InputError(
-            f"no clean document in {', '.join(absent)}",
+            f"the clean corpus has no document in {', '.join(absent)}",
             where="corpus.mixture.weights",
-            expected=f"languages of the corpus: {', '.join(sorted(sizes)) or 'it is empty'}",
+            expected=f"weights of the corpus' languages only: {', '.join(sorted(sizes)) or 'there are none'}",
         )
     unsaid = sorted(code for code, size in sizes.items() if size and code not in config.weights)
     if config.method == "explicit" and unsaid:
         raise InputError(
-            f"no weight for {', '.join(unsaid)}",
+            f"there is no weight for {', '.join(unsaid)}",
             where="corpus.mixture.weights",
-            expected="a weight for every language of the corpus (0 leaves one out), or another corpus.mixture.method",
+            expected="a weight for every language of the corpus (0 excludes one), or another corpus.mixture.method",
         )
 
 
 def _wanted(sizes: Mapping[str, int], config: MixtureConfig) -> dict[str, float]:
-    """Relative shares before any cap; `sizes` positive."""
+    """Return the relative share of each language before any cap. All `sizes` must be positive."""
     raw = {code: 1.0 if config.method == "unimax" else size**config.alpha for code, size in sizes.items()}
     total = math.fsum(raw.values())
     return {code: config.weights.get(code, value / total) for code, value in raw.items()}

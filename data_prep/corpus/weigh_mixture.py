@@ -1,12 +1,13 @@
-"""The mixture: how much of each language, and of each source in it, the tokenizer and the training see.
+"""Compute the mixture: how much of each language and of each source the tokenizer and the training read.
 
-Reads manifests, no text: of clean shards, and of adopted token files, whose bytes are those that their tokens spell.
-Within a language its sources are mixed in proportion to bytes times `sources[].weight` (1 where none is given), under
-the same cap on epochs as the languages. `shares.py` has the arithmetic between languages.
+Only manifests are read: those of the clean shards and of adopted token files. The size of an adopted file is the number
+of bytes of text that its tokens encode. Within a language, sources are mixed in proportion to bytes times
+`sources[].weight` (default 1), under the same cap on epochs as the languages. `shares.py` computes the shares of the
+languages.
 
-mixture.json is the one truth: the tokenizer weighs its counts by it, the index fills its blend by it and, knowing
-tokens, says them and exact epochs in index.json. Epochs here are of bytes: how often `budget_bytes` of text, so mixed,
-read each.
+Every later stage takes the mixture from mixture.json. The tokenizer weighs its counts by it. The index builds its blend
+from it, and writes exact tokens and epochs to index.json. The epochs in mixture.json are estimates from bytes: how
+often each text is read if training reads `budget_bytes` of this mixture.
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ from data_prep.formats.shard import read_manifest
 from data_prep.formats.sidecar import sidecar_path
 
 Sizes = dict[str, dict[str, Counter[str]]]
-"""Language, source: documents and bytes."""
+"""Documents and bytes by language, then by source."""
 
 MANY = 12
-"""Languages that a table for people names."""
+"""Number of languages that the printed table lists."""
 
 
 def mixture(
     stage: MixtureStage, corpus: Path, parts: Path, output: Path, adopted: Sequence[Path] = ()
 ) -> dict[str, Any]:
-    """Write the mixture of the clean corpus and return it.
+    """Write the mixture of the clean corpus and the adopted token files, and return it.
 
     Args:
-        stage: settings.
-        corpus: the corpus folder.
-        parts: parts.json.
-        output: mixture.json.
-        adopted: prefixes of token files (`index/tokens/source/00000`) that are read beside the corpus.
+        stage: settings of the stage.
+        corpus: corpus folder of the run.
+        parts: path of parts.json.
+        output: path of mixture.json.
+        adopted: prefixes of adopted token files (`index/tokens/source/00000`) that are part of the mixture.
 
     Raises:
-        InputError: a clean shard or a pair is missing, or the configuration asks for what they lack.
+        InputError: a clean shard or token file is missing, nothing is left, or the weights do not fit the languages.
     """
     sizes: Sizes = {}
     removed: Counter[str] = Counter()
@@ -81,12 +82,14 @@ def _add(sizes: Sizes, language: str, source: str, size: dict[str, int]) -> None
 
 
 def table(stage: MixtureStage, sizes: Sizes) -> dict[str, dict[str, Any]]:
-    """Per language: documents, bytes, share of the text, weight in the mixture (they sum to 1), epochs of the budget
-    (None: no budget), `sources` with the same keys, and `by_source`: whether its sources have different weights of
-    their own, so that they are mixed and not read as they are.
+    """Return the entry of each language in mixture.json.
+
+    An entry has `documents`, `bytes`, `share` of all text, `weight` in the mixture (all weights sum to 1), and `epochs`
+    (None without a budget). `sources` has the same keys for each source of the language. `by_source` is true if these
+    sources have different `sources[].weight`; then the blend has one dataset per source instead of one per language.
 
     Raises:
-        InputError: see `weights`.
+        InputError: as for `weights`.
     """
     total = sum(count["bytes"] for of_language in sizes.values() for count in of_language.values())
     factors = {
@@ -98,7 +101,7 @@ def table(stage: MixtureStage, sizes: Sizes) -> dict[str, dict[str, Any]]:
         for code, of_language in sizes.items()
     }
     found = {}
-    # A language whose sources all have weight 0 is left out as if it had no text.
+    # A language whose sources all have weight 0 is treated like a language without text.
     language_weights = weights(used, stage.mixture, stage.budget_bytes)
     for code, of_language in sorted(sizes.items()):
         weight = language_weights.get(code, 0.0)
@@ -115,7 +118,7 @@ def table(stage: MixtureStage, sizes: Sizes) -> dict[str, dict[str, Any]]:
 
 
 def _within(stage: MixtureStage, weight: float, sizes: dict[str, int], factors: dict[str, float]) -> dict[str, float]:
-    """Weight per source of a language, summing to the language's."""
+    """Return the weight of each source of a language. They sum to `weight`, the weight of the language."""
     wanted = {name: size * factors[name] for name, size in sizes.items() if size * factors[name] > 0}
     if weight == 0 or not wanted:
         return dict.fromkeys(sizes, 0.0)
@@ -128,7 +131,7 @@ def _within(stage: MixtureStage, weight: float, sizes: dict[str, int], factors: 
 
 
 def _line(stage: MixtureStage, count: Counter[str], total: int, weight: float, used: int) -> dict[str, Any]:
-    """What the table says of a language or a source in it; `used`: bytes that are in the mixture."""
+    """Return the numbers of a language or of one of its sources. The epochs count reads of `used` bytes."""
     budget = stage.budget_bytes
     return {
         "documents": count["documents"],
@@ -140,7 +143,7 @@ def _line(stage: MixtureStage, count: Counter[str], total: int, weight: float, u
 
 
 def _of_source(name: str, languages: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A source over all its languages."""
+    """Return documents and bytes of a source, in total and per language."""
     own = {code: entry["sources"][name] for code, entry in languages.items() if name in entry["sources"]}
     return {
         "documents": sum(entry["documents"] for entry in own.values()),
@@ -150,7 +153,10 @@ def _of_source(name: str, languages: dict[str, dict[str, Any]]) -> dict[str, Any
 
 
 def _warn_of_repeats(stage: MixtureStage, languages: dict[str, dict[str, Any]]) -> None:
-    """Says when the cap cannot hold: no error here, because bytes only estimate what the index knows exactly."""
+    """Warn if the text is too small for the cap on epochs.
+
+    This is only a warning, because bytes are an estimate. The index fails if the exact number of tokens is too small.
+    """
     cap = stage.mixture.max_epochs
     most = max(entry["epochs"] or 0.0 for entry in languages.values())
     if cap is None or stage.budget_bytes is None or most <= cap * (1 + 1e-9):
@@ -158,13 +164,13 @@ def _warn_of_repeats(stage: MixtureStage, languages: dict[str, dict[str, Any]]) 
     text = sum(entry["bytes"] for entry in languages.values() if entry["weight"] > 0)
     say(
         f"warning: the training reads {format_bytes(stage.budget_bytes)}, more than {cap:g} times the "
-        f"{format_bytes(text)} of the mixture: about {most:.3g} epochs of all. The index, which counts tokens, will "
-        "refuse more; a larger corpus.mixture.max_epochs, fewer training.train_samples or more text would do"
+        f"{format_bytes(text)} of the mixture: about {most:.3g} epochs. The index, which counts tokens, fails above "
+        f"{cap:g} epochs. Increase corpus.mixture.max_epochs, reduce training.train_samples or add text"
     )
 
 
 def lines(value: dict[str, Any]) -> list[str]:
-    """The mixture for a person: the `MANY` languages with the most weight, a line each."""
+    """Return a table of the mixture for people, with one line for each of the `MANY` largest weights."""
     languages = value["languages"]
     first = sorted(languages, key=lambda code: (-languages[code]["weight"], code))
     text = [f"{'language':<10}{'text':>12}{'of all':>9}{'mixture':>9}{'epochs':>9}"]
@@ -180,10 +186,10 @@ def lines(value: dict[str, Any]) -> list[str]:
 
 
 def _empty(removed: Counter[str]) -> InputError:
-    """Says what emptied the corpus."""
+    """Return the error for an empty corpus. It names the rules that removed most documents."""
     most = ", ".join(f"{rule} ({count})" for rule, count in removed.most_common(3))
     return InputError(
-        f"no document is left; most were removed by {most}" if most else "the sources hold no document",
+        f"no document is left; most were removed by {most}" if most else "the sources contain no document",
         where="corpus",
-        expected="a corpus with clean documents: other limits in corpus.judge, or other sources",
+        expected="at least one clean document; change the limits in corpus.judge or the sources",
     )

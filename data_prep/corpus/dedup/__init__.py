@@ -1,13 +1,18 @@
-"""Duplicates over the whole corpus, scattered and gathered; no job holds the corpus.
+"""Find duplicates over the whole corpus. No job holds the whole corpus in memory.
 
-    keys (a shard)        what documents are compared by: their id, their content, their MinHash bands
-    candidates (1 of P)   pairs of documents with an equal key, and repeated ids
-    connect (one job)     connected components of the pairs, by external memory
-    members (a shard)     what a decision needs of each document in a component: identity, rank, shingles
-    resolve (1 of P)      of each component, which documents are removed, and of which kept document each is a duplicate
+    keys (per shard)      write the keys that documents are compared by: ids, content hashes, MinHash bands
+    candidates (1 of P)   find pairs of documents with an equal key, and repeated ids
+    connect (one job)     join the pairs into connected components, with temporary files
+    members (per shard)   collect id, rank and shingles of each document in a component
+    resolve (1 of P)      decide for each component which documents are removed as duplicates of which kept document
 
-What a job holds, in bytes: keys, those of 64 k documents; candidates, 112 a key in passes of `memory_bytes`; connect, 8
-times a bucket of pairs, of which there are as many as `memory_bytes` asks; members, a batch of texts (their shingles
-lie in a file); resolve, the shingles twice in passes as before, but never less than one component, which is not cut.
-What 1.6 TB in 500 M documents come to is in `data_prep/corpus/scale.py` and docs/corpus-scale.md.
+P is `dedup.partitions`. A job holds in memory:
+
+- keys: the keys of 65,536 documents.
+- candidates: 112 bytes per key, in as many passes as `memory_bytes` requires.
+- connect: 8 times the size of a bucket of pairs. `memory_bytes` determines the number of buckets.
+- members: one batch of texts. The shingles are written to a temporary file.
+- resolve: the shingles twice, in as many passes as `memory_bytes` requires. A component is never split between passes.
+
+`data_prep/corpus/scale.py` and docs/corpus-scale.md have the totals for 1.6 TB of text in 500 M documents.
 """

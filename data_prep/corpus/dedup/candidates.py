@@ -1,7 +1,7 @@
-"""Candidate pairs of one partition: documents with equal content, or with an equal MinHash band in one language.
+"""Find the candidate pairs of one partition: documents with equal content, or with an equal MinHash band and language.
 
-Documents are grouped by key; each group gives the pairs (best document, other document): the best one is that which
-would be kept, so most pairs are with a document that stays. Documents with an equal id are told apart here, too.
+Documents are grouped by key. Each group gives pairs of its best document with every other document. The best document
+is usually kept, so most pairs contain a kept document. Documents with an equal id also get their new ids here.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ from data_prep.formats.shard import TableWriter, read_manifest, write_table
 
 PAIR_SCHEMA = pa.schema([("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])
 REPEATED_SCHEMA = pa.schema([("part", pa.string()), ("row", pa.int64()), ("id", pa.string())])
-"""Second and later documents of one id, with the id that they get instead."""
+"""Second and later documents of an id, each with its new `id`."""
 
 _EARLIER_CANDIDATES = 4
-"""Documents of earlier runs that a document is compared with for one key; more share a band by chance only."""
+"""Number of documents of earlier runs that a document is compared with per key. More share a band only by chance."""
 
 BYTES_PER_KEY = 112
-"""Held a key while a pass is sorted: its 36 bytes three times (as read, joined, in order) and the order itself."""
+"""Bytes of memory per key during the sort: its 36 bytes three times (read, concatenated, sorted) and the sort index."""
 
 
 def find_candidates(
     stage: DedupStage, catalogue: NumberedDocuments, partition: int, keys: Path, output: Path, repeated: Path
 ) -> dict[str, Any]:
-    """Write the candidate pairs of a partition and its repeated ids; returns the manifest of the pairs.
+    """Write the candidate pairs and the repeated ids of a partition; return the manifest of the pairs.
 
     Args:
-        stage: settings; `memory_bytes` bounds what is held.
-        catalogue: the corpus.
-        partition: which keys.
-        keys: folder of the shards' keys.
-        output: table of `PAIR_SCHEMA`, nodes.
-        repeated: table of `REPEATED_SCHEMA`, sorted, with the manifest's `spans` a part.
+        stage: settings of the stage; `memory_bytes` limits the memory of a pass.
+        catalogue: the numbered documents of the corpus.
+        partition: number of the partition.
+        keys: folder of the tables of keys.
+        output: table of `PAIR_SCHEMA` to write. `best` and `other` are nodes.
+        repeated: table of `REPEATED_SCHEMA` to write, sorted by part and row. The `spans` of its manifest give the
+            rows of each part.
 
     Raises:
         InputError: the keys of a shard are missing or damaged.
@@ -63,7 +64,7 @@ def find_candidates(
             exact = found["table"] == CONTENT
             for chosen, kind in ((exact, "exact"), (found["table"] > CONTENT, "near")):
                 mine = {name: column[chosen] for name, column in found.items()}
-                # Copies are pairs by their content already.
+                # With `dedup.exact`, copies are already paired by their content, so their bands need no pairs.
                 pairs = _pairs(mine, copies=kind == "exact" or not stage.dedup.exact)
                 counts[kind] += len(pairs)
                 columns = [pairs[:, 0], pairs[:, 1], np.full(len(pairs), kind == "exact")]
@@ -82,18 +83,18 @@ def find_candidates(
 def _keys_of(
     paths: list[Path], catalogue: NumberedDocuments, partition: int, partitions: int, number: int, passes: int
 ) -> Iterator[Columns]:
-    """The keys of one pass, with `node` in the place of `row`."""
+    """Yield the keys of one pass. Their `row` is replaced by the node."""
     for path, start in zip(paths, catalogue.bounds.tolist(), strict=False):
         for table in read_runs(path, partition, SCHEMA.names):
             keys = {name: table[name].to_numpy() for name in SCHEMA.names}
-            # The partition was the remainder; what is above it tells the passes apart.
+            # The remainder of `low` is the partition, so the quotient selects the pass.
             mine = keys["low"] // np.uint64(partitions) % np.uint64(passes) == number
             chosen = {name: column[mine] for name, column in keys.items()}
             yield chosen | {"row": chosen["row"].astype(np.int64) + start}
 
 
 def _in_order(pieces: Iterator[Columns]) -> Columns:
-    """All keys of a pass sorted by key, then from the best document to the worst; `row` is the node."""
+    """Return all keys of a pass sorted by key, then from the best document to the worst. `row` is the node."""
     held = list(pieces)
     empty = {name: np.empty(0, SCHEMA.field(name).type.to_pandas_dtype()) for name in SCHEMA.names}
     keys = {name: np.concatenate([empty[name], *(piece.pop(name) for piece in held)]) for name in SCHEMA.names}
@@ -102,7 +103,7 @@ def _in_order(pieces: Iterator[Columns]) -> Columns:
 
 
 def _firsts(keys: Columns) -> npt.NDArray[np.int64]:
-    """int64 [n]: place of the first of each sorted key's group."""
+    """Return int64 [n]: for each of the sorted keys, the position of the first key in its group."""
     count = len(keys["row"])
     new = np.ones(count, dtype=np.bool_)
     new[1:] = False
@@ -112,15 +113,15 @@ def _firsts(keys: Columns) -> npt.NDArray[np.int64]:
 
 
 def _high(keys: Columns) -> npt.NDArray[np.uint64]:
-    """The first half of the keys; a band has none."""
+    """Return the high half of each key. The key of a band has only a low half, so its high half is 0."""
     return np.where(keys["table"] > CONTENT, np.uint64(0), keys["high"])
 
 
 def _pairs(keys: Columns, *, copies: bool) -> npt.NDArray[np.int64]:
-    """int64 [pairs, 2] (best, other) of documents with equal keys, unique, sorted.
+    """Return int64 [pairs, 2]: the sorted, unique pairs (best, other) of documents with equal keys.
 
-    Documents of earlier runs are not compared with one another. All of them are kept, so a document of this run may be
-    a duplicate of any of them. Without `copies`, pairs of equal content are left out.
+    Documents of earlier runs are not paired with one another. All of them stay kept, so a document of this run may
+    duplicate any of them and is paired with several. If `copies` is false, pairs with equal content are left out.
     """
     count = len(keys["row"])
     if not count:
@@ -139,7 +140,10 @@ def _pairs(keys: Columns, *, copies: bool) -> npt.NDArray[np.int64]:
 
 
 def _repeated(keys: Columns) -> list[tuple[int, str]]:
-    """(node, new id) of all but the first document of each id, in the order of their content, then of the corpus."""
+    """Return (node, new id) of all but the first document of each id.
+
+    Documents of one id are numbered by the order of their content hashes, then by the order of the corpus.
+    """
     mine = keys["table"] == IDENTITY
     ids = {name: column[mine] for name, column in keys.items()}
     if not mine.any():

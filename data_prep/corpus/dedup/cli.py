@@ -1,4 +1,4 @@
-"""`bloomery corpus dedup VERB`: the steps of the search for duplicates, one job each."""
+"""The commands of `bloomery corpus dedup`. Each command is one job of the duplicate search."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typer
 from bloomery.base.progress import say
 from bloomery.config.stages import DedupStage
 
-app = typer.Typer(no_args_is_help=True, help="Find duplicates over all shards: scatter, gather, decide.")
+app = typer.Typer(no_args_is_help=True, help="Find duplicates over all shards.")
 
-Config = Annotated[Path, typer.Option("--config", help="The dedup stage's part of the configuration (JSON).")]
-Corpus = Annotated[Path, typer.Option("--corpus", help="Folder of the run's corpus.")]
-Parts = Annotated[Path, typer.Option("--parts", help="JSON list of the corpus' parts (`source/00000`).")]
+Config = Annotated[Path, typer.Option("--config", help="JSON file with the settings of the dedup stage.")]
+Corpus = Annotated[Path, typer.Option("--corpus", help="Corpus folder of the run, such as runs/sample/corpus.")]
+Parts = Annotated[Path, typer.Option("--parts", help="JSON file that lists the parts of the corpus (`source/00000`).")]
 Part = Annotated[str, typer.Option("--part", help="Name of a part, such as `source/00000`.")]
 Partition = Annotated[int, typer.Option("--partition", min=0, help="Number of the partition.")]
-Output = Annotated[Path, typer.Option("--output", help="The file to write.")]
+Output = Annotated[Path, typer.Option("--output", help="File to write.")]
 
 
 def _stage(config: Path, partition: int = 0) -> DedupStage:
@@ -26,7 +26,11 @@ def _stage(config: Path, partition: int = 0) -> DedupStage:
 
     stage = read_stage(config, DedupStage)
     if partition >= stage.dedup.partitions:
-        raise InputError(f"partition {partition}", where="--partition", expected=f"below {stage.dedup.partitions}")
+        raise InputError(
+            f"there is no partition {partition}",
+            where="--partition",
+            expected=f"a number below {stage.dedup.partitions}",
+        )
     return stage
 
 
@@ -47,9 +51,9 @@ def candidates_verb(
     parts: Parts,
     partition: Partition,
     output: Output,
-    repeated: Annotated[Path, typer.Option("--repeated", help="The table of repeated ids to write.")],
+    repeated: Annotated[Path, typer.Option("--repeated", help="Table of repeated ids to write.")],
 ) -> None:
-    """Find pairs of documents that share a key of one partition, and ids that repeat."""
+    """Find pairs of documents that share a key of one partition, and repeated ids."""
     from data_prep.corpus.dedup.candidates import find_candidates
     from data_prep.corpus.numbered_documents import NumberedDocuments
 
@@ -65,7 +69,7 @@ def connect_verb(
     corpus: Corpus,
     parts: Parts,
     output: Output,
-    involved: Annotated[Path, typer.Option("--involved", help="The table of documents in a pair to write.")],
+    involved: Annotated[Path, typer.Option("--involved", help="Table to write: documents that are in a pair.")],
 ) -> None:
     """Join the pairs of all partitions into connected components."""
     from data_prep.corpus.dedup.connect import connect
@@ -81,7 +85,7 @@ def connect_verb(
 
 @app.command("members")
 def members_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> None:
-    """Gather what deciding needs of a shard's documents that are in a component."""
+    """Collect the data that resolve needs about a shard's documents in a component."""
     from data_prep.corpus.dedup.members import gather_members
     from data_prep.corpus.numbered_documents import CorpusTables
 
@@ -97,7 +101,10 @@ def resolve_verb(
     parts: Parts,
     partition: Partition,
     output: Output,
-    survivors: Annotated[Path, typer.Option("--survivors", help="The table of documents that stay together to write.")],
+    survivors: Annotated[
+        Path,
+        typer.Option("--survivors", help="Table to write: kept documents that are similar to other kept documents."),
+    ],
 ) -> None:
     """Decide which documents of one partition's components are removed, and which document each is a duplicate of."""
     from data_prep.corpus.dedup.resolve import resolve

@@ -1,6 +1,6 @@
-"""Connect: the candidate pairs of all partitions as connected components, each given whole to one partition.
+"""Connect: join the candidate pairs of all partitions into connected components, and assign each to one partition.
 
-What decides about a document hangs together with its component only, so the components can be resolved apart.
+The decision about a document depends only on its component, so the components can be resolved separately.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from data_prep.corpus.numbered_documents import NumberedDocuments
 from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 
 CLUSTER_SCHEMA = pa.schema([("root", pa.int64()), ("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])
-"""Every candidate pair once, with the smallest node of its component."""
+"""One row per candidate pair, without repetitions. `root` is the smallest node of the pair's component."""
 INVOLVED_SCHEMA = pa.schema([("row", pa.int64()), ("root", pa.int64()), ("shingles", pa.bool_())])
-"""Documents of the pairs, by part. `shingles`: whether it may be compared with another one."""
+"""One row per document in a pair, sorted by part. `shingles` is true if the document may be compared with another one:
+it is in a near pair, and it is not the worse document of an exact pair."""
 
 _NEAR, _COPY = 1, 2
 
@@ -31,14 +32,16 @@ _NEAR, _COPY = 1, 2
 def connect(
     stage: DedupStage, catalogue: NumberedDocuments, candidates: list[Path], clusters: Path, involved: Path
 ) -> dict[str, Any]:
-    """Write the components' pairs, sorted by partition, and the documents in them; return the pairs' manifest.
+    """Write the pairs of all components, sorted by partition, and the documents in the pairs.
+
+    Return the manifest of the pairs.
 
     Args:
-        stage: settings; `memory_bytes` bounds what is held.
-        catalogue: the corpus.
-        candidates: pairs of each partition.
-        clusters: table of `CLUSTER_SCHEMA`; the manifest's `spans` tell each partition's rows.
-        involved: table of `INVOLVED_SCHEMA`; the manifest's `spans` tell each part's rows.
+        stage: settings of the stage; `memory_bytes` limits the memory.
+        catalogue: the numbered documents of the corpus.
+        candidates: tables of candidate pairs, one per partition.
+        clusters: table of `CLUSTER_SCHEMA` to write. The `spans` of its manifest give the rows of each partition.
+        involved: table of `INVOLVED_SCHEMA` to write. The `spans` of its manifest give the rows of each part.
 
     Raises:
         InputError: a partition is missing or damaged.
@@ -46,9 +49,9 @@ def connect(
     partitions, memory = stage.dedup.partitions, stage.dedup.memory_bytes
     if len(candidates) != partitions:
         raise InputError(
-            f"{len(candidates)} candidate files",
+            f"there are {len(candidates)} candidate files",
             where=str(clusters.parent),
-            expected=f"{partitions}, one a partition (dedup.partitions)",
+            expected=f"{partitions} files, one per partition (dedup.partitions)",
         )
     manifests = [read_manifest(path) for path in candidates]
     facts: dict[str, Any] = {
@@ -58,7 +61,7 @@ def connect(
     count = sum(found["rows"] for found in manifests)
     folder = clusters.parent
     buckets = bucket_count(count, 4, memory)
-    # Several files a partition where a partition's pairs do not fit; a partition's files are read one after another.
+    # If the pairs of a partition do not fit into memory, they are split into several files, read one after another.
     files = min(-(-buckets // partitions), max(1, MOST_FILES // partitions))
     with (
         Buckets(partitions * files, 4, folder) as partitioned,
@@ -69,14 +72,14 @@ def connect(
             other, root, best, exact = rows.T[[2, 0, 1, 3]]
             flags = np.concatenate([np.where(exact, 0, _NEAR), np.where(exact, _COPY, _NEAR)])
             ends = np.stack([np.concatenate([best, other]), np.concatenate([root, root]), flags], axis=1)
-            # In the order of the documents, so that the buckets are, too.
+            # The buckets are consecutive ranges of nodes, so that reading them in order gives the documents in order.
             documents.add(ends, ends[:, 0] * buckets // max(catalogue.documents, 1))
         _write_involved(documents, catalogue, involved, facts)
         return _write_clusters(partitioned, partitions, files, clusters, facts)
 
 
 def _with_roots(candidates: list[Path], count: int, buckets: int, memory: int, folder: Path) -> Iterator[Pairs]:
-    """Rows (root, best, other, exact) of all pairs, each pair once: exact where any partition says so."""
+    """Yield rows (root, best, other, exact), each pair once. A pair is exact if any partition found it to be exact."""
     with Buckets(buckets, 2, folder) as labels, Buckets(buckets, 3, folder) as pairs:
         for rows in components(_edges(candidates), count, memory, folder):
             labels.distribute(rows)
@@ -86,13 +89,13 @@ def _with_roots(candidates: list[Path], count: int, buckets: int, memory: int, f
             if not len(rows):
                 continue
             known = known[np.argsort(known[:, 0])]
-            # Of equal pairs the exact one is first.
+            # Among equal pairs, the exact pair is sorted first, and only the first pair is used.
             rows = rows[np.lexsort((-rows[:, 2], rows[:, 1], rows[:, 0]))]
             new = np.ones(len(rows), dtype=np.bool_)
             new[1:] = np.any(rows[1:, :2] != rows[:-1, :2], axis=1)
             rows = rows[new]
             place = np.minimum(np.searchsorted(known[:, 0], rows[:, 0]), max(len(known) - 1, 0))
-            root = rows[:, 0].copy()  # a node without a label is the smallest of its component
+            root = rows[:, 0].copy()  # a node without a label is the smallest node of its component
             if len(known):
                 hung = known[place, 0] == rows[:, 0]
                 root[hung] = known[place[hung], 1]
@@ -100,7 +103,7 @@ def _with_roots(candidates: list[Path], count: int, buckets: int, memory: int, f
 
 
 def _batches(candidates: list[Path]) -> Iterator[Pairs]:
-    """Rows (best, other, exact)."""
+    """Yield rows (best, other, exact) of all candidate pairs."""
     for path in candidates:
         for batch in iterate_batches(path, rows=1 << 20):
             columns = [batch["best"].to_numpy(), batch["other"].to_numpy()]
@@ -123,7 +126,7 @@ def _write_involved(documents: Buckets, catalogue: NumberedDocuments, output: Pa
             nodes, roots = rows[starts, 0], rows[starts, 1]
             flags = np.bitwise_or.reduceat(rows[:, 2], starts)
             for part, (first, end) in catalogue.spans(nodes).items():
-                # A part may go on in the next bucket.
+                # The documents of a part may continue in the next bucket.
                 spans.setdefault(part, [writer.rows + first, 0])[1] = writer.rows + end
                 nodes[first:end] -= catalogue.start(part)
             writer.write(pa.record_batch([nodes, roots, flags == _NEAR], schema=INVOLVED_SCHEMA))
@@ -150,5 +153,5 @@ def _write_clusters(
 
 
 def partition_of(roots: Pairs, partitions: int) -> Pairs:
-    """Partition that a component belongs to."""
+    """Return the partition that resolves each component, given the components' roots."""
     return by_hash(roots, partitions)

@@ -1,4 +1,4 @@
-"""Members: what deciding about duplicates needs of one shard's documents, so that no later step reads a text again."""
+"""Members: collect the data that `resolve` needs from one shard's documents, so that `resolve` reads no texts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ SCHEMA = pa.schema(
         ("shingles", pa.large_binary()),
     ]
 )
-"""A document of a component. `shingles`: sorted hashes, 8 bytes each; empty where it is compared with none."""
+"""One row per document of a component. `shingles` are sorted hashes of 8 bytes each, or empty if the document is
+compared with no other."""
 
 _BATCH_ROWS = 1024
 
@@ -43,7 +44,7 @@ _BATCH_ROWS = 1024
 def gather_members(stage: DedupStage, tables: CorpusTables, part: str, involved: Path, output: Path) -> dict[str, Any]:
     """Write the members of a part, sorted by the partition of their component; return the manifest.
 
-    The manifest's `spans` tell each partition's rows, `shingle_bytes` what these hold.
+    In the manifest, `spans` has the rows of each partition and `shingle_bytes` the bytes of their shingles.
 
     Raises:
         InputError: a table of the part is missing or damaged.
@@ -82,7 +83,7 @@ def gather_members(stage: DedupStage, tables: CorpusTables, part: str, involved:
 
 
 def _facts(stage: DedupStage, tables: CorpusTables, part: str, rows: npt.NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Columns `id, language, source_rank, words` of the rows."""
+    """Return the columns `id, language, source_rank, words` of the rows."""
     names = ["source", "language", "words"]
     found = [pa.Table.from_batches([batch]) for batch in read_rows(tables.path("measures", part), rows, names)]
     if not found:
@@ -100,7 +101,7 @@ def _facts(stage: DedupStage, tables: CorpusTables, part: str, rows: npt.NDArray
 def _spool(
     stage: DedupStage, tables: CorpusTables, part: str, rows: npt.NDArray[np.int64], file: Any
 ) -> npt.NDArray[np.int64]:
-    """Write the shingles of sorted rows to `file`, one document after another; returns the bytes of each."""
+    """Write the shingles of the sorted `rows` to `file`, document by document. Return the bytes of each document."""
     near = stage.dedup.near
     sizes: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
     with Progress(f"shingles of {part}", len(rows)) as bar:
@@ -115,7 +116,7 @@ def _spool(
 
 
 def _small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Slices of the batches: shingles are several times the size of their text."""
+    """Yield small slices of the batches, because shingles are several times the size of their text."""
     for batch in batches:
         for start in range(0, batch.num_rows, _BATCH_ROWS):
             yield batch.slice(start, _BATCH_ROWS)

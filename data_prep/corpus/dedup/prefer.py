@@ -1,7 +1,7 @@
-"""Which of two duplicates is the better one: higher priority of its source, then more words, then the smaller id.
+"""Rank duplicates: the better one has the source of higher priority, then more words, then the smaller id.
 
-Words, not characters: of two texts that differ in white space only, the one with more of it is not the better one.
-Documents of earlier runs are better than any of this run's.
+Words are counted instead of characters, because more white space does not make a text better. Documents of earlier runs
+are better than all documents of this run.
 """
 
 from __future__ import annotations
@@ -17,21 +17,25 @@ _PRIORITY_BITS, _WORD_BITS, _ID_BITS = 12, 24, 28
 
 
 def source_ranks(priorities: dict[str, int]) -> dict[str, int]:
-    """Return the rank of each source: 1 the best of the run's own (0 is for earlier runs), equal for equal priorities.
+    """Return the rank of each source. The highest priority has rank 1, and equal priorities have equal ranks.
+
+    Rank 0 is reserved for documents of earlier runs.
 
     Raises:
-        InputError: more different priorities than a rank can hold.
+        InputError: there are more different priorities than a rank can hold.
     """
     order = sorted(set(priorities.values()), reverse=True)
     if len(order) >= 1 << _PRIORITY_BITS:
         raise InputError(
-            f"{len(order)} different priorities", where="sources[].priority", expected=f"below {1 << _PRIORITY_BITS}"
+            f"there are {len(order)} different priorities",
+            where="sources[].priority",
+            expected=f"fewer than {1 << _PRIORITY_BITS}",
         )
     return {source: 1 + order.index(priority) for source, priority in priorities.items()}
 
 
 def source_rank_of(sources: pa.ChunkedArray, ranks: dict[str, int], *, earlier: bool) -> npt.NDArray[np.int64]:
-    """int64 [n]: the rank of each document's source."""
+    """Return int64 [n]: the rank of each document's source, or 0 if `earlier` is true."""
     if earlier or not len(sources):
         return np.zeros(len(sources), np.int64)
     encoded = sources.combine_chunks().dictionary_encode()
@@ -41,7 +45,7 @@ def source_rank_of(sources: pa.ChunkedArray, ranks: dict[str, int], *, earlier: 
 
 
 def id_words(ids: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
-    """uint64 [n, 2]: the two halves of each id, from its hexadecimal digits; they compare as the ids do."""
+    """Return uint64 [n, 2]: the two halves of each hexadecimal id as numbers. They sort like the ids."""
     text = ids.cast(pa.binary()).cast(pa.binary(2 * ID_BYTES))
     array = text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
     digits = np.frombuffer(array.buffers()[1], np.uint8)[array.offset * 2 * ID_BYTES :][: len(array) * 2 * ID_BYTES]
@@ -53,7 +57,7 @@ def id_words(ids: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
 def short_rank(
     source_rank: npt.NDArray[np.int64], words: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    """The rank in 64 bits, smaller is better: with the first bits of the id, which decide between equals by chance."""
+    """Return a rank in 64 bits; smaller is better. Among equal ranks and words, the first bits of the id decide."""
     most = (1 << _WORD_BITS) - 1
     fewer = (most - np.minimum(words, most)).astype(np.uint64)
     first: npt.NDArray[np.uint64] = ids[:, 0] >> np.uint64(64 - _ID_BITS)
@@ -61,7 +65,7 @@ def short_rank(
 
 
 def from_earlier_run(ranks: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """bool [n]: whether a short rank is that of an earlier run's document."""
+    """Return bool [n]: whether each short rank belongs to a document of an earlier run."""
     found: npt.NDArray[np.bool_] = ranks >> np.uint64(_WORD_BITS + _ID_BITS) == 0
     return found
 
@@ -71,6 +75,6 @@ def best_first(
     words: npt.NDArray[np.int64],
     ids: npt.NDArray[np.uint64],
 ) -> npt.NDArray[np.int64]:
-    """Places of the documents from the best to the worst. `ids`: uint64 [n, 2], unique within a run."""
+    """Return the positions of the documents from best to worst. `ids` is uint64 [n, 2], unique within a run."""
     order: npt.NDArray[np.int64] = np.lexsort((ids[:, 1], ids[:, 0], -words, source_rank))
     return order

@@ -1,4 +1,4 @@
-"""Read the tables of removed duplicates that `resolve` wrote; refuse those of an earlier version."""
+"""Read the tables of removed duplicates that `resolve` wrote. Tables of an earlier version raise InputError."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data_prep.corpus.dedup.resolve import SCHEMA
 from data_prep.corpus.numbered_documents import read_part
 from data_prep.formats.shard import check_columns, open_table
 
-# The members go too: those of an earlier version lack a column that `resolve` reads.
+# The tables of members must be deleted too, because in an earlier version they lack a column that `resolve` reads.
 _DELETE = "corpus/members/ and corpus/duplicates/resolved-* of this run"
 
 
@@ -26,7 +26,7 @@ def read_resolved(path: Path, part: str) -> pa.Table:
 
 @contextlib.contextmanager
 def open_resolved(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a table of `SCHEMA` to read it in batches. Raises InputError as `read_resolved`."""
+    """Open a table of `SCHEMA` to read it in batches. Raises InputError like `read_resolved`."""
     with open_table(path) as file:
         check_columns(path, file.schema_arrow.names, SCHEMA, delete=_DELETE)
         yield file

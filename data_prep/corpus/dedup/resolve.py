@@ -1,14 +1,14 @@
-"""Decide which documents of a partition's components are removed as duplicates, and of which kept document.
+"""Resolve: decide which documents of a partition's components are removed, and which kept document each duplicates.
 
-Exact duplicates: the best document of each content stays. Near duplicates: the best documents are kept greedily, as if
-one went through all documents from the best to the worst and removed each one whose Jaccard similarity to an already
-kept candidate is at least `min_jaccard`. So a removed document is truly similar to the kept document that it
-names, and in a chain A ~ B ~ C, C is kept when it is unlike A. The greedy order is computed in vectorised rounds.
+Exact duplicates: the best document of each content is kept. Near duplicates: documents are visited from best to worst.
+A document is removed if its Jaccard similarity to an already kept candidate is at least `min_jaccard`. So every removed
+document is similar to the kept document that it names. In a chain A ~ B ~ C, C is kept if it is not similar to A. This
+greedy order is computed in vectorised rounds.
 
-Without `near.verify` the best document of a whole component stays, whatever a chain ends in.
+Without `near.verify`, only the best document of a component is kept, even if a chain joins dissimilar documents.
 
-Documents that stay though others of their cluster (joined by similarity, perhaps through a removed document) stay too
-are written apart: validation and training must not get one each.
+A cluster is a set of documents joined by similarity, perhaps through a removed document. If several documents of a
+cluster are kept, they are listed in a table of survivors, so that they are not split between training and validation.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ SCHEMA = pa.schema(
         ("cluster_size", pa.int64()),
     ]
 )
-"""One row a removed document. `duplicate_of` is the id of the kept document, `duplicate_of_part` its part.
-`cluster_size` counts the kept document too; `similarity` is null where nothing was compared."""
+"""One row per removed document. `duplicate_of` is the id of the kept document, `duplicate_of_part` its part.
+`similarity` is null if the two were not compared. `cluster_size` counts the kept document and all of its duplicates."""
 
 SURVIVOR_SCHEMA = pa.schema([("part", pa.string()), ("id", pa.string()), ("cluster", pa.string())])
-"""One row a document that stays with others of its cluster; `cluster` is the id of the cluster's best document."""
+"""One row per kept document whose cluster has another kept document. `cluster` is the id of the best document in it."""
 
 _BYTES_PER_MEMBER, _BYTES_PER_PAIR = 256, 128
-"""Held a document besides its shingles, and a pair."""
+"""Bytes of memory per document, without its shingles, and per pair."""
 
 
 Chosen = Callable[[Ints], Bools]
-"""Which of some components (by root) are a pass's."""
+"""A function that takes roots of components and returns which components belong to the current pass."""
 
 
 class _Edges(NamedTuple):
-    """Verified pairs by place among a pass's documents, which are ordered from best to worst: better < worse."""
+    """Verified pairs, as positions in the documents of a pass. These are sorted from best to worst: better < worse."""
 
     better: Ints
     worse: Ints
@@ -68,42 +68,43 @@ class _Edges(NamedTuple):
 
 
 class _Decision(NamedTuple):
-    """What becomes of a pass's documents, by place; int64 and float64 [documents]."""
+    """Decisions about the documents of a pass. Each array has one entry per document; its integers are positions."""
 
     duplicate_of: Ints
-    """The kept document that it is a duplicate of; its own place if it is kept."""
+    """Kept document that each document duplicates; its own position if it is kept."""
     similarity: npt.NDArray[np.float64]
-    """With the document in `duplicate_of`; NaN where nothing was compared."""
+    """Similarity to the document in `duplicate_of`; NaN if the two were not compared."""
     same: Ints
-    """The best document of its content."""
+    """Best document with the same content."""
     cluster: Ints
-    """The best document of all that hang together with it by similarity."""
+    """Best document in the cluster, which is joined by similarity."""
     compared: int
-    """Candidate pairs that were compared."""
+    """Number of candidate pairs that were compared."""
 
 
 class _Members(NamedTuple):
-    """Documents of some components, from the best to the worst."""
+    """Documents of the components of a pass, from best to worst."""
 
     node: Ints
     identity: npt.NDArray[np.object_]
     language: Ints
     earlier: Bools
     row: Ints
-    """Which of the shingles are each document's."""
+    """Number r of each document in the arrays below: its shingles are `shingles[bounds[r]:bounds[r + 1]]`."""
     shingles: npt.NDArray[np.uint64]
     bounds: Ints
 
     def jaccard(self, pairs: Ints) -> npt.NDArray[np.float64]:
-        """Similarity of each pair [n, 2]: shared shingles over all shingles of the two."""
+        """Return the similarity of each pair [n, 2]: shared shingles divided by all shingles of the two documents."""
         return _text.jaccard(self.shingles, self.bounds, self.row[pairs[:, 0]], self.row[pairs[:, 1]])
 
 
 def greedy(count: int, edges: _Edges) -> tuple[Bools, Ints]:
-    """Keep documents from best (0) to worst, removing each one with a kept better neighbour.
+    """Visit documents from best (0) to worst, and remove each one that has a kept better neighbour.
 
     Returns:
-        kept bool [count]; edge int64 [count], the removed document's edge to its best kept neighbour, -1 if kept.
+        kept, bool [count], and edge, int64 [count]: the number of the edge from a removed document to its best kept
+        neighbour, or -1 if the document is kept.
     """
     undecided, kept = np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
     live = np.arange(len(edges.better))
@@ -132,24 +133,24 @@ def resolve(
     output: Path,
     survivors: Path,
 ) -> dict[str, Any]:
-    """Decide the duplicates of a partition; write them and return the manifest, whose `spans` tell each part's rows.
+    """Decide the duplicates of a partition, write the removed documents and the survivors, and return the manifest.
 
     Args:
-        stage: settings; `memory_bytes` bounds what is held, but for a single component.
-        catalogue: the corpus.
-        partition: which components.
-        clusters: pairs of all components.
-        members: folder of the shards' members.
-        output: table of `SCHEMA`, sorted by part and row.
-        survivors: table of `SURVIVOR_SCHEMA`, sorted by part and id; its manifest has `spans` too.
+        stage: settings of the stage; `memory_bytes` limits the memory of a pass, unless one component is larger.
+        catalogue: the numbered documents of the corpus.
+        partition: number of the partition.
+        clusters: table of the pairs of all components.
+        members: folder of the tables of members.
+        output: table of `SCHEMA` to write, sorted by part and row. The `spans` of its manifest give each part's rows.
+        survivors: table of `SURVIVOR_SCHEMA` to write, sorted by part and id, with `spans` in its manifest too.
 
     Raises:
-        InputError: a table is missing, damaged, or of an earlier version with other columns.
+        InputError: a table is missing, damaged, or from an earlier version with other columns.
     """
     paths = [members / f"{part}.parquet" for part in catalogue.parts]
     facts = [_of_partition(path, partition) for path in paths]
     first, end = read_manifest(clusters)["counts"]["spans"][partition]
-    # Shingles twice: as read, and in one piece.
+    # Shingles are held twice: as read, and concatenated.
     size = sum(2 * shingles + _BYTES_PER_MEMBER * (stop - start) for (start, stop), shingles in facts)
     size += _BYTES_PER_PAIR * (end - first)
     passes = max(1, -(-size // stage.dedup.memory_bytes))
@@ -191,13 +192,16 @@ def resolve(
 
 
 def _of_partition(members: Path, partition: int) -> tuple[list[int], int]:
-    """A partition's rows among a shard's members, and the bytes of its shingles; all that is kept of a manifest."""
+    """Return the rows of a partition in a shard's members and the bytes of their shingles, from the manifest."""
     counts = read_manifest(members)["counts"]
     return counts["spans"][partition], counts["shingle_bytes"][partition]
 
 
 def _members(spans: Iterable[tuple[Path, list[int], int]], mine: Chosen) -> _Members:
-    """The members of a pass's components, from all shards: each one's table, rows in it, and first node."""
+    """Return the members of a pass's components from all shards.
+
+    `spans` has, for each shard, its table, the partition's rows in this table, and the node of the shard's first row.
+    """
     held = []
     nodes = []
     for path, (start, end), first in spans:
@@ -228,7 +232,7 @@ def _members(spans: Iterable[tuple[Path, list[int], int]], mine: Chosen) -> _Mem
 
 
 def _pairs(clusters: Path, span: tuple[int, int], mine: Chosen) -> Ints:
-    """Rows (best, other, exact) of a pass's components, by node."""
+    """Return the rows (best, other, exact) of a pass's components. `best` and `other` are nodes."""
     held = [np.empty((0, 3), np.int64)]
     for table in iterate_span(clusters, *span):
         chosen = mine(table["root"].to_numpy())
@@ -238,13 +242,13 @@ def _pairs(clusters: Path, span: tuple[int, int], mine: Chosen) -> Ints:
 
 
 def _decide(stage: DedupStage, members: _Members, pairs: Ints) -> _Decision:
-    """What becomes of each member."""
+    """Decide which members are kept and which are duplicates."""
     count = len(members.node)
     by_node = np.argsort(members.node)
     places = by_node[np.searchsorted(members.node, pairs[:, :2], sorter=by_node)]
     exact = pairs[:, 2] == 1
     same = np.arange(count)
-    # Of several earlier documents with this content, the best one.
+    # If several documents of earlier runs have the same content, the best one is used.
     np.minimum.at(same, places[exact, 1], places[exact, 0])
     near = np.sort(same[places[~exact]], axis=1)
     near = near[(near[:, 0] != near[:, 1]) & (members.language[near[:, 0]] == members.language[near[:, 1]])]
@@ -259,13 +263,16 @@ def _decide(stage: DedupStage, members: _Members, pairs: Ints) -> _Decision:
     moved = np.flatnonzero(chosen >= 0)
     duplicate_of[moved] = verified.better[chosen[moved]]
     similarity[moved] = verified.similarity[chosen[moved]]
-    # An exact copy of a near duplicate is a duplicate of the same kept document, whatever its own language label says.
+    # An exact copy of a near duplicate duplicates the same kept document, even if its language label differs.
     cluster = _best_of_component(count, np.stack([verified.better, verified.worse], axis=1))
     return _Decision(duplicate_of[same], similarity[same], same, cluster[same], len(near))
 
 
 def _best_of_component(count: int, near: Ints) -> Ints:
-    """int64 [count]: the best document that each one hangs together with, by least labels."""
+    """Return int64 [count]: the best document in the component of each document. `near` are the edges.
+
+    The smallest position is passed along the edges until nothing changes.
+    """
     best = np.arange(count)
     while True:
         before = best.copy()
@@ -277,7 +284,10 @@ def _best_of_component(count: int, near: Ints) -> Ints:
 
 
 def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
-    """Compare the candidates, and those found through them: a document like a removed one may be like the kept one."""
+    """Compare the candidates, and further pairs found through them; return the pairs that are similar.
+
+    A document that is similar to a removed document may also be similar to the kept one, so this pair is compared too.
+    """
     count = len(members.node)
     tested = np.empty(0, dtype=np.int64)
     edges = _Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
@@ -301,12 +311,12 @@ def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
 
 
 def _part_of(places: Ints, members: _Members, catalogue: NumberedDocuments) -> Ints:
-    """Number of the part that each document lies in."""
+    """Return the number of the part of each document."""
     return np.searchsorted(catalogue.bounds, members.node[places], side="right") - 1
 
 
 def _removed(decision: _Decision, members: _Members, catalogue: NumberedDocuments) -> pa.Table:
-    """The rows of `SCHEMA` for the run's own documents that go."""
+    """Return the rows of `SCHEMA` for the removed documents of this run."""
     duplicate_of = decision.duplicate_of
     sizes = np.bincount(duplicate_of, minlength=len(duplicate_of))
     removed = np.flatnonzero((duplicate_of != np.arange(len(duplicate_of))) & ~members.earlier)
@@ -328,7 +338,7 @@ def _removed(decision: _Decision, members: _Members, catalogue: NumberedDocument
 
 
 def _survivors(decision: _Decision, members: _Members, catalogue: NumberedDocuments) -> pa.Table:
-    """The rows of `SURVIVOR_SCHEMA` for the run's own documents that stay together with others of their cluster."""
+    """Return the rows of `SURVIVOR_SCHEMA` for this run's kept documents whose cluster has another kept document."""
     stays = decision.duplicate_of == np.arange(len(decision.duplicate_of))
     together = np.bincount(decision.cluster[stays], minlength=len(stays))[decision.cluster] > 1
     kept = np.flatnonzero(stays & together & ~members.earlier)
@@ -342,7 +352,7 @@ def _survivors(decision: _Decision, members: _Members, catalogue: NumberedDocume
 
 
 def _spans(table: pa.Table) -> dict[str, list[int]]:
-    """First row and end of each part's rows."""
+    """Return `{part: [first row, end]}` for the rows of the table."""
     encoded = table["part"].combine_chunks().dictionary_encode()
     sizes = np.bincount(np.asarray(encoded.indices, dtype=np.int64), minlength=len(encoded.dictionary))
     ends = np.cumsum(sizes).tolist()

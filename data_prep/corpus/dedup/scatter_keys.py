@@ -1,7 +1,7 @@
-"""The keys of one shard's documents, partitioned by key: documents with an equal key meet in one partition.
+"""Write the keys of one shard's documents, partitioned by key. Documents with an equal key are in the same partition.
 
-Three kinds of key: the id (of every document, to number the occurrences of one id), the content, and each MinHash band
-within a language (of the documents that judge kept).
+There are three kinds of key. The id of every document serves to number repeated ids. The content hash, and each MinHash
+band within a language, serve to find duplicates among the documents that judge kept.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from data_prep.corpus.numbered_documents import CorpusTables
 from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 
 IDENTITY, CONTENT = -2, -1
-"""`table` of a key; the bands have their numbers from 0."""
+"""Values of the column `table` for ids and contents. For bands, `table` is the number of the band, from 0."""
 
 CHUNK_ROWS = 1 << 16
-"""Documents whose keys are sorted together: about 40 bytes a key, 16 keys a document."""
+"""Number of documents whose keys are sorted together: about 40 bytes per key, 16 keys per document."""
 
 SCHEMA = pa.schema(
     [
@@ -40,16 +40,17 @@ SCHEMA = pa.schema(
         ("row", pa.int32()),
     ]
 )
-"""A key is `low`, and `high` too of an id or a content; with a band, `high` is half of the content, by which copies are
-told. `rank` (smaller is better) is that of `prefer.short_rank`; of an id, the first bytes of its document's content."""
+"""The key of an id or a content is `high` and `low` together. The key of a band is `low` alone; its `high` is half of
+the content hash, which identifies exact copies. `rank` is `prefer.short_rank` (smaller is better). For an id, `rank` is
+half of the document's content hash. `row` is the document's row in the shard."""
 
 Columns = dict[str, npt.NDArray[Any]]
 
 
 def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Path) -> dict[str, Any]:
-    """Write the keys of a part's documents, sorted by partition chunk by chunk, and return the manifest.
+    """Write the keys of a part's documents and return the manifest. The keys of each chunk are sorted by partition.
 
-    The manifest's `runs` count the keys of each partition in each chunk (see `partitioned_tables`).
+    `runs` in the manifest has the number of keys of each partition in each chunk (see `partitioned_tables`).
 
     Raises:
         InputError: a table of the part is missing or damaged, or an earlier run measured with other parameters.
@@ -67,7 +68,7 @@ def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Pat
             keys["row"] += np.int32(start)
             partition = keys["low"] % np.uint64(stage.dedup.partitions)
             order = np.argsort(partition, kind="stable")
-            # Taken out one by one, here and where they are joined: each is held once.
+            # Columns are popped one by one, here and in `_keys`, so that a column is not held twice.
             writer.write(pa.record_batch([keys.pop(name)[order] for name in SCHEMA.names], schema=SCHEMA))
             runs.append(np.bincount(partition.astype(np.int64), minlength=stage.dedup.partitions).tolist())
             start += table.num_rows
@@ -81,7 +82,7 @@ def scatter_keys(stage: DedupStage, tables: CorpusTables, part: str, output: Pat
 
 
 def _refuse_other_parameters(stage: DedupStage, tables: CorpusTables, part: str) -> None:
-    """An earlier run's keys meet this run's only if both were made alike."""
+    """Raise InputError if an earlier run made its keys with other parameters, because such keys are not comparable."""
     if own_part(part):
         return
     measures = tables.path("measures", part)
@@ -89,12 +90,12 @@ def _refuse_other_parameters(stage: DedupStage, tables: CorpusTables, part: str)
         raise InputError(
             "was measured with another seed, other MinHash parameters or by another version",
             where=str(measures),
-            expected="the same seed and corpus.dedup.near as in this run; or measure that run again",
+            expected="the seed and corpus.dedup.near of this run; measure the earlier run again with these settings",
         )
 
 
 def _chunks(path: Path, columns: list[str]) -> Iterator[pa.Table]:
-    """Tables of `CHUNK_ROWS` rows, the last one shorter."""
+    """Yield tables of `CHUNK_ROWS` rows. The last table may be shorter."""
     held: list[pa.RecordBatch] = []
     for batch in iterate_batches(path, columns):
         held.append(batch)
@@ -114,7 +115,7 @@ def _keys(
     *,
     earlier: bool,
 ) -> Columns:
-    """All keys of a chunk's documents: arrays [keys] by the names of `SCHEMA`."""
+    """Return all keys of a chunk's documents as arrays [keys], one for each column of `SCHEMA`."""
     ids = id_words(table["id"])
     content = fixed_bytes(table["content_hash"], CONTENT_HASH_BYTES).view("<u8")
     rank = short_rank(source_rank_of(table["source"], ranks, earlier=earlier), table["words"].to_numpy(), ids)

@@ -1,4 +1,4 @@
-"""Language identification: detectors whose answers are codes with shares of a text's bytes."""
+"""Language identification. Detectors return language codes with their shares of a text's bytes."""
 
 from data_prep.corpus.langid.cld2 import detect
 from data_prep.corpus.langid.detection import Detection

@@ -1,6 +1,6 @@
-"""CLD2: offline, compiled, the best of the measured detectors for BLOOM's languages.
+"""CLD2, a compiled detector that works offline. It is the best of the measured detectors for BLOOM's languages.
 
-It knows neither Bambara, Fon, Kikuyu nor source code.
+CLD2 does not support Bambara, Fon, Kikuyu or source code.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ import pycld2
 from data_prep.corpus.langid.detection import UNKNOWN, Detection
 
 _NOT_FOR_CLD2 = re.compile("[\u064b-\u0670\x00-\x08\x0b-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]")
-"""Arabic vowel signs, with which CLD2 takes vocalised Arabic for Bosnian; control and noncharacters, which it refuses.
-Arabic-Indic digits go with them: digits say nothing of the language."""
+"""Characters that are removed before detection. Because of Arabic vowel signs, CLD2 mistakes vocalised Arabic for
+Bosnian. Control characters and noncharacters make CLD2 fail. The range also contains Arabic-Indic digits, which carry
+no information about the language."""
 _NONCHARACTERS = re.compile(
     "[" + "".join(f"{chr(plane + 0xFFFE)}{chr(plane + 0xFFFF)}" for plane in range(0x10000, 0x110000, 0x10000)) + "]"
 )
-"""The rest of what CLD2 refuses. A class with these is ten times slower, so it is only tried after a refusal."""
+"""The other characters that make CLD2 fail. This pattern is ten times slower, so it is used only after a failure."""
 
 CODES = frozenset(code for name, code in pycld2.LANGUAGES if name in set(pycld2.DETECTED_LANGUAGES))
-"""Every code that CLD2 can answer with."""
+"""Every code that CLD2 can return."""
 
 
 def detect(text: str) -> Detection:
-    """Languages of a text; no codes when nothing is recognised."""
+    """Return the languages of a text. The result has no codes if no language is recognised."""
     text = _NOT_FOR_CLD2.sub("", text)
     try:
         reliable, _, details = pycld2.detect(text, isPlainText=True)

@@ -1,4 +1,4 @@
-"""Labels of other detectors (`__label__fra_Latn`, `__label__fr`) in the codes of the accept sets, which are CLD2's."""
+"""Convert labels of other detectors (`__label__fra_Latn`, `__label__fr`) to CLD2's codes, which accept sets use."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ _CHINESE = {"zh", "zho", "cmn"}
 CHINESE = "zh"
 TRADITIONAL_CHINESE = "zh-Hant"
 ANY_CHINESE = "zh-Hani"
-"""Chinese of a detector that does not tell the two scripts apart."""
+"""Code for Chinese from a detector that does not distinguish the two scripts."""
 CODES = frozenset({*_SCRIPTS, CHINESE, TRADITIONAL_CHINESE})
-"""Every code of an accept set."""
+"""Every code that an accept set may contain."""
 
 
 def code_of(label: str) -> str:
-    """A label's code: ISO 639-1 or -3, with or without a script; other languages keep the label.
+    """Return the code of a label, which is ISO 639-1 or -3 with or without a script.
 
-    A language in another script than its own (`hin_Latn`) is `hi-Latn`, which no accept set holds.
+    A label of another language is returned without `__label__`. A language in an unusual script (`hin_Latn`) becomes
+    `hi-Latn`, which no accept set contains.
     """
     name = label.removeprefix("__label__")
     language, _, script = name.replace("-", "_").partition("_")

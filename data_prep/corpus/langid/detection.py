@@ -1,4 +1,4 @@
-"""What every detector says of a text, and the rule by which two of them are joined."""
+"""The result that every detector returns for a text, and the function that joins the results of two detectors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 MOST_CODES = 3
-"""CLD2 names three languages of a text at most; the others keep to it."""
+"""Greatest number of languages of a text. CLD2 returns at most three; other detectors use the same limit."""
 
 
 class Detection(NamedTuple):
-    """Languages of a text: up to three codes with their shares of the text's bytes, the largest first."""
+    """Languages of a text: up to three codes with their shares of the text's bytes, largest share first."""
 
     reliable: bool
     codes: list[str]
@@ -21,14 +21,14 @@ UNKNOWN = Detection(False, [], [])
 
 
 def from_shares(shares: Mapping[str, float], reliable: bool) -> Detection:
-    """The largest shares, in whole percents as CLD2's are; equal ones by code."""
+    """Return a detection of the largest shares, in whole percents like CLD2's. Equal shares are sorted by code."""
     percents = {code: round(share * 100) for code, share in shares.items()}
     largest = sorted((-percent, code) for code, percent in percents.items() if percent)[:MOST_CODES]
     return Detection(reliable, [code for _, code in largest], [-percent / 100 for percent, _ in largest])
 
 
 def joined(first: Detection, second: Mapping[str, float]) -> Detection:
-    """`first`, but for the shares of the text that `second` claims: the codes of `first` have what is left at most."""
+    """Join two results: `second` keeps its shares, and the shares of `first` are scaled down to fit into the rest."""
     claimed = sum(second.values())
     if not claimed:
         return first

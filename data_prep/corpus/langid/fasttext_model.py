@@ -1,7 +1,7 @@
-"""Any fastText classifier of languages: lid.176, GlotLID, OpenLID, NLLB's or one's own.
+"""Detect languages with any fastText classifier: lid.176, GlotLID, OpenLID, NLLB's model or one of your own.
 
-It answers for a whole text, with a probability; the accept sets want shares of bytes. So a text is cut into pieces, and
-a piece belongs to the language that comes first.
+A classifier returns one probability for a whole text, but accept sets need shares of bytes. So a text is split into
+pieces, and each piece counts for its most probable language.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from data_prep.corpus.langid.detection import UNKNOWN, Detection, from_shares
 
 PIECE_CHARACTERS = 512
 _LEAST_PROBABILITY = 0.5
-"""A detection is reliable from this mean probability on."""
+"""Least mean probability of a reliable detection."""
 
 
 class FastTextModel:
-    """A model in memory."""
+    """A fastText language classifier in memory."""
 
     def __init__(self, path: Path) -> None:
         """Read a `.bin` or `.ftz` file.
 
         Raises:
-            ResourceError: the package for it is not installed.
-            InputError: the file is missing or is no classifier of fastText's.
+            ResourceError: the package `fasttext` is not installed.
+            InputError: the file is missing or is not a fastText classifier.
         """
         try:
             import fasttext
@@ -34,20 +34,20 @@ class FastTextModel:
             raise ResourceError(
                 "fastText is not installed", where=str(path), expected="pip install 'bloomery[fasttext]'"
             ) from error
-        expected = "a classifier of fastText's (.bin, .ftz)"
+        expected = "a fastText classifier (.bin, .ftz)"
         try:
             self._model = fasttext.load_model(str(path))
-            # All labels: a threshold of 0 would leave out unlikely branches of a hierarchical softmax.
+            # With a threshold of 0, the list of all labels would lack unlikely branches of a hierarchical softmax.
             labels = self._model.predict("a", k=-1, threshold=-1.0)[0]
         except (ValueError, RuntimeError, MemoryError) as error:
             raise InputError(f"cannot be read ({error})", where=str(path), expected=expected) from error
         self.codes = frozenset(map(code_of, labels))
-        """Every code that it can answer with."""
+        """Every code that the model can return."""
         if ANY_CHINESE in self.codes:
             self.codes |= {CHINESE, TRADITIONAL_CHINESE}
 
     def detect(self, text: str) -> Detection:
-        """Languages of a text; no codes for an empty one."""
+        """Return the languages of a text. The result for an empty text has no codes."""
         line = " ".join(text.split())
         if not line:
             return UNKNOWN
@@ -69,6 +69,6 @@ class FastTextModel:
 
 
 def _chinese_script(text: str) -> str:
-    """Simplified or traditional, which CLD2 tells from the characters."""
+    """Return the code of simplified or traditional Chinese. CLD2 distinguishes the two by their characters."""
     shares = dict(zip(*cld2.detect(text)[1:], strict=True))
     return TRADITIONAL_CHINESE if shares.get(TRADITIONAL_CHINESE, 0.0) > shares.get(CHINESE, 0.0) else CHINESE

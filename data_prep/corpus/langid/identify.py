@@ -1,4 +1,4 @@
-"""Which detector is asked about which document: CLD2 or a fastText model, then n-grams for the languages it lacks."""
+"""Identify languages with CLD2 or a fastText model, then with the n-gram model for languages that the first lacks."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from data_prep.corpus.langid.detection import Detection, joined
 
 
 class LanguageIdentifier:
-    """The detectors of a run."""
+    """The detectors of a run: a main detector and an n-gram model as its fallback."""
 
     def __init__(
         self, detect: Callable[[str], Detection], codes: frozenset[str], fallback: ngrams.NgramModel | None
     ) -> None:
-        """A detector that answers with `codes`, and a model for what it lacks."""
+        """Combine `detect`, which can return `codes`, with the model `fallback` for languages that it lacks."""
         self._detect = detect
         self._fallback = fallback
         self._lacking = frozenset(fallback.languages if fallback else ()) - codes
         self.codes = (codes & CODES) | self._lacking
-        """Codes, as the accept sets have them, that can be told at all."""
+        """Every code of the accept sets that one of the detectors can return."""
 
     def detect(self, text: str, label: str = "") -> Detection:
-        """Languages of a text whose source calls it `label`."""
+        """Return the languages of a text. `label` is the language that the text's source states."""
         found = self._detect(text)
         if self._fallback is None or (found.reliable and found.codes and label not in self._lacking):
             return found
         return joined(found, self._fallback.shares(text, self._lacking))
 
     def detect_all(self, texts: Iterable[str], labels: Iterable[str]) -> list[Detection]:
-        """`detect` of each."""
+        """Return the result of `detect` for each text and its label."""
         return [self.detect(text, label) for text, label in zip(texts, labels, strict=True)]
 
 
 def identifier(stage: DetectorStage) -> LanguageIdentifier:
-    """The detectors of a stage, read once a process.
+    """Return the detectors of a stage. Each process loads them only once.
 
     Raises:
         InputError: a model is missing or damaged.
-        ResourceError: the package for a fastText model is not installed.
+        ResourceError: a fastText model is configured, but the package `fasttext` is not installed.
     """
     return _identifier(stage.fasttext_model, stage.fallback_model, tuple(stage.digests))
 

@@ -1,12 +1,13 @@
 """The n-gram fallback: naive Bayes over hashed character 2- to 4-grams, for the languages that a detector lacks.
 
-A model is one table of whole numbers, one column a language: what an n-gram says for it, 0 where it never had it. Most
-columns are there for contrast only: neighbours and other languages of the corpus, so that what is none of the model's
-own languages goes elsewhere. A text is cut into pieces, and each is won by the language that explains it best or, when
-two are close, by none.
+A model is one table of integers with one column per language. An entry is the weight of an n-gram as evidence for the
+language, or 0 if the n-gram did not occur in its training text. Most columns are for contrast. They are neighbouring
+languages and other languages of the corpus, and match texts that are in none of the model's own languages. A text is
+split into pieces. Each piece counts for the language with the highest score, or for none if two scores are close.
 
-Sums are of whole numbers, so every machine says the same. About 7 MB/s a core; it sees the few documents that CLD2
-cannot place (1 % of the bytes of a mixed corpus) and those labelled as one of its languages.
+Scores are sums of integers, so they are equal on every machine. The speed is about 7 MB/s per core. The fallback reads
+only the documents that CLD2 cannot identify (1 % of the bytes of a mixed corpus) and the documents that are labelled as
+one of its languages.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ ORDERS = (2, 3, 4)
 BUCKETS = 1 << 13
 PIECE_CHARACTERS = 256
 LEAST_NGRAMS = 64
-"""A shorter piece, some 20 letters, is won by none: one word is not enough."""
+"""Least number of n-grams in a piece, about 20 letters. A shorter piece counts for no language."""
 UNSEEN = 0.1
-"""Share of a language's n-grams that are taken to be new: the uniform part of its distribution."""
+"""Share of a language's n-grams that are assumed to be unseen. It is the uniform part of the distribution."""
 SCALE = 32
-"""Steps of a weight per unit of natural logarithm."""
+"""Steps of a weight per unit of the natural logarithm."""
 MARGIN = 0.15
-"""The least lead over the second best language, natural logarithm per n-gram. Paragraphs of Bambara and Fon that were
-not trained on lead by 0.22 or more; of 25,225 in 400 other languages, 11 are taken for them (bench/langid_accuracy.py).
-"""
+"""Least lead over the second-best language, as natural logarithm per n-gram. Bambara and Fon paragraphs that were not
+in the training text lead by 0.22 or more. Of 25,225 paragraphs in 400 other languages, 11 are mistaken for Bambara or
+Fon (bench/langid_accuracy.py)."""
 _FORMAT = "bloomery n-gram language model 1"
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
@@ -48,10 +49,10 @@ Buckets = npt.NDArray[np.int32]
 
 
 def ngrams(text: str, characters: int) -> Iterator[Buckets]:
-    """Buckets of the n-grams of each piece of a text: even pieces of about `characters` letters and single spaces.
+    """Yield the buckets of the n-grams of each piece of a text. Pieces have about `characters` letters and spaces.
 
-    Case, digits and punctuation are left out. Accents stay: the tones of Fon are written or not, but those of its
-    neighbours tell these from it.
+    Case, digits and punctuation are ignored. Accents are kept. Fon is written with or without tone marks, but the
+    accents of its neighbouring languages distinguish them from Fon.
     """
     letters = f" {_NO_LETTERS.sub(' ', unicodedata.normalize('NFC', text).lower()).strip()} "
     points = np.frombuffer(letters.encode("utf-32-le"), np.uint32)
@@ -60,7 +61,7 @@ def ngrams(text: str, characters: int) -> Iterator[Buckets]:
         return
     buckets = np.empty((len(ORDERS), starts), np.int32)
     value = np.zeros(starts, np.uint32)
-    for place in range(ORDERS[-1]):  # the hash of four characters goes on from that of three
+    for place in range(ORDERS[-1]):  # the hash of four characters extends the hash of the first three
         value = (value ^ points[place : place + starts]) * np.uint32(0x9E3779B1)
         value ^= value >> np.uint32(15)
         if place + 1 in ORDERS:
@@ -71,28 +72,28 @@ def ngrams(text: str, characters: int) -> Iterator[Buckets]:
 
 @dataclass(frozen=True)
 class NgramModel:
-    """A trained model."""
+    """A trained n-gram model."""
 
     languages: tuple[str, ...]
-    """The languages that it is asked for; a part of `classes`."""
+    """Languages that the model is used to detect; a subset of `classes`."""
     classes: tuple[str, ...]
-    """Every language that it was trained on, one a column."""
+    """All languages of the training text, one per column of `weights`."""
     weights: npt.NDArray[np.uint8]
-    """[BUCKETS, classes]: logarithm of how much more frequent an n-gram is than a new one, in steps of 1 / SCALE."""
+    """[BUCKETS, classes]: log of the frequency of an n-gram over that of an unseen one, in steps of 1 / SCALE."""
     bytes: tuple[int, ...]
-    """UTF-8 bytes of text per class."""
+    """UTF-8 bytes of training text per class."""
 
     @functools.cached_property
     def _table(self) -> npt.NDArray[np.float32]:
         return self.weights.astype(np.float32)
 
     def shares(self, text: str, languages: Iterable[str]) -> dict[str, float]:
-        """Share of the text's letters that each of `languages` has won; those without any are left out."""
+        """Return the share of the text that counts for each of `languages`. Languages with no share are left out."""
         wanted = set(languages) & set(self.languages)
         won: dict[str, int] = {}
         total = 0
         for buckets in ngrams(text, PIECE_CHARACTERS):
-            # A product with ones is the fastest sum; it is exact, because these whole numbers stay far below 2^24.
+            # A matrix product with ones is the fastest sum. It is exact, because the integers stay far below 2^24.
             scores = np.ones(len(buckets), np.float32) @ self._table.take(buckets, axis=0)
             best, second = np.argpartition(scores, -2)[-2:][::-1]
             total += len(buckets)
@@ -104,20 +105,20 @@ class NgramModel:
 
 
 def save(model: NgramModel, path: Path) -> None:
-    """Write a model; equal models give equal bytes."""
+    """Write a model to a file. Equal models give equal bytes."""
     about = {
         "format": _FORMAT,
         "languages": model.languages,
         "classes": model.classes,
         "bytes": model.bytes,
     }
-    # One entry: safetensors writes several in an order of its own.
+    # All metadata are in one entry, because safetensors writes several entries in an unspecified order.
     metadata = {"about": json.dumps(about, ensure_ascii=False, sort_keys=True)}
     write_bytes(path, safetensors.save({"weights": np.ascontiguousarray(model.weights)}, metadata))
 
 
 def load(path: Path) -> NgramModel:
-    """Read a model. Raises InputError when it is missing, damaged or of another format."""
+    """Read a model. Raises InputError if the file is missing, damaged or has another format."""
     try:
         with safe_open(path, framework="numpy") as file:
             about: dict[str, Any] = json.loads(file.metadata()["about"])

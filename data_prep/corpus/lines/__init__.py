@@ -1,20 +1,22 @@
-"""Lines that many documents of a source share (menus, notices, templates): found over all shards, and taken out.
+"""Find lines that many documents of a source share (menus, notices, templates) over all shards, and remove them.
 
-    count (a shard)       the hashes of its documents' lines, by partition
-    repeated (1 of P)     the lines of a source and language that enough different documents have
-    strip (a shard)       its documents without those lines
+    count (per shard)     write the hashes of its documents' lines, by partition
+    repeated (1 of P)     find the lines of a source and language that occur in enough different documents
+    strip (per shard)     write its documents without those lines
 
-Lines are compared without the white space at their ends, within a source and a language. A document that the source has
-many times counts once: its copies make no templates of its lines, and are left to the search for duplicates.
+Lines are compared within a source and a language, without the white space at their ends. Copies of a document count
+once. So the lines of a document that occurs many times are not removed; the duplicate search handles the copies.
 
-Arithmetic for 1.6 TB, a line of 15 characters or more in 95 bytes of text (measured on 41 languages), hence 17 G lines,
-6,400 shards, `partitions` P = 256, `memory_bytes` 512 MiB:
+Estimate for 1.6 TB of text in 6,400 shards with `partitions` P = 256 and `memory_bytes` 512 MiB. There is one line of
+15 characters or more per 95 bytes of text (measured on 41 languages), so there are 17 G lines.
 
-- count: 230 MB/s on a core, 2 core-hours; 8.5 bytes a line, 145 GB written once; a job holds 4 M lines, 250 MB.
-- repeated: 66 M lines, 0.6 GB, in a job, one source at a time, 96 bytes each while they are sorted: 12 passes at most,
-  3 with 2 GiB; 3 M lines a second are sorted and 15 M read, 2 core-hours and 0.3 a pass.
-- strip: 110 MB/s on a core, 4 core-hours. A line in ten at most is a template; 20 M of them are 0.2 GB that every job
-  reads, to hold those of its shard.
+- count: 230 MB/s per core, 2 core-hours in total. It writes 8.5 bytes per line, 145 GB in total. A job holds 4 M lines
+  in 250 MB.
+- repeated: a job reads 66 M lines, 0.6 GB, one source at a time. Sorting takes 96 bytes per line, so a job needs at
+  most 12 passes, or 3 with 2 GiB. A core sorts 3 M lines per second and reads 15 M. The total is 2 core-hours for
+  sorting and 0.3 core-hours per pass for reading.
+- strip: 110 MB/s per core, 4 core-hours in total. At most one line in ten is repeated. 20 M repeated lines take 0.2 GB.
+  Every job reads them all and holds those of its shard.
 
-Two different lines have one hash with odds of 2^-64: of 17 G, some 8 pairs would be taken for each other.
+Two different lines have the same hash with probability 2^-64. Among 17 G lines, about 8 pairs have equal hashes.
 """

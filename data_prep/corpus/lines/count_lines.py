@@ -1,6 +1,6 @@
-"""The lines of one shard's documents as hashes, partitioned by hash: equal lines meet in one partition.
+"""Write the lines of one shard's documents as hashes, partitioned by hash. Equal lines are in the same partition.
 
-A record is a line and what its document holds, so that copies of a document can be counted once.
+A record has the hash of a line and the content hash of its document, so that copies of a document count once.
 """
 
 from __future__ import annotations
@@ -20,24 +20,28 @@ from data_prep.corpus.columns import flags_of, language_salts, text_buffers
 from data_prep.formats.shard import TableWriter, iterate_batches, read_manifest
 
 LINES_SCHEMA = pa.schema([("line", pa.uint64()), ("content", pa.uint32())])
-"""A line of a document: hash of language and line, hash of the document's content."""
+"""One row per different line of a document. `line` is a hash of the language and the line. `content` is a hash of the
+document's content."""
 
 RUN_ROWS = 1 << 22
-"""Records that are sorted by partition together: about 60 bytes each while they are sorted."""
+"""Number of records that are sorted by partition at a time. The sort takes about 60 bytes per record."""
 
 Hashes = npt.NDArray[np.uint64]
 
 
 def slots_of(lines: Hashes, slots: int) -> npt.NDArray[np.int64]:
-    """int64 [n]: which of `slots` (below 2^32) equal ranges of all hashes each falls in; monotone in the hash."""
+    """Return int64 [n]: the number of the range that contains each hash, if all hashes form `slots` equal ranges.
+
+    `slots` is below 2^32. A larger hash never gets a smaller number.
+    """
     return ((lines >> np.uint64(32)) * np.uint64(slots) >> np.uint64(32)).astype(np.int64)
 
 
 def count_lines(stage: LinesStage, shard: Path, output: Path, run_rows: int = RUN_ROWS) -> dict[str, Any]:
-    """Write the lines of the documents of `shard` into the table `output`; returns the manifest.
+    """Write the lines of the documents of `shard` to the table `output` and return its manifest.
 
-    The table is a sequence of runs of some `run_rows` records, each sorted by partition; `runs` in the manifest counts
-    the records of each partition in each run.
+    The table is a sequence of sorted runs of about `run_rows` records. The records of a run are sorted by partition.
+    `runs` in the manifest has the number of records of each partition in each run.
 
     Raises:
         InputError: the shard is missing or damaged.
@@ -73,10 +77,13 @@ def _lines(stage: LinesStage, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _write_run(writer: TableWriter, held: list[pa.RecordBatch], partitions: int) -> list[int]:
-    """Write records by partition, each from a row group of its own on; returns how many each partition has."""
+    """Write records sorted by partition and return the number of records of each partition.
+
+    Each partition begins a new row group.
+    """
     table = pa.Table.from_batches(held, schema=LINES_SCHEMA)
     slots = slots_of(table["line"].to_numpy(), partitions)
-    # A small integer type, so that the sort is by radix.
+    # NumPy uses a radix sort for this small integer type.
     ordered = table.take(pa.array(np.argsort(slots.astype(np.uint16), kind="stable")))
     counts: list[int] = np.bincount(slots, minlength=partitions).tolist()
     start = 0

@@ -1,4 +1,4 @@
-"""Which lines are repeated: those of one partition that enough different documents of a source have."""
+"""Find the repeated lines of one partition: lines that occur in enough different documents of a source."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from data_prep.corpus.partitioned_tables import count_records, read_runs
 from data_prep.formats.shard import TableWriter, read_manifest, read_span
 
 REPEATED_SCHEMA = pa.schema([("source", pa.string()), ("line", pa.uint64())])
-"""A repeated line of a source: hash of language and line. Sorted by both."""
+"""One row per repeated line of a source, sorted by source and line. `line` is a hash of language and line."""
 
 RECORD_BYTES = 96
-"""What a record takes while its pass sorts it."""
+"""Bytes of memory per record while a pass sorts it."""
 
 _BLOCK_ROWS = 1 << 20
 
 
 def lines_path(corpus: Path, part: str) -> Path:
-    """The lines of a part (`source/00000`)."""
+    """Return the path of the table of lines of a part (`source/00000`)."""
     return corpus / "lines" / f"{part}.parquet"
 
 
 def repeated_path(corpus: Path, partition: int) -> Path:
-    """The repeated lines of a partition."""
+    """Return the path of the table of repeated lines of a partition."""
     return corpus / "repeated_lines" / f"{partition}.parquet"
 
 
 def find_repeated_lines(
     stage: RepeatedLinesStage, corpus: Path, parts: Path, partition: int, output: Path
 ) -> dict[str, Any]:
-    """Write the repeated lines of a partition into the table `output`; returns the manifest.
+    """Write the repeated lines of a partition to the table `output` and return its manifest.
 
-    Its `spans` say which rows are those of which source.
+    `spans` in the manifest has the rows of each source.
 
     Raises:
         InputError: a table of lines is missing or damaged.
@@ -75,16 +75,16 @@ def find_repeated_lines(
 
 
 def read_repeated(path: Path, source: str) -> Iterator[Hashes]:
-    """The sorted hashes of a source's repeated lines in a partition's table, block by block."""
+    """Yield the sorted hashes of a source's repeated lines from a partition's table, block by block."""
     first, end = read_manifest(path)["counts"]["spans"].get(source, (0, 0))
     for start in range(first, end, _BLOCK_ROWS):
         yield read_span(path, start, min(start + _BLOCK_ROWS, end), ["line"])["line"].to_numpy()
 
 
 def _repeated(stage: RepeatedLinesStage, paths: list[Path], partition: int, least: int) -> Iterator[Hashes]:
-    """A source's repeated lines, ascending, one pass over the partition after the other.
+    """Yield a source's repeated lines in ascending order, one array per pass over the partition.
 
-    A pass takes an equal range of the partition's hashes, so that its records fit into the memory.
+    The passes divide the hashes of the partition into equal ranges, so that the records of a pass fit into memory.
     """
     records = sum(count_records(path, partition) for path in paths)
     room = max(1, stage.memory_bytes // RECORD_BYTES)
@@ -101,29 +101,32 @@ def _repeated(stage: RepeatedLinesStage, paths: list[Path], partition: int, leas
 
 
 class Records:
-    """Records of lines, of which only as many different ones a line are held as make it a repeated one.
+    """Collects records of lines. Per line it holds only as many different records as make the line a repeated one.
 
-    So a line of a hundred million documents does not fill the memory.
+    So a line that occurs in a hundred million documents does not fill the memory.
     """
 
     def __init__(self, least: int, room: int) -> None:
-        """`least`: different contents of a repeated line; `room`: records to hold before they are reduced."""
+        """Start without records. `least` is the number of different contents that make a line a repeated one.
+
+        `room` is the number of records that are held before they are reduced.
+        """
         self._least, self._room = least, room
         self._held: list[pa.Table] = []
         self.rows = 0
-        """Records that are held."""
+        """Number of records that are held."""
 
     def add(self, records: pa.Table) -> None:
-        """Take in records (`LINES_SCHEMA`), in any order."""
+        """Add records (`LINES_SCHEMA`) in any order."""
         self._held.append(records)
         self.rows += records.num_rows
         if self.rows > self._room:
             self._reduce()
-            # Not again before much has come, should nearly all of it be needed.
+            # If nearly all records are needed, the next reduction waits until their number has doubled.
             self._room = max(self._room, 2 * self.rows)
 
     def repeated(self) -> Hashes:
-        """The lines that have `least` different contents, ascending."""
+        """Return the lines that have at least `least` different contents, in ascending order."""
         self._reduce()
         [table] = self._held
         lines = table["line"].to_numpy()
@@ -133,7 +136,7 @@ class Records:
         return found
 
     def _reduce(self) -> None:
-        """Sort the records; hold the first `least` different ones of each line."""
+        """Sort the records and keep the first `least` different records of each line."""
         table = pa.concat_tables([LINES_SCHEMA.empty_table(), *self._held])
         lines, contents = (table[name].to_numpy() for name in LINES_SCHEMA.names)
         self._held = []

@@ -1,7 +1,8 @@
-"""Strip: the documents of a shard without the lines that are repeated in their source. Same rows, in the same order.
+"""Strip: write the documents of a shard without the repeated lines of their source. All rows stay, in the same order.
 
-A line goes with its line end; indentation, blank lines and every other byte stay, and code is not touched. A document
-of which only white space is left stays a row, which judge removes by its rule `empty`.
+A line is removed together with its line end. Indentation, blank lines and all other bytes stay. Documents of the
+language `code` are not changed. A document with only white space left keeps its row, and judge removes it by its rule
+`empty`.
 """
 
 from __future__ import annotations
@@ -30,20 +31,22 @@ _TEXT = DOCUMENT_SCHEMA.get_field_index("text")
 
 
 def strip_lines(stage: LinesStage, shard: Path, corpus: Path, output: Path) -> dict[str, Any]:
-    """Write the documents of `shard` without the repeated lines of `corpus` into the shard `output`.
+    """Write the documents of `shard` without the repeated lines of `corpus` to the shard `output`.
 
-    Returns the manifest, which counts per language the documents and bytes that are left, and the lines, their bytes
-    and the documents that were changed.
+    Return the manifest. Per language it counts documents, their remaining bytes, removed lines, bytes of the removed
+    lines, and changed documents.
 
     Raises:
-        InputError: an input is missing or damaged, or the lines are not those of this shard.
+        InputError: an input is missing or damaged, or the lines were counted from another shard.
     """
     manifest = read_manifest(shard)
     part = f"{shard.parent.name}/{shard.stem}"
     counted = read_manifest(lines_path(corpus, part))
     if counted["inputs"]["documents"] != manifest["file"]["digest"]:
         raise InputError(
-            "the lines of another shard", where=str(lines_path(corpus, part)), expected="count the lines again"
+            "was counted from another version of the shard",
+            where=str(lines_path(corpus, part)),
+            expected="the lines of this shard; run `bloomery corpus lines` again",
         )
     tables = [repeated_path(corpus, partition) for partition in range(stage.partitions)]
     repeated = _repeated_in(part, corpus, tables)
@@ -69,7 +72,10 @@ def strip_lines(stage: LinesStage, shard: Path, corpus: Path, output: Path) -> d
 def strip_batch(
     stage: LinesStage, batch: pa.RecordBatch, repeated: Hashes
 ) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
-    """A batch of documents without the sorted lines `repeated`, and how many went from each (int64 [n])."""
+    """Return the batch without the lines in the sorted `repeated`, and the number of lines removed per document.
+
+    The numbers are int64 [n].
+    """
     data, offsets = text_buffers(batch["text"])
     untouched = flags_of(batch["language"], stage.untouched)
     salts = language_salts(batch["language"])
@@ -79,11 +85,11 @@ def strip_batch(
 
 
 def removed_lines(before: str, after: str) -> list[str]:
-    """The lines of the text `before` that are not in `after`, which is the same text stripped; in order."""
+    """Return the lines that strip removed from the text `before`, in order. `after` is the stripped text."""
     left = after.split("\n")[::-1]
     gone = []
     for line in before.split("\n"):
-        # The last line of a text whose end was stripped lacks its line end, and with it a return.
+        # If the end of a text was stripped, its new last line has lost its line end, carriage return included.
         if left and line.removesuffix("\r") == left[-1].removesuffix("\r"):
             left.pop()
         else:
@@ -92,7 +98,7 @@ def removed_lines(before: str, after: str) -> list[str]:
 
 
 def _repeated_in(part: str, corpus: Path, tables: list[Path]) -> Hashes:
-    """The repeated lines that the part has, sorted: few of all, whatever the corpus."""
+    """Return the repeated lines that occur in the part, sorted. They are few, however large the corpus is."""
     found = [np.empty(0, np.uint64)]
     for partition, table in enumerate(tables):
         for run in read_runs(lines_path(corpus, part), partition, ["line"]):
@@ -104,13 +110,13 @@ def _repeated_in(part: str, corpus: Path, tables: list[Path]) -> Hashes:
 
 
 class _Tally:
-    """Per language, what is left and what went."""
+    """Counts, per language, what is left and what is removed."""
 
     def __init__(self) -> None:
         self._languages: dict[str, Counter[str]] = {}
 
     def add(self, before: pa.RecordBatch, after: pa.RecordBatch, removed: npt.NDArray[np.int64]) -> None:
-        """Count a batch."""
+        """Count the documents of a batch."""
         encoded = before["language"].dictionary_encode()
         codes = np.asarray(encoded.indices)
         left = np.asarray(pc.binary_length(after["text"]), np.int64)
@@ -126,7 +132,7 @@ class _Tally:
             )
 
     def counts(self) -> dict[str, Any]:
-        """For the manifest: totals, and the same a language."""
+        """Return the counts for the manifest: totals, and the same numbers per language."""
         names = ("documents", "bytes", "lines_removed", "line_bytes_removed", "documents_changed")
         total = sum(self._languages.values(), Counter[str]())
         return {name: total[name] for name in names} | {

@@ -1,8 +1,8 @@
-"""Personal data: spans over the original text, each one validated, replaced once by fixed placeholders.
+"""Find personal data in a text, validate them, and replace them by fixed placeholders.
 
-`passage` is what a finder looks at, each finder (`emails`, `addresses`, `phones`, `banking`, `identifiers`, `keys`,
-`handles`) is a pure function of it, and `redaction` lists them and puts their spans together. What differs between
-countries is data: `calling_codes`, `countries`, and the table of `identifiers`.
+`passage` is the input of a finder. The finders (`emails`, `addresses`, `phones`, `banking`, `identifiers`,
+`secret_keys`, `handles`) are pure functions of a passage that yield spans. `redaction` lists the finders and combines
+their spans. Rules that differ between countries are tables: `calling_codes`, `countries` and `identifiers`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Public IP addresses."""
+"""Find public IP addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from data_prep.corpus.pii.passage import Passage
 from data_prep.corpus.pii.spans import Span
 
-# Both begin at a character that is rare in prose and then look back: a search for a set or a literal is the fast one.
+# Both patterns begin at a character that is rare in prose and then look back. A search for a set or a literal is fast.
 _IPV4 = re.compile(r"[0-9](?<![A-Za-z0-9_.][0-9])[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?![A-Za-z0-9_]|\.[0-9])")
 _IPV6 = re.compile(
     r":(?<=(?<![A-Za-z0-9_:.])[0-9A-Fa-f]{4}:)[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){1,6}(?:(?<=:)[0-9]{1,3}(?:\.[0-9]{1,3}){3})?(?![A-Za-z0-9_:])"
@@ -20,11 +20,11 @@ _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 _DOCUMENTATION = [
     ipaddress.ip_network(block) for block in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32")
 ]
-"""Blocks of RFC 5737 and RFC 3849: they stand for public addresses in examples, so they are treated as such."""
+"""Blocks of RFC 5737 and RFC 3849. Examples use them in place of public addresses, so they are treated as public."""
 
 
 def find_addresses(passage: Passage) -> Iterator[Span]:
-    """Public IPv4 and IPv6 addresses: not private, loopback or multicast ones, and not version numbers."""
+    """Yield public IPv4 and IPv6 addresses. Private, loopback and multicast addresses and versions are skipped."""
     text = passage.text
     for match in _IPV4.finditer(text):
         before = text[max(0, match.start() - _VERSION_LOOK_BACK) : match.start()]

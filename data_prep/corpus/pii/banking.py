@@ -1,4 +1,4 @@
-"""Bank accounts (IBAN) and payment cards, both with their check digits."""
+"""Find bank accounts (IBAN) and payment cards, and validate their check digits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from data_prep.corpus.pii.passage import Passage
 from data_prep.corpus.pii.spans import Span
 
 IBAN_LENGTHS = {
-    # ISO 13616 registry: characters, country and check digits included.
+    # Number of characters per country in the ISO 13616 registry, including country code and check digits.
     **dict.fromkeys(["NO"], 15),
     **dict.fromkeys(["BE"], 16),
     **dict.fromkeys(["DK", "FI", "FK", "FO", "GL", "NL", "SD"], 18),
@@ -31,14 +31,14 @@ IBAN_LENGTHS = {
     **dict.fromkeys(["RU"], 33),
 }
 
-# It starts at digits, which are rarer than capitals, and looks back for the country.
+# The pattern begins at digits, which are rarer than capitals, and looks back for the country.
 _IBAN_START = re.compile(r"[0-9](?<=(?<![A-Za-z0-9_])[A-Z]{2}[0-9])[0-9]")
 _IBAN_BODY = re.compile(r"(?:[ \u00a0\u202f\-]?[0-9A-Z]){11,29}")
 _GOES_ON = re.compile(r"[A-Za-z0-9_]")
 
 
 def find_ibans(passage: Passage) -> Iterator[Span]:
-    """IBANs, in one piece or in groups, of the country's length and with the right check digits."""
+    """Yield IBANs, in one piece or in groups, with the length of their country and correct check digits."""
     text = passage.text
     for match in _IBAN_START.finditer(text):
         start = match.start() - 2
@@ -46,7 +46,7 @@ def find_ibans(passage: Passage) -> Iterator[Span]:
         body = _IBAN_BODY.match(text, match.end()) if length else None
         if not body or not length:
             continue
-        # What follows in capitals (`BIC`) may look like one more group: the country says where the number ends.
+        # A following word in capitals (`BIC`) may look like one more group, so the country's length ends the number.
         places = [place for place in range(match.end(), body.end()) if text[place].isalnum()][: length - 4]
         if len(places) < length - 4:
             continue
@@ -57,7 +57,7 @@ def find_ibans(passage: Passage) -> Iterator[Span]:
 
 
 def _issuers() -> list[tuple[int, int, frozenset[int]]]:
-    """First and last of a range of leading six digits, and the lengths of such cards (ISO/IEC 7812 ranges)."""
+    """Return (first, last, lengths): a range of the first six digits, and its card lengths (ISO/IEC 7812 ranges)."""
     table = [
         ("4", "4", {13, 16, 19}),  # Visa
         ("51", "55", {16}),  # Mastercard
@@ -84,7 +84,7 @@ def _issuers() -> list[tuple[int, int, frozenset[int]]]:
 
 
 _ISSUERS = _issuers()
-# One piece, or the groups that are embossed, all with one separator; an expiry date may follow.
+# One piece, or groups as on the card with the same separator in all places. An expiry date may follow.
 _CARD = re.compile(
     r"(?:\d{13,19}|\d{4}([ \-])\d{4}\1\d{4}\1\d{4}(?:\1\d{3})?"
     r"|\d{4}([ \-])\d{6}\2\d{4,5})(?= (?:0[1-9]|1[0-2])/\d\d|\Z)"
@@ -92,7 +92,7 @@ _CARD = re.compile(
 
 
 def find_cards(passage: Passage) -> Iterator[Span]:
-    """Numbers of payment cards: an issuer's range and length, Luhn's check, no part of a longer number."""
+    """Yield card numbers with an issuer's range, a valid length and Luhn check that are not part of a longer number."""
     for number in passage.numbers:
         match = _CARD.match(number.written) if len(number.digits) >= 13 else None
         if not match:

@@ -1,6 +1,6 @@
-"""Calling codes of ITU-T E.164 and how many digits a national number has after them: least and greatest.
+"""Calling codes of ITU-T E.164 with the least and greatest number of digits of a national number after them.
 
-Where a plan knows very short numbers too, the least is what a subscriber's number has.
+If a plan also has very short special numbers, the least number of digits is that of subscribers' numbers.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _LENGTHS = {
     (10, 11): "52 54 55",
 }
 CALLING_CODES = {code: lengths for lengths, codes in _LENGTHS.items() for code in codes.split()}
-"""Calling code -> least and greatest number of digits after it. No code is the start of another."""
+"""Least and greatest number of digits after each calling code. No code is a prefix of another code."""
 ZERO_KEPT = frozenset(["39", "225", "229", "241", "242", "378"])
-"""Here a national number may begin with 0, also after the calling code."""
+"""Calling codes after which a national number may begin with 0."""
 
 
 def is_international(digits: str) -> bool:
-    """Whether the digits after a `+` are a calling code and a number of that plan's length."""
+    """Return whether the digits after a `+` are a calling code and a number with a valid length for this code."""
     code = next((digits[:size] for size in (1, 2, 3) if digits[:size] in CALLING_CODES), "")
     national = digits[len(code) :]
     if not code or len(set(national)) < 3 or len(digits) > 15:

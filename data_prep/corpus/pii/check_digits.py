@@ -1,4 +1,4 @@
-"""Check digits: pure functions of a string of ASCII digits (and letters, where the number has them)."""
+"""Check digits. Numbers are strings of ASCII digits, with letters if the kind of number has them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _VERHOEFF_STEP = [1, 5, 7, 6, 2, 8, 3, 0, 9, 4]
 
 
 def luhn(digits: str) -> bool:
-    """ISO/IEC 7812-1, annex B."""
+    """Return whether the number passes Luhn's check (ISO/IEC 7812-1, annex B)."""
     doubled = (2 * int(digit) for digit in digits[-2::-2])
     return (sum(map(int, digits[::-2])) + sum(value // 10 + value % 10 for value in doubled)) % 10 == 0
 
 
 def verhoeff(digits: str) -> bool:
-    """The check of Aadhaar numbers: each place permutes its digit once more."""
+    """Return whether the number passes Verhoeff's check, used by Aadhaar. Each place permutes its digit once more."""
     check = 0
     for place, digit in enumerate(reversed(digits)):
         value = int(digit)
@@ -28,17 +28,20 @@ def verhoeff(digits: str) -> bool:
 
 
 def iban(characters: str) -> bool:
-    """ISO 13616: moved by four places and with letters as 10 to 35, the number is 1 modulo 97."""
+    """Return whether the number passes the check of ISO 13616.
+
+    The first four characters are moved to the end, and letters become 10 to 35. The result must be 1 modulo 97.
+    """
     return int("".join(str(int(character, 36)) for character in characters[4:] + characters[:4])) % 97 == 1
 
 
 def weighted(digits: str, weights: Sequence[int]) -> int:
-    """The sum of digit times weight."""
+    """Return the sum of each digit times its weight."""
     return sum(int(digit) * weight for digit, weight in zip(digits, weights, strict=False))
 
 
 def is_date(year: str, month: str, day: str) -> bool:
-    """Whether such a day exists."""
+    """Return whether the date exists."""
     try:
         datetime.date(int(year), int(month), int(day))
     except ValueError:

@@ -1,6 +1,6 @@
-"""National telephone numbers, one row a country: what a call within it looks like.
+"""National telephone numbers: one row per country with the formats of numbers for calls within the country.
 
-To add a country is to add a row. The formats are those of the countries' numbering plans (ITU-T E.129 notices).
+To add a country, add a row. The formats come from the countries' numbering plans (ITU-T E.129 notices).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ class Country(NamedTuple):
     """How a country writes its telephone numbers."""
 
     code: str
-    """ISO 3166-1."""
+    """ISO 3166-1 code of the country."""
     languages: str
-    """Codes of the languages in which its `sure` form needs no word before it."""
+    """Codes of the languages in which a number in a `sure` form needs no word before it."""
     national: str
-    """Pattern of the digits alone of any of its numbers; a word such as `tel` must stand before."""
+    """Pattern of the digits of any national number. Outside `sure` forms, a word such as `tel` must come before it."""
     sure: list[str] = []
-    """Patterns of ways to write `national` numbers that are hardly anything else; `~` is one separator (space, dot,
-    hyphen), the same in all places; where the first is `?~`, it may be none in all of them."""
+    """Patterns of written `national` numbers that are rarely anything else. `~` is one separator (space, dot, hyphen),
+    the same one in all places. A form that contains `?~` also matches without any separator."""
 
 
 COUNTRIES = [
@@ -103,16 +103,16 @@ COUNTRIES = [
 
 
 def compiled(form: str) -> re.Pattern[str]:
-    """`~` becomes a group at its first place and a reference to it at the others."""
+    """Compile a `sure` form. The first `~` becomes a group, and every other `~` becomes a reference to this group."""
     separator = r"([ .\-]?)" if "?~" in form else r"([ .\-])"
     return re.compile(form.replace("?~", "~").replace("~", separator, 1).replace("~", r"\1"))
 
 
 def written_forms(language: str) -> list[tuple[re.Pattern[str], re.Pattern[str]]]:
-    """Of the countries where a language is spoken: a `sure` form, and the plan that its digits must fit."""
+    """Return (form, plan) for each `sure` form of a language's countries. A number's digits must match the plan."""
     spoken = [country for country in COUNTRIES if language in country.languages.split()]
     return [(compiled(form), re.compile(country.national)) for country in spoken for form in country.sure]
 
 
 NATIONAL = re.compile("|".join(f"(?:{country.national})" for country in COUNTRIES))
-"""The digits of a call within any of the countries."""
+"""Pattern of the digits of a national number of any of the countries."""

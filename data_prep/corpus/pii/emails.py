@@ -1,4 +1,4 @@
-"""E-mail addresses."""
+"""Find e-mail addresses."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from data_prep.corpus.pii.passage import Passage
 from data_prep.corpus.pii.spans import Span
 
-# Latin letters with accents occur in addresses; other scripts do not write a space before one, so they end it.
+# Addresses may have Latin letters with accents. Letters of other scripts are not part of an address, because these
+# scripts may write no space beside it.
 _WORD = "A-Za-z0-9À-ÖØ-öø-ɏ"
 _LOCAL_CHARACTERS = 64  # RFC 5321, section 4.5.3.1.1
 _LOCAL_BACKWARDS = re.compile(rf"[{_WORD}._%+\-]+")
 _DOMAIN = re.compile(rf"(?:[{_WORD}](?:[{_WORD}\-]{{0,61}}[{_WORD}])?\.){{1,8}}[A-Za-z]{{2,24}}(?![{_WORD}_\-])")
 _FILE_SUFFIXES = frozenset(["png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "css", "js", "html", "htm"])
-"""Endings of file names such as `logo@2x.png`."""
+"""Endings of file names such as `logo@2x.png`, which are not addresses."""
 
 
 def find_emails(passage: Passage) -> Iterator[Span]:
-    """E-mail addresses. Not `git@host:` (a remote, not a person), nor file names."""
+    """Yield e-mail addresses. File names and `git@host:`, which is a remote and not a person, are skipped."""
     text = passage.text
     at = text.find("@")
     while at >= 0:

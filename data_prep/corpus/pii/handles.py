@@ -1,4 +1,4 @@
-"""Names of users of social networks: `@name`."""
+"""Find user names of social networks: `@name`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from data_prep.corpus.pii.passage import Passage, label
 from data_prep.corpus.pii.spans import Span
 
-# The name is taken whole: by a lookahead, since Python before 3.11.5 matches possessive groups wrongly.
-# Not the `@` of an address, nor of a path; not a scope of a package (`@scope/name`), nor a call (`@decorator(`).
+# A lookahead with a back-reference matches the whole name, because Python before 3.11.5 matches possessive groups
+# wrongly. The `@` of an address, a path, a package scope (`@scope/name`) or a call (`@decorator(`) does not match.
 _HANDLE = re.compile(
     r"@(?<![A-Za-z0-9_À-ÖØ-öø-ɏ@/.+\-&=]@)(?=[A-Za-z0-9_]*[A-Za-z])[A-Za-z0-9_]"
     r"(?=((?:[A-Za-z0-9_]|\.(?=[A-Za-z0-9_])){1,29}))\1"
     r"(?:@(?:[A-Za-z0-9\-]{1,63}\.){1,5}[A-Za-z]{2,24})?(?![A-Za-z0-9_@/(\-{])"
 )
 _RESERVED = frozenset(
-    [  # CSS, Java, Python, documentation in JavaScript: words that follow an `@` and name nobody
+    [  # words that follow an `@` in CSS, Java, Python and JavaScript documentation and are no user names
         "abstractmethod",
         "after",
         "all",
@@ -94,7 +94,10 @@ _SOCIAL = label(
 
 
 def find_handles(passage: Passage) -> Iterator[Span]:
-    """`@name`, also `@name@server.example`. In code, where `@` means other things, only after `Twitter` or the like."""
+    """Yield `@name` and `@name@server.example`.
+
+    In code, `@` has other meanings, so a word such as `Twitter` must come before the name.
+    """
     if "@" not in passage.text:
         return
     code = passage.language == "code"

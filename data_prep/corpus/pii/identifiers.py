@@ -1,7 +1,7 @@
-"""National identity and tax numbers of persons that carry check digits, one row a kind of number.
+"""Find national identity and tax numbers of persons that have check digits. The table has one row per kind of number.
 
-To add one is to write its check and a row. Left out are numbers without a check digit (SSN of the USA, NIK of
-Indonesia), numbers of companies, and Corsican NIRs, which hold a letter in the middle.
+To add a kind, write its check and add a row. Numbers without a check digit (SSN of the USA, NIK of Indonesia), numbers
+of companies, and Corsican NIRs, which have a letter in the middle, are not supported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from data_prep.corpus.pii.spans import Span
 _SPANISH_LETTERS = "TRWAGMYFPDXBNJZSQVHLCKE"
 _CHINESE_CHECK = "10X98765432"
 _TAIWANESE_REGIONS = "ABCDEFGHJKLMNPQRSTUVXYWZIO"
-"""In the order of their numbers, from 10."""
+"""Letters of the regions, in the order of the regions' numbers, which begin at 10."""
 
 
 def _dni(number: str) -> bool:
@@ -39,7 +39,7 @@ def _nir(number: str) -> bool:
 
 
 def _resident(number: str) -> bool:
-    """ISO 7064 modulo 11-2 over region, day of birth and order (GB 11643)."""
+    """Return whether the number passes ISO 7064 modulo 11-2 over region, date of birth and serial number (GB 11643)."""
     total = check_digits.weighted(number, [2 ** (17 - place) % 11 for place in range(17)])
     return (
         check_digits.is_date(number[6:10], number[10:12], number[12:14])
@@ -79,20 +79,20 @@ def _of(digits: int) -> range:
 
 
 class Identifier(NamedTuple):
-    """A kind of number."""
+    """A kind of identity number."""
 
     name: str
-    """Country (ISO 3166-1) and what it is called there."""
+    """Country (ISO 3166-1 code) and the number's name in that country."""
     form: str
-    """Pattern; `~` is one separator (space, dot, hyphen) or none, the same in all places."""
+    """Pattern of the written number. `~` is one separator (space, dot, hyphen) or none, the same in all places."""
     digits: range
-    """How many digits stand together in it."""
+    """Possible numbers of digits, without letters."""
     check: Callable[[str], bool]
-    """Of its letters and digits."""
+    """Function that validates the letters and digits of a number."""
     languages: str
-    """Where it is sure without a word before it; `*`: anywhere."""
+    """Codes of the languages in which the number needs no word before it; `*` for all languages."""
     words: str
-    """One of these before it makes it sure."""
+    """Words, as an alternation. In any language, one of them before the number is enough."""
 
 
 IDENTIFIERS = [
@@ -127,11 +127,11 @@ IDENTIFIERS = [
 
 
 class _Ready(NamedTuple):
-    """A kind of number with its patterns compiled."""
+    """A kind of identity number with compiled patterns."""
 
     form: re.Pattern[str]
     lettered: bool
-    """Whether it begins with a letter."""
+    """Whether the number begins with a letter."""
     check: Callable[[str], bool]
     languages: frozenset[str]
     words: re.Pattern[str]
@@ -155,19 +155,19 @@ _BY_DIGITS = {
 
 
 def find_identifiers(passage: Passage) -> Iterator[Span]:
-    """Numbers of persons with a right check digit, where the form, the language or a word makes them sure."""
+    """Yield identity numbers with correct check digits, if form, language or a word before them confirms their kind."""
     text = passage.text
     for number in passage.numbers:
         kinds = _BY_DIGITS.get(len(number.digits))
         if not kinds:
             continue
-        # A letter may come before or after the digits, with a space or a hyphen between.
+        # A letter may come before or after the digits, separated by a space or a hyphen.
         head = min(number.start, 2)
         window = text[number.start - head : number.start] + number.written + text[number.end : number.end + 2]
         for kind in kinds:
             for offset in range(head) if kind.lettered else (head,):
                 match = kind.form.match(window, offset)
-                # All digits of the run belong to the number.
+                # The number must include all digits of the run.
                 if match and match.end() >= head + len(number.written):
                     start = number.start - head + offset
                     span = Span(start, start + len(match.group()), "national_id")

@@ -1,4 +1,4 @@
-"""What a finder looks at: a text, its language, and the runs of digits that phones, cards and identifiers share."""
+"""The input of a finder: a text, its language, and the runs of digits that may be phones, cards or identifiers."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from functools import cached_property
 from typing import NamedTuple
 
 _SPACES, _HYPHENS = "\u00a0\u2009\u202f", "\u2010\u2011\u2013"
-# Every job that redacts imports this: the planes from 2 on hold ideographs and no digit, so they are not gone through.
+# The Unicode planes from 2 on have no digits. They are skipped, because every job that redacts imports this module.
 _DIGITS = {
     code: str(unicodedata.decimal(chr(code))) for code in range(0x20000) if unicodedata.category(chr(code)) == "Nd"
 }
 _PLAIN = _DIGITS | {ord(space): " " for space in _SPACES} | {ord(hyphen): "-" for hyphen in _HYPHENS}
 
-# One separator between two digits, a bracket on either side of it: `01 23`, `011) 45`, `33 (0)6`. Seven digits or more;
-# possessive, so that a run is read once. The first digit is a set, which is searched at twice the speed of `\d` as long
-# as it lies in the Basic Multilingual Plane: the digits of all scripts of our languages do.
+# A run has seven digits or more. Between two digits there may be one separator, with a bracket on either side of it:
+# `01 23`, `011) 45`, `33 (0)6`. The pattern is possessive, so that a run is read once. The first digit is a set, which
+# is searched twice as fast as `\d` if all its characters are in the Basic Multilingual Plane. The digits of all scripts
+# of the supported languages are in this plane.
 _FIRST = "".join(chr(code) for code in _DIGITS if code <= 0xFFFF)
 _RUN = re.compile(rf"[{_FIRST}](?:\)?[ .\-/{_SPACES}{_HYPHENS}]?\(?\d){{6,}}+")
 
 _LATIN = r"A-Za-z0-9_À-ÖØ-öø-ɏ"
-"""Other scripts do not write a space between a word and a number, so their letters end neither."""
+"""Characters that may not touch a number. Letters of other scripts may touch it, as some scripts write no spaces."""
 _BEFORE = re.compile(rf"(?:[{_LATIN}/=&#%$€£¥@\\+~^]|\d[.,:\-–])\Z")
 _AFTER = re.compile(rf"[{_LATIN}%$€£¥@=²°#]|[.,:]\d|[\-–/][{_LATIN}]")
 _OTHER_NUMBER = re.compile(
@@ -33,24 +34,24 @@ _OTHER_NUMBER = re.compile(
 _OTHER_CHARACTERS = 28
 _BARRIER = re.compile(r"[\d@<>\n]")
 CONTEXT_CHARACTERS = 48
-"""How far back a word may stand that says what a number is, that word included."""
+"""Number of characters before a number that are searched for a word that describes the number."""
 
 
 class Number(NamedTuple):
     """A run of at least seven digits with single separators."""
 
     start: int
-    """Of its first digit."""
+    """Position of the first digit in the text."""
     end: int
-    """After its last digit."""
+    """Position after the last digit in the text."""
     written: str
-    """As it is written, character by character, but with ASCII digits, spaces and hyphens."""
+    """The run as written, character by character, with its digits, spaces and hyphens converted to ASCII."""
     digits: str
-    """Its digits alone, ASCII."""
+    """The digits alone, in ASCII."""
 
 
 class Passage:
-    """A text and its language code (empty: not known)."""
+    """A text and its language code, which is empty if the language is unknown."""
 
     def __init__(self, text: str, language: str = "") -> None:
         self.text = text
@@ -58,7 +59,7 @@ class Passage:
 
     @cached_property
     def numbers(self) -> list[Number]:
-        """Every run of digits, in the text's order."""
+        """All runs of digits, in the order of the text."""
         found = []
         for match in _RUN.finditer(self.text):
             written = match.group()
@@ -68,27 +69,27 @@ class Passage:
         return found
 
     def stands_alone(self, start: int, end: int) -> bool:
-        """Whether the characters are no part of a longer number, word, path, price or query."""
+        """Return whether the characters are not part of a longer number, word, path, price or query."""
         return self.opens(start) and not _AFTER.match(self.text, end)
 
     def opens(self, start: int) -> bool:
-        """Whether a number may begin here."""
+        """Return whether a number may begin at `start`."""
         return not _BEFORE.search(self.text[max(0, start - 2) : start])
 
     def before(self, start: int) -> str:
-        """What stands right before, at most `CONTEXT_CHARACTERS`, up to where a `label` cannot reach."""
+        """Return the text directly before `start` that a `label` pattern may match, at most `CONTEXT_CHARACTERS`."""
         window = self.text[max(0, start - CONTEXT_CHARACTERS) : start]
         return _BARRIER.split(window)[-1]
 
     def is_other_number(self, start: int) -> bool:
-        """Whether a word right before says that this is an ISBN, an order, a version."""
+        """Return whether a word directly before `start` marks an ISBN, an order, a version or the like."""
         return bool(_OTHER_NUMBER.search(self.text, max(0, start - _OTHER_CHARACTERS), start))
 
 
 def label(words: str) -> re.Pattern[str]:
-    """A pattern for `Passage.before`: one of the words, then at most 16 characters before the number.
+    """Return a pattern for `Passage.before`: one of the words, then at most 16 characters up to the number.
 
-    Nothing in between may be a digit, a bracket of a placeholder or an `@`, so that replacing what stands there changes
-    nothing. Latin words are whole words; `words` is an alternation.
+    These characters may not be a digit, `<`, `>`, `@` or a newline. So a match does not depend on whether other
+    personal data before the number have been replaced. Latin words must be whole words; `words` is an alternation.
     """
     return re.compile(rf"(?<![{_LATIN}])(?:{words})(?![a-zß-öø-ɏ])[^\d@<>\n]{{0,16}}\Z", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Telephone numbers: with a calling code, in a country's own form, or after a word that says so."""
+"""Find telephone numbers: with a calling code, in a national form, or after a word such as `tel`."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ _WORD = label(
     "telp|mobile|mob|cell|cellphone|celular(?:es)?|móvil(?:es)?|mòbil|telemóvel|portable|fax|faks|whats ?app|hotline|"
     "gsm|sms|call|appelez|llame|llamar|trucar|hubungi|hp|no\\.? hp|điện thoại|đt|sđt|đtdđ|di động|simu|namba|numéro|"
     "foonu|ucingo|mogala|founu|"
-    # Other scripts: no case, and no white space in some.
+    # Other scripts have no case, and some of them write no spaces.
     "电话|電話|手机|手機|热线|熱線|传真|傳真|致电|致電|هاتف|تلفون|تليفون|جوال|موبايل|محمول|فاكس|واتساب|فون|موبائل|"
     "फ़ोन|फोन|मोबाइल|दूरभाष|मोबाईल|सम्पर्क|संपर्क|ফোন|মোবাইল|ফ্যাক্স|ফোনে|ফোন নম্বর|ਫ਼ੋਨ|ਫੋਨ|ਮੋਬਾਈਲ|ફોન|મોબાઇલ|ଫୋନ|ମୋବାଇଲ|"
     "தொலைபேசி|கைபேசி|மொபைல்|போன்|ఫోన్|మొబైల్|ಫೋನ್|ಮೊಬೈಲ್|ദൂരവാണി|ഫോൺ|മൊബൈൽ"
 )
 _DECIMAL = re.compile(r"\d{1,3}\.\d+")
 _QUANTITY = re.compile(r"[ \u00a0\u202f]\d{3}(?!\d)|[.,]\d")
-"""What follows says that the digits before are those of a quantity (`+922 337 203 685 477,5808`)."""
+"""Pattern after a number that shows that its digits are part of a quantity (`+922 337 203 685 477,5808`)."""
 _TRUNK = re.compile(r"\(0\)")
 _DIGITS = re.compile(r"\d+")
 _DATES = re.compile(
     r"(?:19|20)\d\d[ \-–/.](?:19|20)\d\d|(?:19|20)\d\d([\-./ ])\d\d?\1\d\d?.*"
     r"|\d\d?([\-./ ])\d\d?\2(?:19|20)\d\d.*|(?:19|20)\d{6}"
 )
-_LONGEST = 15  # digits, E.164
+_LONGEST = 15  # digits, the limit of E.164
 
 _forms = lru_cache(maxsize=None)(written_forms)
 
 
 def find_phones(passage: Passage) -> Iterator[Span]:
-    """Telephone numbers.
+    """Yield telephone numbers. A number has one of three forms:
 
-    `+` and a calling code of E.164 with that plan's number of digits; a form of a country where the passage's language
-    is spoken, one that is hardly anything else (`01 23 45 67 89` in French); any country's number after `tel` and such.
+    - `+` and a calling code of E.164, with a valid number of digits for this code
+    - a `sure` form of a country where the passage's language is spoken (`01 23 45 67 89` in French)
+    - a national number of any country after a word such as `tel`
     """
     forms = _forms(passage.language)
     for number in passage.numbers:
@@ -55,14 +56,17 @@ def find_phones(passage: Passage) -> Iterator[Span]:
 
 
 def _with_sign(text: str, start: int) -> int | None:
-    """Where the `+` of a number is, if it has one."""
+    """Return the position of the `+` of a number, or None if the number has none."""
     if text[start - 1 : start] == "+":
         return start - 1
     return start - 2 if start > 1 and text[start - 2 : start] == "+(" else None
 
 
 def _international_end(number: Number) -> int:
-    """After the last group that makes a valid number; 0 if none does. `(0)` is not dialled from abroad."""
+    """Return the end of the last group that completes a valid number, or 0 if no group does.
+
+    `(0)` is skipped, because it is not dialled from abroad.
+    """
     trunk = _TRUNK.search(number.written)
     decimal = _DECIMAL.fullmatch(number.written)
     digits, end = "", 0
@@ -93,6 +97,6 @@ def _national(passage: Passage, number: Number, forms: list[tuple[re.Pattern[str
 
 
 def _counts_up(written: str) -> bool:
-    """`01 02 03 04 05`: weeks or pages, not a call."""
+    """Return whether the groups count up, as in `01 02 03 04 05`. They are weeks or pages, not a telephone number."""
     values = [int(group) for group in _DIGITS.findall(written)]
     return len(values) > 2 and all(after == before + 1 for before, after in itertools.pairwise(values))

@@ -1,4 +1,4 @@
-"""The kinds of personal data, their finders and placeholders, and the text without them."""
+"""The kinds of personal data with their finders and placeholders, and the function that redacts a text."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ _NEAR_CHARACTERS = 8
 
 
 def find_spans(text: str, kinds: Iterable[str], language: str = "") -> list[Span]:
-    """Spans in the text's order without overlaps: of two that overlap the longer stays, else the earlier.
+    """Return the spans of personal data in the order of the text, without overlaps.
 
-    What stands beside a span may be clear only once that span is gone (a telephone number after an account number), so
-    spans are blanked and the text is looked at again where something stands near one.
+    Of two overlapping spans, the longer one is chosen; if they are equally long, the earlier one. Some spans are only
+    recognised after a span beside them is removed, such as a telephone number after an account number. So found spans
+    are blanked, and the text is searched again if there are digits, letters or `@` near one of them.
     """
     kinds = list(kinds)
     chosen: list[Span] = []
@@ -59,13 +60,13 @@ def find_spans(text: str, kinds: Iterable[str], language: str = "") -> list[Span
         chosen += found
         if not any(map(partial(_is_near, passage.text), found)):
             break
-        # To a finder, a blank reads as a placeholder does.
+        # Finders treat a blanked span like a placeholder.
         passage = Passage(replace(passage.text, found, _blank), language)
     return sorted(chosen)
 
 
 def _is_near(text: str, span: Span) -> bool:
-    """Whether something that might be another span, or part of one, stands by."""
+    """Return whether the text near a span may be another span or a part of one."""
     before = text[max(0, span.start - _NEAR_CHARACTERS) : span.start]
     return bool(_NEAR_START.search(before) or _NEAR_END.match(text, span.end))
 
@@ -75,7 +76,10 @@ def _blank(span: Span) -> str:
 
 
 def redact(text: str, kinds: Iterable[str], language: str = "") -> tuple[str, Counter[str]]:
-    """The text with placeholders, and how many of each kind were put. `language` is a code; empty: not known."""
+    """Return the text with placeholders, and the number of placeholders of each kind.
+
+    `language` is a language code, or empty if the language is unknown.
+    """
     spans = find_spans(text, kinds, language)
     if not spans:
         return text, Counter()

@@ -1,4 +1,4 @@
-"""Keys and tokens: prefixes that services give them, blocks of private keys, and values that are given to secrets."""
+"""Find keys and tokens: tokens with a known prefix, blocks of private keys, and values assigned to names of secrets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from data_prep.corpus.pii.passage import Passage
 from data_prep.corpus.pii.spans import Span
 
 _TOKENS = [
-    # A string that every such token holds, read at memory speed, and its form.
+    # Each entry has a string that every such token contains, which is fast to search for, and the token's pattern.
     ("AKIA", r"AKIA[A-Z2-7]{16}"),  # AWS
     ("ASIA", r"ASIA[A-Z2-7]{16}"),
     ("ghp_", r"ghp_[A-Za-z0-9]{36,255}"),  # GitHub
@@ -35,7 +35,8 @@ _TOKENS = [
     (":AA", r"[0-9]{8,10}:AA[A-Za-z0-9_\-]{33}"),  # Telegram
     ("eyJ", r"eyJ[A-Za-z0-9_\-]{10,4096}+\.eyJ[A-Za-z0-9_\-]{10,8192}+\.[A-Za-z0-9_\-]{10,2048}+"),  # JWT
 ]
-# Searching for each mark costs more than all else, so rare characters are looked for first: `_`, and these.
+# Searching for every string of `_TOKENS` would take most of the time. So a text is first searched for characters that
+# are rare: `_`, and the characters of this pattern.
 _RARE = re.compile(r"K(?<=AK)IA|SIA(?<=ASIA)|x(?<=xox)|z(?<=AIz)a|X(?<=GOCSPX)-|G(?<=SG)\.|k(?<=sk)-|J(?<=eyJ)")
 _READY = [(mark, re.compile(rf"(?<![A-Za-z0-9_\-]){form}(?![A-Za-z0-9_\-])")) for mark, form in _TOKENS]
 
@@ -43,11 +44,11 @@ _RARE_MARKS = frozenset(["AKIA", "ASIA", "xox", "AIza", "GOCSPX-", "SG.", "sk-",
 
 _BLOCK = re.compile(r"-----(BEGIN|END) (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _BLOCK_CHARACTERS = 16384
-"""A key of 16384 RSA bits takes 12 800."""
-# A possessive group would be natural; in Python before 3.11.5 it can lose its last repetition's end.
+"""Greatest length of a key block. A key of 16,384 RSA bits takes 12,800 characters."""
+# The outer group is not possessive: before Python 3.11.5, a possessive group can lose the end of its last repetition.
 _BLOCK_LINES = re.compile(r"(?:[ \t]*+\r?\n[ \t]*+[A-Za-z0-9+/=]{32,}+)+")
 
-# A quoted value, or one that ends its line as in `.env` files; then the name before it is looked at.
+# A quoted value, or one before white space as in `.env` files. The name before the value is checked separately.
 _CHARACTERS = r"[A-Za-z0-9+/_.\-]"
 _QUOTED = rf"[ \t]{{0,4}}[\"']({_CHARACTERS}{{16,255}}+={{0,2}})[\"']"
 _VALUES = [re.compile(rf"={_QUOTED}|=({_CHARACTERS}{{20,255}}+={{0,2}})(?=\s|\Z)"), re.compile(f":{_QUOTED}")]
@@ -59,11 +60,12 @@ _NAME = re.compile(
 )
 _NAME_CHARACTERS = 40
 _LEAST_ENTROPY = 3.5
-"""Bits a character: names and words stay below 3.3, random hexadecimal digits reach 3.6 in 32, base64 4.5."""
+"""Least entropy of a secret, in bits per character. Names and words stay below 3.3. In 32 characters, random
+hexadecimal digits reach 3.6 and base64 reaches 4.5."""
 
 
 def find_keys(passage: Passage) -> Iterator[Span]:
-    """Secrets of machines. Of `api_key = "value"`, the value alone."""
+    """Yield keys and tokens. For `api_key = "value"`, the span is the value alone."""
     text = passage.text
     underscored, rare = "_" in text, bool(_RARE.search(text))
     for mark, form in _READY:
@@ -81,7 +83,7 @@ def find_keys(passage: Passage) -> Iterator[Span]:
 
 
 def _blocks(text: str) -> Iterator[Span]:
-    """From BEGIN to END; a text that was cut before END loses the lines that it has."""
+    """Yield blocks of private keys from BEGIN to END. If END is missing, the span ends after the lines of the key."""
     began: re.Match[str] | None = None
     for mark in [*_BLOCK.finditer(text), None]:
         if began:
@@ -94,7 +96,7 @@ def _blocks(text: str) -> Iterator[Span]:
 
 
 def _is_random(value: str) -> bool:
-    """Letters and digits in no order: names, paths, versions and `your_key_here` are not."""
+    """Return whether a value looks random. Names, paths, versions and `your_key_here` do not."""
     digits = sum(map(str.isdigit, value))
     if digits < 3 or digits == len(value) or value.count(".") > 1 or value.count("/") > 3:
         return False

@@ -1,4 +1,4 @@
-"""Spans of a text: which of those that overlap stays, and putting something else in their place."""
+"""Spans of a text, with functions that resolve overlaps and replace spans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """Characters `start` to `end` of a text and what they are."""
+    """Personal data of a kind in `text[start:end]`."""
 
     start: int
     end: int
@@ -16,7 +16,10 @@ class Span(NamedTuple):
 
 
 def resolve(found: Iterable[Span]) -> list[Span]:
-    """Spans in the text's order without overlaps: of two that overlap the longer stays, else the earlier."""
+    """Return spans in the order of the text, without overlaps.
+
+    Of two overlapping spans, the longer one is chosen; if they are equally long, the earlier one.
+    """
     chosen: list[Span] = []
     for span in sorted(found, key=lambda span: (span.start - span.end, span.start, span.kind)):
         place = bisect.bisect(chosen, span)
@@ -27,7 +30,7 @@ def resolve(found: Iterable[Span]) -> list[Span]:
 
 
 def replace(text: str, spans: Iterable[Span], substitute: Callable[[Span], str]) -> str:
-    """The text with each span's substitute; `spans` are in order and do not overlap."""
+    """Return the text with each span replaced by its substitute. `spans` are in order and do not overlap."""
     pieces, position = [], 0
     for span in spans:
         pieces += [text[position : span.start], substitute(span)]

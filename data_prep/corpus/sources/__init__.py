@@ -1,4 +1,4 @@
-"""Sources of text: one module a kind, all of them iterators of rows and bad rows."""
+"""Sources of text. Each kind of source has a module that yields rows and bad rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from data_prep.corpus.rows import Item
 
 
 def read_source(stage: IngestStage) -> Iterator[Item]:
-    """Rows of one part of a source, in the source's order; at most its `max_documents`, good and bad.
+    """Return an iterator of the rows of one part of a source, in the source's order.
+
+    It yields at most `max_documents` rows, bad rows included.
 
     Raises:
-        InputError: the source as a whole cannot be read; a fault of one row or one file is a `BadRow` instead.
+        InputError: the source as a whole cannot be read. An error in one row or one file gives a `BadRow` instead.
     """
     rows = stage.source.max_documents
     return _read(stage, stage.files or []) if rows is None else _read_some(stage, stage.files or [], rows)
 
 
 def _read_some(stage: IngestStage, files: list[str], rows: int) -> Iterator[Item]:
-    """The first rows of each file: what a short file leaves of its share goes to the ones after it."""
+    """Yield the first rows of each file, `rows` in total. If a file is too short, later files yield more rows."""
     if not files:
         yield from islice(_read(stage, files), rows)
         return

@@ -1,12 +1,13 @@
-"""A file, or one piece of a file that is too large for one job, as a stream of its decompressed bytes.
+"""Read a file, or one piece of a file that is too large for one job, as a stream of decompressed bytes.
 
-Piece k of n of a file of `size` bytes on disk owns what begins in its bytes [k * size / n, (k + 1) * size / n). In a
-compressed file the place of a byte is that of the feed (of a fixed size) which made the decompressor give it, so that
-the pieces of a file are the same whenever it is read. What comes before a piece is decompressed and its line ends are
-counted, so that rows have the numbers, and so the keys, of a file that is read whole; it is not parsed.
+Piece k of n of a file of `size` bytes owns the lines and records that begin in bytes [k * size / n, (k + 1) * size / n)
+of the file. A compressed file is fed to the decompressor in blocks of a fixed size. The position of a decompressed byte
+is the position of the block that produced it, so the pieces are the same on every read. The bytes before a piece are
+decompressed to count their line ends, but not parsed. So rows have the same numbers, and the same keys, as in a file
+that is read whole.
 
-The cost: n jobs go through a file n / 2 times. A 20 GB `.jsonl.zst` at 256 MiB a shard has 75 pieces, and the last job
-passes over some 60 GB of text before its own: two minutes (500 MB/s). Larger files had better be cut by their writer.
+The cost: n jobs read the file n / 2 times in total. A `.jsonl.zst` of 20 GB has 75 pieces at 256 MiB per shard. The
+last job skips about 60 GB of text before its piece, which takes two minutes at 500 MB/s. Split larger files.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from bloomery.base.errors import InputError
 from bloomery.config.part_input import FilePiece
 
 BLOCK_BYTES = 1 << 20
-_FEED_BYTES = 1 << 11  # a zstd block of 4 bytes can say 128 KiB, so a hostile file can swell one feed to 64 MiB
+_FEED_BYTES = 1 << 11  # 4 bytes of zstd can expand to 128 KiB, so one feed of a malicious file gives at most 64 MiB
 _MAX_WINDOW_BYTES = 1 << 31  # `zstd --long=31`, which large published corpora use
 _WHOLE = FilePiece(number=0, of=1)
 
 
 class DamageError(Exception):
-    """The file cannot be decompressed beyond the feed at `offset`."""
+    """Decompression failed at the block at `offset` of the file."""
 
     def __init__(self, what: str, offset: int) -> None:
         super().__init__(what)
@@ -39,10 +40,10 @@ class DamageError(Exception):
 
 
 class PieceStream(io.RawIOBase):
-    """A file's decompressed bytes from its beginning; it learns on the way where the piece begins and ends in them."""
+    """Stream of a file's decompressed bytes from its beginning. It finds the bounds of the piece while it is read."""
 
     def __init__(self, path: str, piece: FilePiece | None = None) -> None:
-        """Open a file. Raises InputError when that is not possible."""
+        """Open a file. Raises InputError if the file cannot be opened."""
         self._path = path
         self._file = _open(path)
         self._size = os.fstat(self._file.fileno()).st_size
@@ -52,23 +53,26 @@ class PieceStream(io.RawIOBase):
         self._ready = memoryview(b"")
         self._produced = 0
         self.begins: int | None = None
-        """Number of bytes before the piece; None as long as reading has not come there."""
+        """Number of decompressed bytes before the piece; None until the stream has reached the piece."""
         self.ends: int | None = None
-        """Number of bytes before what follows the piece; None as above."""
+        """Number of decompressed bytes up to the end of the piece; None until the stream has reached this end."""
         self.lines = 0
-        """Line ends that `skip_to_piece` passed over."""
+        """Number of line ends that `skip_to_piece` skipped."""
 
     def readable(self) -> bool:
-        """It is for reading."""
+        """Return True, because the stream can be read."""
         return True
 
     def close(self) -> None:
-        """Close the file below, too."""
+        """Close the stream and its file."""
         self._file.close()
         super().close()
 
     def readinto(self, buffer: Any) -> int:
-        """Fill `buffer` with what comes next; 0 at the end. Raises DamageError, and InputError when reading fails."""
+        """Fill `buffer` with the next bytes and return their number, which is 0 at the end of the file.
+
+        Raises DamageError for damaged data, and InputError if the operating system cannot read the file.
+        """
         if not self._ready and not self._advance():
             return 0
         count = min(len(buffer), len(self._ready))
@@ -77,7 +81,7 @@ class PieceStream(io.RawIOBase):
         return count
 
     def skip_to_piece(self) -> bool:
-        """Pass over what comes before the piece, counting `lines`; True when a line is open where the piece begins."""
+        """Skip the bytes before the piece and count `lines`. Return True if the piece begins inside a line."""
         is_open = False
         while self._advance() and self.begins is None:
             self.lines += self._block.count(b"\n")
@@ -85,15 +89,15 @@ class PieceStream(io.RawIOBase):
         return is_open
 
     def owns(self, position: int) -> bool:
-        """Whether the byte at `position`, which has been read, is of this piece."""
+        """Return whether the byte at `position` belongs to this piece. The byte must have been read already."""
         return self.begins is not None and position >= self.begins and (self.ends is None or position < self.ends)
 
     def owns_damage(self, damage: DamageError) -> bool:
-        """Whether it is for this piece to report the damage: one of the pieces does."""
+        """Return whether this piece has to report the damage. Exactly one piece of the file reports it."""
         return self._start <= min(damage.offset, self._size - 1) < self._end
 
     def _advance(self) -> bool:
-        """Go to the next block; False at the end."""
+        """Go to the next block. Return False at the end of the file."""
         try:
             offset, self._block = next(self._blocks, (-1, b""))
         except OSError as error:
@@ -117,7 +121,7 @@ def _open(path: str) -> BinaryIO:
 
 
 def _blocks(file: BinaryIO, suffix: str, stops: tuple[int, int]) -> Iterator[tuple[int, bytes]]:
-    """(place in the file, what it holds) from the beginning, decompressed by what the file's name ends in."""
+    """Yield (position in the file, decompressed bytes). The suffix of the file's name selects the decompressor."""
     if suffix == ".gz":
         return _decompressed(file, lambda: zlib.decompressobj(wbits=31), padding=b"\0")
     if suffix == ".zst":
@@ -128,7 +132,7 @@ def _blocks(file: BinaryIO, suffix: str, stops: tuple[int, int]) -> Iterator[tup
 
 
 def _plain(file: BinaryIO, stops: tuple[int, int]) -> Iterator[tuple[int, bytes]]:
-    """Blocks that begin where a piece does: a byte's place is its own."""
+    """Yield the blocks of an uncompressed file. Blocks end at the bounds of the piece."""
     offset = 0
     for stop in (*stops, sys.maxsize):
         while block := file.read(min(BLOCK_BYTES, stop - offset)):
@@ -137,7 +141,7 @@ def _plain(file: BinaryIO, stops: tuple[int, int]) -> Iterator[tuple[int, bytes]
 
 
 def _decompressed(file: BinaryIO, new_frame: Callable[[], Any], padding: bytes = b"") -> Iterator[tuple[int, bytes]]:
-    """Blocks of all frames (zstd) or members (gzip) of a file; zeros between members are passed over."""
+    """Yield the blocks of all frames (zstd) or members (gzip) of a file. Zeros between gzip members are skipped."""
     offset, frame = 0, None
     while fed := file.read(_FEED_BYTES):
         rest = fed if frame else fed.lstrip(padding)
@@ -152,4 +156,4 @@ def _decompressed(file: BinaryIO, new_frame: Callable[[], Any], padding: bytes =
             rest, frame = (frame.unused_data.lstrip(padding), None) if frame.eof else (b"", frame)
         offset += len(fed)
     if frame is not None:
-        raise DamageError("the file is cut", offset)
+        raise DamageError("the file is truncated", offset)

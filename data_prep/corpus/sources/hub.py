@@ -1,4 +1,4 @@
-"""A dataset of a Hub, or a local folder that `datasets` loads, streamed row by row."""
+"""Stream the rows of a dataset on a Hub, or of a local folder that `datasets` can load."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from data_prep.corpus.rows import Fields, Item, row_from_fields
 
 
 def read_hub(source: HubSource, max_bytes: int) -> Iterator[Item]:
-    """Rows of the dataset; the key is the `id_field`, else the split and the row's number from 1.
+    """Yield the rows of the dataset. The key is the `id_field`, or else the split and the row's number from 1.
 
     Raises:
-        InputError: no such dataset, configuration, split or revision, or a row that `datasets` cannot decode.
-        TryAgainError: the endpoint does not answer.
+        InputError: the dataset, configuration, split or revision does not exist, or `datasets` cannot decode a row.
+        TryAgainError: the endpoint does not respond.
     """
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
     rows = iter(_open(source))
@@ -52,7 +52,10 @@ def _open(source: HubSource) -> Any:
 
 
 def _explained(source: HubSource, error: Exception, what: str) -> BloomeryError:
-    """`datasets` raises errors of a dozen libraries: those of the network are worth another try, the rest is not."""
+    """Convert an error of `datasets`, which raises errors of many libraries.
+
+    Network errors become TryAgainError, because a retry may work. All other errors become InputError.
+    """
     names = {kind.__name__ for kind in type(error).__mro__}
     network = names & {"ConnectionError", "Timeout", "TimeoutError", "TransportError", "NetworkError"}
     kind = TryAgainError if network else InputError

@@ -1,4 +1,4 @@
-"""JSON Lines: one object a line; plain, `.gz` or `.zst`."""
+"""Read JSON Lines files with one object per line: plain, `.gz` or `.zst`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
-# Made once: `json.loads` with any option makes one a row.
+# Created once, because `json.loads` with options creates a decoder for every row.
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
 def read_jsonl(source: JsonlSource, files: list[str], max_bytes: int, piece: FilePiece | None = None) -> Iterator[Item]:
-    """Rows of JSON Lines files, or of a piece of each; blank lines are passed over."""
+    """Yield the rows of JSON Lines files, or of a piece of each file. Blank lines are skipped."""
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
     for path in files:
         name = name_of(path)

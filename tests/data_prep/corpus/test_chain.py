@@ -137,7 +137,7 @@ def test_a_small_source_of_bad_rows_stops_before_duplicates(corpus_run: Any, tmp
     with pytest.raises(InputError, match=r"sources\[s\]: 20 of 20 rows are bad .*invalid JSON \(20\)"):
         run.all()
     run = corpus_run([{"name": "s", "kind": "jsonl", "paths": paths, "max_bad_share": 1.0}])
-    with pytest.raises(InputError, match="the sources hold no document"):
+    with pytest.raises(InputError, match="the sources contain no document"):
         run.all()
 
 

@@ -101,7 +101,7 @@ def test_parquet_names_and_least_hits(corpus_run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "settings", "said"),
     [
-        ([{"text": ""}, {"text": "!!! ???"}], {}, "hold no n-gram, so nothing would be checked"),
+        ([{"text": ""}, {"text": "!!! ???"}], {}, "contain no n-gram, so nothing would be checked"),
         ([], {}, "empty file"),
         ([{"question": "x"}], {}, r"evaluation.jsonl:1: no text in any of the fields text"),
     ],

@@ -78,7 +78,7 @@ def test_explain_on_the_command_line(sample_run: Any) -> None:
 
 
 def test_explain_without_a_run(tmp_path: Any) -> None:
-    with pytest.raises(InputError, match="no corpus here"):
+    with pytest.raises(InputError, match="there is no corpus in this folder"):
         explain(RunPaths(tmp_path), "x")
 
 

@@ -90,5 +90,7 @@ def test_gopher_removes_a_text_of_refrains_and_keeps_prose() -> None:
 
 def test_measures_of_an_older_version_are_named() -> None:
     table = measured(("s", "en", FRENCH)).drop_columns(["hash_ratio"])
-    with pytest.raises(InputError, match="no measure hash_ratio, which max_hash_ratio of en asks for"):
+    with pytest.raises(
+        InputError, match="there is no measure hash_ratio, which the limit max_hash_ratio of language en needs"
+    ):
         failures(table, stage(en={"max_hash_ratio": 0.1}))

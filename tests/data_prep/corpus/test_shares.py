@@ -69,16 +69,16 @@ def test_an_explicit_weight_takes_the_place_of_the_uniform_share() -> None:
 def test_explicit_weights_alone() -> None:
     config = MixtureConfig(method="explicit", weights={"en": 1, "fr": 2, "yo": 1, "xx": 0})
     assert weights(SIZES, config) == {"en": 0.25, "fr": 0.5, "yo": 0.25}
-    with pytest.raises(InputError, match=r"no weight for fr, yo.*every language of the corpus"):
+    with pytest.raises(InputError, match=r"there is no weight for fr, yo.*every language of the corpus"):
         weights(SIZES, MixtureConfig(method="explicit", weights={"en": 1}))
 
 
 def test_weights_that_cannot_be_met_are_errors() -> None:
-    with pytest.raises(InputError, match=r"no clean document in de, zu.*en, fr, yo"):
+    with pytest.raises(InputError, match=r"the clean corpus has no document in de, zu.*en, fr, yo"):
         weights(SIZES, MixtureConfig(weights={"zu": 1, "de": 1, "xx": 0}))
-    with pytest.raises(InputError, match="no language has any weight"):
+    with pytest.raises(InputError, match="no language has a weight above 0"):
         weights({"en": 5}, MixtureConfig(weights={"en": 0}))
-    with pytest.raises(InputError, match="no language has any weight"):
+    with pytest.raises(InputError, match="no language has a weight above 0"):
         weights({}, MixtureConfig())
 
 

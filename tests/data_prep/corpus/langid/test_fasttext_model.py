@@ -54,7 +54,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     bad = tmp_path / "bad.bin"
     bad.write_text("no model")
     for path in (bad, tmp_path / "gone.bin"):
-        with pytest.raises(InputError, match=rf"{path.name}.*expected: a classifier of fastText's"):
+        with pytest.raises(InputError, match=rf"{path.name}.*expected: a fastText classifier"):
             FastTextModel(path)
     monkeypatch.setitem(sys.modules, "fasttext", None)
     with pytest.raises(ResourceError, match=r"pip install 'bloomery\[fasttext\]'"):

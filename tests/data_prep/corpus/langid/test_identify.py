@@ -109,7 +109,7 @@ def test_measures_that_do_not_say_what_was_looked_for_are_refused(corpus_run: An
     value = json.loads(manifest.read_text())
     del value["counts"]["detectable"]
     manifest.write_text(json.dumps(value))
-    with pytest.raises(InputError, match="which languages were looked for; expected: measures by this version"):
+    with pytest.raises(InputError, match="does not list the detectable languages; expected: measures of this version"):
         run.verb(
             "judge", "--config", run.section("judge.json"), "--input", run.path("measures", "s/00000"),
             "--output", run.path("verdicts", "s/00000"),

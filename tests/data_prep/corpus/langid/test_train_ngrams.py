@@ -36,11 +36,11 @@ def test_a_language_is_learnt_beside_those_of_the_base(shipped: ngrams.NgramMode
 
 
 def test_too_little_text_teaches_nothing() -> None:
-    with pytest.raises(InputError, match=r"92 bytes of text in tlh; expected: 4096 or more"):
+    with pytest.raises(InputError, match=r"92 bytes of text in tlh are not enough; expected: 4096 bytes or more"):
         train([("tlh", KLINGON), ("en", ENGLISH * 60)], ["tlh"])
-    with pytest.raises(InputError, match="0 bytes of text in xx"):
+    with pytest.raises(InputError, match="0 bytes of text in xx are not enough"):
         train([("en", ENGLISH * 60)], ["xx"])
-    with pytest.raises(InputError, match="one language only"):
+    with pytest.raises(InputError, match="there is text in one language only"):
         train([("tlh", KLINGON * 60), ("en", ENGLISH)], ["tlh"])
 
 

@@ -97,7 +97,7 @@ def test_the_chain_measures_compares_and_cleans_what_is_left(corpus_run: Any, tm
         dedup={"near": {"enabled": False}},
     )
     assert len(done.parts) > 2
-    with pytest.raises(InputError, match="partition 2"):
+    with pytest.raises(InputError, match="there is no partition 2"):
         done.verb(
             "repeated-lines", "--config", done.section("repeated_lines.json"), "--corpus", done.corpus,
             "--parts", done.section("parts.json"), "--partition", 2, "--output", tmp_path / "out.parquet",

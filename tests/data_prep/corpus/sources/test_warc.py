@@ -103,8 +103,8 @@ def test_pages_that_answered_become_documents_and_the_rest_is_passed_over(
     assert "Home" not in first.text
     assert "rights" not in first.text
     talk = capsys.readouterr().err
-    assert f"{name}: 2 documents; passed over: 1 metadata records, 1 pages without text, 1 request records, " in talk
-    assert "1 responses that are no 2xx, 1 responses that are no HTML" in talk
+    assert f"{name}: 2 documents; skipped: 1 metadata records, 1 pages without text, 1 request records, " in talk
+    assert "1 responses that are not HTML, 1 responses without status 2xx" in talk
 
 
 def test_pages_are_decoded_as_they_say(tmp_path: Path) -> None:
