@@ -217,7 +217,7 @@ def test_a_training_longer_than_the_cap_allows_is_said_and_then_refused(
         run.build(100_000)
     most = int(str(caught.value).split("at most ")[1].split(",")[0])
     assert run.build(most).train_samples == most
-    with pytest.raises(InputError, match="more than the"):
+    with pytest.raises(InputError, match=f"only {most} are available"):
         run.build(most + 1)
 
 
