@@ -234,7 +234,7 @@ void Measurer::measure_words(Measures& measures, bool unspaced, const WordLists*
     for_each_word(code_points_.data(), code_points_.size(), unspaced, [&](std::size_t begin, std::size_t end) {
         ++words;
         letters += end - begin;
-        // Every word lies within one line, and words and lines are both in document order.
+        // Every word is within one line, and words and lines are both in document order.
         for (; begin >= lines_[line].end; ++line) words_of_line = 0;
         lines_of_enough += ++words_of_line == FEW_WORDS;
         bool has_letter = false;

@@ -49,7 +49,7 @@ def encode_shards(
     """Encode `shards` and write `<prefix>.bin`, `<prefix>.documents.parquet` and `<prefix>.idx`.
 
     Args:
-        tokenizer_path: `tokenizer.json`. The files beside it name the special tokens.
+        tokenizer_path: `tokenizer.json`. Files in the same folder name the special tokens.
         shards: tables of documents, at least one, each `.../<source>/<number>.parquet`.
         prefix: path of the pair, without suffix.
         survivors: tables of kept documents whose cluster of duplicates has several kept documents.
