@@ -5,9 +5,9 @@ writes. The format records neither the tokenizer nor whether a file is complete.
 checks everything that can be checked: header, sizes, offsets, document bounds, every token, and the last token of every
 document.
 
-A document's identity is the digest of its tokens as int32, regardless of the type in the file. Equal documents therefore fall
+A document's identity is the digest of its tokens as int32, also if the file has uint16. Equal documents therefore fall
 on the same side of the validation split, and adding files moves no document to the other side. 1 GB of tokens takes
-about 4 s on one core (two digests and one check of each token) and 0.3 GB of memory, whatever the length of the file.
+about 4 s on one core (two digests and one check of each token) and 0.3 GB of memory, regardless of the file's length.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def adopt_tokens(
 
     Args:
         prefix: path of the user's pair, without suffix.
-        tokenizer_path: `tokenizer.json` that the files were encoded with. Files in the same folder name the special tokens.
+        tokenizer_path: `tokenizer.json` that encoded the files. Files in the same folder name the special tokens.
         source: name of the source.
         language: language code of every document.
         output: path of the run's pair, without suffix.
