@@ -1,22 +1,23 @@
-"""The compiled kernels under ``csrc/``; everything else about the package is in ``pyproject.toml``."""
+"""Build the compiled kernels in ``csrc/``. All other settings of the package are in ``pyproject.toml``."""
 
 from pathlib import Path
 
 from pybind11.setup_helpers import Pybind11Extension
 from setuptools import setup
 
-# Same bytes on every machine: no -march=native, no -ffast-math, no contraction of a * b + c.
+# The kernels must compute the same bytes on every machine, so these flags exclude -march=native, -ffast-math and the
+# contraction of a * b + c.
 FLAGS = ["-O3", "-std=c++17", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra"]
 SHARED_HEADERS = ["csrc/text/bytes.hpp", "csrc/text/documents.hpp", "csrc/text/hash.hpp"]
 
 
 def files(folder: str, pattern: str) -> list[str]:
-    """Paths relative to this file, which is where setuptools runs it, in an order that no file system decides."""
+    """Return sorted paths relative to this file's folder, in which setuptools runs this file."""
     return sorted(path.as_posix() for path in Path(folder).glob(pattern))
 
 
 def kernel(module: str, folder: str) -> Pybind11Extension:
-    """The extension ``module`` from all C++ files in ``folder``."""
+    """Return the extension ``module``, built from all C++ files in ``folder``."""
     return Pybind11Extension(
         module,
         files(folder, "*.cpp"),

@@ -9,10 +9,10 @@ namespace {
 
 using Wide = unsigned __int128;
 
-// Slots dealt at a time: what they hold stays in the processor's cache.
+// Slots processed at a time. Their samples fit in the processor's cache.
 constexpr std::int64_t kSlots = std::int64_t{1} << 13;
 
-// Where a dataset's next sample lies: at slot + remainder / (2 quota).
+// Position of a dataset's next sample: slot + remainder / (2 quota), in units of slots.
 struct Walk {
     std::int64_t quota, sample, slot;
     std::uint64_t remainder;
@@ -41,14 +41,14 @@ struct Walk {
     }
 };
 
-// A sample in a slot; `rank`: its dataset's place in the list.
+// A sample in a slot. `rank` is the index of its dataset in the list of shares.
 struct Dealt {
     std::uint64_t remainder;
     std::int64_t sample;
     std::int32_t rank;
 };
 
-// Puts what shares a slot in order.
+// Sorts the samples that share a slot.
 class InSlot {
   public:
     explicit InSlot(const std::vector<Share>& shares) : shares_(shares) {}
@@ -102,7 +102,8 @@ void blend(const std::vector<Share>& shares, std::int64_t planned, std::int64_t 
         for (const auto& [rank, start] : walks) {
             for (Walk walk = start; walk.slot < last; walk.advance()) ++places[walk.slot - first];
         }
-        // From how many lie in each slot to where the slot begins; dealing then moves it to where the slot ends.
+        // Replace the number of samples in each slot by the index where the slot's samples begin. Placing the samples
+        // below then advances this index to the slot's end.
         std::uint32_t total = 0;
         for (auto& place : places) {
             const std::uint32_t own = place;

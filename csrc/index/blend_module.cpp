@@ -1,4 +1,4 @@
-// The blend's part of the module data_prep.index._index.
+// Bindings of the blend in the Python module data_prep.index._index.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

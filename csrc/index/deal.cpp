@@ -8,7 +8,7 @@
 namespace bloomery::index {
 namespace {
 
-constexpr std::uint64_t kBlock = 1u << 17;  // 1 MiB of words: pages that are not written cost nothing
+constexpr std::uint64_t kBlock = 1u << 17;  // words per block (1 MiB); pages that are never written use no memory
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Deals documents to groups (a language's text of a source, to train on or held out) and keeps a word for each.
+// Assigns documents to groups and stores one word per document. A group holds the training documents or the held-out
+// documents of one language and source.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +16,27 @@ struct Group {
     std::vector<std::unique_ptr<std::uint64_t[]>> blocks;
 };
 
-// Which group a document belongs to.
+// Columns and settings that decide the group of each document.
 struct Keys {
     const std::int32_t* languages;      // number of each document's language
-    const std::int32_t* sources;        // and source
-    const std::uint64_t* split_keys;    // and the hash that may hold it out
-    std::uint64_t held_out_below;       // held out: the hash is less than this,
-    bool all_held_out;                  // or all are
-    const std::int32_t* pairs;          // number of each (language, source), [languages, sources]
+    const std::int32_t* sources;        // number of each document's source
+    const std::uint64_t* split_keys;    // split key of each document
+    std::uint64_t held_out_below;       // documents with a smaller split key are held out
+    bool all_held_out;                  // if true, all documents are held out
+    const std::int32_t* pairs;          // number of each pair of language and source, [languages, sources]
     std::size_t language_count;
     std::size_t source_count;
 };
 
 class Deal {
    public:
-    // Documents `first`, first + 1, ... : group 2 * pair, or 2 * pair + 1 when held out. Throws std::invalid_argument
-    // for numbers out of range and negative lengths.
+    // Adds documents `first`, first + 1, ... to group 2 * pair, or to group 2 * pair + 1 if they are held out. Throws
+    // std::invalid_argument for a number out of range or a negative length.
     void add(std::uint64_t first, const std::int32_t* lengths, std::size_t count, const Keys& keys);
 
     const std::vector<Group>& groups() const { return groups_; }
 
-    // The words of a group in order, to `out`; their memory is given back as they go.
+    // Copies the words of a group to `out` in order and frees their memory block by block.
     void take(std::size_t group, std::uint64_t* out);
 
    private:

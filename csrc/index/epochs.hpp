@@ -1,4 +1,4 @@
-// Whether a document array reads each of its documents once an epoch, and documents of no other set.
+// Checks that a document array reads each of its documents once per epoch and reads no other documents.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,17 @@
 
 namespace bloomery::index {
 
-// Two bits a document of the index: it is one of the set's; it was read in the epoch (odd epochs set, even ones clear).
+// Holds two bits per document of the index. The first bit marks the documents of the array. The second bit marks the
+// documents read in the current epoch: odd epochs set it and even epochs clear it.
 class EpochCheck {
    public:
-    // `documents`: in the whole index. `unique`: in this set, at least 1.
+    // `documents` is the number of documents in the whole index, `unique` the number in this array, at least 1.
     EpochCheck(std::uint64_t documents, std::uint64_t unique)
         : documents_(documents), unique_(unique), member_((documents + 63) / 64), seen_((documents + 63) / 64) {}
 
-    // Goes through the next entries; the place of the first that is out of range, or that its epoch has read before or
-    // not at all, within them; `count` when there is none.
+    // Checks the next `count` entries. Returns the index in `numbers` of the first wrong entry, or `count` if there is
+    // none. An entry is wrong if it is out of range, if its epoch has already read the document, or if the first epoch
+    // did not read the document.
     template <typename Number>
     std::size_t advance(const Number* numbers, std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Python module data_prep.index._index; signatures and docs for readers are in _index.pyi.
+// Python module data_prep.index._index. Its signatures and documentation are in _index.pyi.
 #include <pybind11/pybind11.h>
 
 namespace bloomery::index {

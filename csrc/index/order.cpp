@@ -9,9 +9,10 @@
 namespace bloomery::index {
 namespace {
 
-// 256 KiB of items: half of a small second-level cache.
+// Target number of items per bucket: 256 KiB, half of a small second-level cache.
 constexpr std::uint64_t kBucketItems = 1u << 15;
-// Beyond this the scatter's places fall out of the translation buffers; buckets grow instead.
+// Maximum bits of a bucket number. With more buckets, the scatter would miss the TLB, so larger inputs get larger
+// buckets.
 constexpr int kMostBits = 13;
 
 }  // namespace
@@ -54,7 +55,7 @@ void Permutation::gather(std::uint64_t wanted) {
         cursors_[0] = total;
     } else {
         for (std::uint64_t item = 0; item < size_; ++item) {
-            const std::size_t bucket = bucket_of(item) - first;  // wraps, and is out of range, below `first`
+            const std::size_t bucket = bucket_of(item) - first;  // buckets before `first` wrap around to large numbers
             if (bucket < buckets) to[cursors_[bucket]++] = items_ ? items_[item] : item;
         }
     }
@@ -131,7 +132,8 @@ SampleOrder::SampleOrder(std::uint64_t tokens, std::uint64_t sequence_length, st
 
 void SampleOrder::next_epoch() {
     if (surplus_ >= tokens_) {
-        // No sample starts in it. Whole runs of such epochs are passed at once: a few tokens may be read for ever.
+        // No sample starts in this epoch. Skip all such epochs at once, because a dataset of a few tokens may have very
+        // many of them.
         const std::uint64_t passed = surplus_ / tokens_;
         epoch_ += passed;
         surplus_ -= passed * tokens_;

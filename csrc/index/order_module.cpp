@@ -1,4 +1,4 @@
-// Dealing, orders, sample starts and their check, to Python: part of data_prep.index._index.
+// Bindings of document groups, orders, sample starts and their check in the Python module data_prep.index._index.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -22,7 +22,7 @@ template <typename Number>
 using Array = py::array_t<Number, py::array::c_style>;
 using Rows = Array<std::uint64_t>;
 
-// No call below lasts more than a second or two: Python looks for Ctrl-C between them.
+// No call below takes more than about two seconds, so Python can handle Ctrl-C between calls.
 
 void check(bool holds, const char* what) {
     if (!holds) throw std::invalid_argument(what);
@@ -82,7 +82,7 @@ Rows deal_take(Deal& deal, const std::vector<std::size_t>& groups) {
     return result;
 }
 
-// The rows stay alive as long as their order does.
+// Keeps the rows alive as long as their order.
 struct Documents {
     Documents(Rows given, std::uint64_t key, std::uint64_t epoch, std::size_t band)
         : rows(std::move(given)), order(rows.data(), static_cast<std::size_t>(rows.size()), key, epoch, band) {

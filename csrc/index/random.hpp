@@ -1,5 +1,5 @@
-// Counter-based random numbers: the i-th number of a stream is a function of its key and i alone (SplitMix64, Steele,
-// Lea and Flood 2014), so that any part of a shuffle can be made again without what came before it.
+// Counter-based random numbers. The i-th number of a stream depends only on the stream's key and i (SplitMix64, Steele,
+// Lea and Flood 2014). Any part of a shuffle can therefore be recomputed without the parts before it.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@ inline std::uint64_t mixed(std::uint64_t value) {
     return value ^ (value >> 31);
 }
 
-// Number `counter` of the stream `key`: 64 uniform bits.
+// Returns number `counter` of the stream `key`, which has 64 uniform bits.
 inline std::uint64_t random_at(std::uint64_t key, std::uint64_t counter) { return mixed(key + (counter + 1) * kGolden); }
 
-// The key of a stream's child: streams of different numbers have nothing to do with each other.
+// Returns the key of child stream `number` of the stream `key`. Child streams are independent of each other.
 inline std::uint64_t child_key(std::uint64_t key, std::uint64_t number) { return mixed(mixed(key) ^ mixed(~number)); }
 
-// Uniform numbers below a bound, without bias (Lemire 2019), from one stream.
+// Draws unbiased uniform numbers below a bound from one stream (Lemire 2019).
 class Bounded {
    public:
     explicit Bounded(std::uint64_t key) : key_(key) {}

@@ -1,4 +1,4 @@
-// Where samples start, over documents laid end to end in reading order, and what a document's row holds.
+// The start of each sample in documents that are laid end to end in reading order, and the layout of a document's row.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,19 @@
 
 namespace bloomery::index {
 
-// A document in one word: its number among all documents of the index (33 bits) and its tokens (31 bits, as the .idx
-// has them).
+// A row describes a document in one word: its number among all documents of the index (33 bits) and its number of
+// tokens (31 bits, as in the .idx).
 inline constexpr int kTokenBits = 31;
 inline constexpr std::uint64_t kMostTokens = (std::uint64_t{1} << kTokenBits) - 1;
 inline constexpr std::uint64_t kMostDocuments = std::uint64_t{1} << (64 - kTokenBits);
 
 inline std::uint64_t packed(std::uint64_t number, std::uint64_t tokens) { return number << kTokenBits | tokens; }
 
-// Sample i starts at token i * sequence_length of the documents; its document is the one that holds this token.
+// Computes sample starts. Sample i starts at token i * sequence_length, in the document that holds this token.
 class SampleWalk {
    public:
-    // `samples`: starts 0 .. samples are wanted. `position`, `token`: of the first document that comes, in the whole
-    // order; starts that lie before `token` are left out.
+    // Prepares the starts of samples 0 to `samples`. `position` and `token` are the position of the next document and
+    // of its first token in the whole order. Starts before `token` are left out.
     SampleWalk(std::int64_t sequence_length, std::int64_t samples, std::int64_t position, std::int64_t token)
         : sequence_length_(sequence_length),
           samples_(samples),
@@ -27,7 +27,7 @@ class SampleWalk {
           token_(token),
           next_((token + sequence_length - 1) / sequence_length) {}
 
-    // Appends (position, token offset) of each start in the next `count` documents.
+    // Appends the (document position, token offset) of each start in the next `count` documents.
     template <typename Number>
     void advance(const std::uint64_t* rows, std::size_t count, std::vector<Number>& starts) {
         std::int64_t at = next_ * sequence_length_;

@@ -1,4 +1,4 @@
-// A piece of memory that somebody else owns.
+// A view of memory that the view does not own.
 #pragma once
 
 #include <cstddef>

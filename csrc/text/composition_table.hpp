@@ -5,13 +5,13 @@
 
 namespace bloomery::text::table {
 
-// A combining class, and above it:
-inline constexpr std::uint16_t UNSETTLED = 256;  // another form is, or may be, the composed one
-inline constexpr std::uint16_t JOINS = 512;      // the second of a pair
-inline constexpr std::uint16_t COMPOSED = 1024;  // stands for several characters itself
+// A form is a combining class in the low 8 bits and these flags above it.
+inline constexpr std::uint16_t UNSETTLED = 256;  // the character may not be in composed form
+inline constexpr std::uint16_t JOINS = 512;      // the character is second in a pair of PAIRS
+inline constexpr std::uint16_t COMPOSED = 1024;  // the character has a decomposition
 
 struct FormRun { std::uint32_t first, last; std::uint16_t form; };
-// all other characters: 0
+// All other characters have the form 0.
 inline constexpr FormRun FORM_RUNS[1353] = {
     {192,197,1024}, {199,207,1024}, {209,214,1024}, {217,221,1024}, {224,229,1024}, {231,239,1024}, {241,246,1024},
     {249,253,1024}, {255,271,1024}, {274,293,1024}, {296,304,1024}, {308,311,1024}, {313,318,1024}, {323,328,1024},
@@ -246,7 +246,7 @@ inline constexpr FormRun FORM_RUNS[1353] = {
 };
 
 struct Pair { std::uint32_t first, second; };
-// characters that compose with one another, sorted
+// Pairs of characters that compose into one character, sorted.
 inline constexpr Pair PAIRS[941] = {
     {60,824}, {61,824}, {62,824}, {65,768}, {65,769}, {65,770}, {65,771}, {65,772}, {65,774}, {65,775}, {65,776},
     {65,777}, {65,778}, {65,780}, {65,783}, {65,785}, {65,803}, {65,805}, {65,808}, {66,775}, {66,803}, {66,817},

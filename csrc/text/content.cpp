@@ -10,7 +10,7 @@
 namespace bloomery::text {
 namespace {
 
-constexpr std::uint16_t GAP = 1 << 15;  // white space
+constexpr std::uint16_t GAP = 1 << 15;  // flag of white space characters
 
 class Forms {
   public:
@@ -37,7 +37,7 @@ bool composes(CodePoint first, CodePoint second) {
     return std::binary_search(std::begin(table::PAIRS), std::end(table::PAIRS), table::Pair{first, second}, before);
 }
 
-// Follows a text character by character; `settled` stays true while no character can be part of another form.
+// Checks a text character by character. `settled` stays true while the text is known to be in NFC.
 struct Composition {
     CodePoint starter = 0;        // the last character of combining class 0
     bool starter_composed = false;
@@ -46,7 +46,8 @@ struct Composition {
 
     void add(CodePoint code, std::uint16_t form) {
         const std::uint16_t combining = form & 0xFFu;
-        // Out of order, or the second of a pair. What a composed starter hides may compose with it, too.
+        // The text may not be in NFC if marks are out of order or if this character may compose with the starter. A
+        // composed starter may decompose, and one of its parts may then compose with this character.
         if ((form & table::UNSETTLED) || (combining != 0 && combining < last_class) ||
             ((form & table::JOINS) && (starter_composed || composes(starter, code)))) {
             settled = false;
@@ -59,8 +60,8 @@ struct Composition {
     }
 };
 
-// Length of the character at `at`, whose lead byte is not ASCII, and its code point; 1 and U+FFFD where it is malformed,
-// so that its bytes stay as they are and the text is looked at.
+// Returns the length of the non-ASCII character at `at` and stores its code point. A malformed byte has length 1 and
+// the code point U+FFFD. The caller then copies the byte unchanged and reports the text as not settled.
 std::size_t decode(const std::uint8_t* at, const std::uint8_t* end, CodePoint& code) {
     const std::size_t length = *at >= 0xF0 ? 4 : *at >= 0xE0 ? 3 : 2;
     code = REPLACEMENT;
@@ -80,7 +81,7 @@ std::size_t decode(const std::uint8_t* at, const std::uint8_t* end, CodePoint& c
 bool add_normal_form(Bytes text, std::vector<std::uint8_t>& out) {
     const Forms& forms = Forms::instance();
     const std::size_t start = out.size();
-    out.resize(start + text.size());  // never longer: a run of white space has one byte at least
+    out.resize(start + text.size());  // the form is never longer, because a run of white space has at least one byte
     std::uint8_t* const first = out.data() + start;
     std::uint8_t* to = first;
     Composition composition;

@@ -1,4 +1,4 @@
-// The form of a text in which it is compared with others (see normal_forms in _text.pyi).
+// The normal form in which texts are compared (see normal_forms in _text.pyi).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace bloomery::text {
 
-// Appends the text with every run of white space as one space, none at its ends. True when it is known to be in
-// Unicode's composed form (NFC); false when it has to be looked at, as few texts have.
+// Appends the text to `out`, with each run of white space replaced by one space and none at either end. Returns true if
+// the result is known to be in Unicode's composed form (NFC). For the few other texts, the caller must check and
+// compose.
 bool add_normal_form(Bytes text, std::vector<std::uint8_t>& out);
 
 }  // namespace bloomery::text

@@ -1,4 +1,4 @@
-// The normal forms' part of the module data_prep.corpus._text.
+// Bindings of the normal forms in the Python module data_prep.corpus._text.
 #include <cstdint>
 #include <vector>
 
@@ -35,7 +35,7 @@ py::tuple normal_forms(const py::object& data, const Documents::Offsets& offsets
 
 void define_content(py::module_& module) {
     std::vector<std::uint8_t> none;
-    add_normal_form({}, none);  // expand the table once, at import
+    add_normal_form({}, none);  // expands the table once, at import
     module.def("normal_forms", &normal_forms, py::arg("data"), py::arg("offsets"));
 }
 

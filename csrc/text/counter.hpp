@@ -1,4 +1,4 @@
-// How often each 64-bit hash was seen: an open-addressing table that is reused from document to document.
+// Counts 64-bit hashes in an open-addressing hash table, which is reused for all documents.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ class Counter {
 #endif
     }
 
-    // Returns how often `hash` has now been added. The low bits of `hash` must be well mixed.
+    // Adds `hash` and returns its new count. The low bits of `hash` must be well mixed.
     std::uint64_t add(std::uint64_t hash) {
         if (hash == EMPTY) hash = 1;
         std::size_t slot = hash & mask_;
@@ -46,7 +46,7 @@ class Counter {
         return counts_[slot];
     }
 
-    // How often `hash` was added.
+    // Returns how often `hash` was added.
     std::uint64_t count(std::uint64_t hash) const {
         if (hash == EMPTY) hash = 1;
         std::size_t slot = hash & mask_;

@@ -1,4 +1,4 @@
-// A batch of byte strings as Arrow lays them out: one buffer and n + 1 offsets. Shared by both extension modules.
+// A batch of byte strings in Arrow's layout: one buffer and n + 1 offsets. The modules _text and _bpe share this class.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace bloomery {
 
-// Holds the caller's buffer for as long as it lives; build and destroy it with the GIL held.
+// Keeps the caller's buffer alive. Construct and destroy this object with the GIL held.
 class Documents {
   public:
     using Offsets = pybind11::array_t<std::int64_t, pybind11::array::c_style>;

@@ -1,9 +1,9 @@
-"""Write ``composition_table.hpp``: by what a text is known to be in Unicode's composed form (NFC) already.
+"""Write ``composition_table.hpp``, the table that shows whether a text is already in Unicode's composed form (NFC).
 
     python csrc/text/generate_composition_table.py > csrc/text/composition_table.hpp
 
-Source of every value: the Unicode Character Database of the version in the header, as Python's ``unicodedata`` gives
-it; the rules are those of Unicode Standard Annex 15.
+Every value comes from the Unicode Character Database through Python's ``unicodedata``; the header names the version.
+The rules are those of Unicode Standard Annex 15.
 """
 
 import sys
@@ -13,11 +13,11 @@ import unicodedata
 CODE_POINTS = sys.maxunicode + 1
 UNSETTLED, JOINS, COMPOSED = 1 << 8, 1 << 9, 1 << 10
 JAMO = [*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)]
-"""Vowels and finals of Hangul, which compose by arithmetic."""
+"""Vowels and final consonants of Hangul. Unicode composes them by arithmetic instead of by a table."""
 
 
 def pairs() -> list[tuple[int, int]]:
-    """The two characters that each primary composite is made of."""
+    """Return the pair of characters from which each primary composite is composed, sorted."""
     found = []
     for code in range(CODE_POINTS):
         parts = unicodedata.decomposition(chr(code)).split()
@@ -27,7 +27,7 @@ def pairs() -> list[tuple[int, int]]:
 
 
 def form(code: int, joining: set[int]) -> int:
-    """The combining class of a character, and its flags."""
+    """Return the combining class and the flags of a character."""
     character = chr(code)
     if 0xD800 <= code < 0xE000:
         return UNSETTLED
@@ -38,7 +38,7 @@ def form(code: int, joining: set[int]) -> int:
 
 
 def runs() -> list[tuple[int, int, int]]:
-    """``first, last, form`` of the runs of equal forms but 0."""
+    """Return ``first, last, form`` of each run of characters with the same form. Runs of form 0 are left out."""
     joining = {second for _, second in pairs()}
     found: list[tuple[int, int, int]] = []
     for code in range(CODE_POINTS):
@@ -51,7 +51,7 @@ def runs() -> list[tuple[int, int, int]]:
 
 
 def render() -> str:
-    """The header's text."""
+    """Return the text of the header."""
 
     def wrap(rows: list[tuple[int, ...]]) -> str:
         items = ", ".join("{" + ",".join(map(str, row)) + "}" for row in rows)
@@ -68,19 +68,19 @@ def render() -> str:
             "",
             "namespace bloomery::text::table {",
             "",
-            "// A combining class, and above it:",
-            f"inline constexpr std::uint16_t UNSETTLED = {UNSETTLED};  // another form is, or may be, the composed one",
-            f"inline constexpr std::uint16_t JOINS = {JOINS};      // the second of a pair",
-            f"inline constexpr std::uint16_t COMPOSED = {COMPOSED};  // stands for several characters itself",
+            "// A form is a combining class in the low 8 bits and these flags above it.",
+            f"inline constexpr std::uint16_t UNSETTLED = {UNSETTLED};  // the character may not be in composed form",
+            f"inline constexpr std::uint16_t JOINS = {JOINS};      // the character is second in a pair of PAIRS",
+            f"inline constexpr std::uint16_t COMPOSED = {COMPOSED};  // the character has a decomposition",
             "",
             "struct FormRun { std::uint32_t first, last; std::uint16_t form; };",
-            "// all other characters: 0",
+            "// All other characters have the form 0.",
             f"inline constexpr FormRun FORM_RUNS[{len(of_runs)}] = {{",
             wrap(list(of_runs)),
             "};",
             "",
             "struct Pair { std::uint32_t first, second; };",
-            "// characters that compose with one another, sorted",
+            "// Pairs of characters that compose into one character, sorted.",
             f"inline constexpr Pair PAIRS[{len(of_pairs)}] = {{",
             wrap(list(of_pairs)),
             "};",

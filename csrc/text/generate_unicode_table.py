@@ -1,13 +1,13 @@
-"""Write ``unicode_table.hpp``: what the text kernel must know of Unicode, run-length coded.
+"""Write ``unicode_table.hpp``, the run-length coded Unicode properties that the text kernel needs.
 
-Run it with the Python whose ``unicodedata`` should be recorded; the header is committed, so that a build needs no
-table of its own and every machine classifies a character alike:
+Run this script with the Python whose ``unicodedata`` should be recorded. The header is committed, so that every machine
+classifies characters in the same way:
 
     python csrc/text/generate_unicode_table.py > csrc/text/unicode_table.hpp
 
-Source of every value: the Unicode Character Database of the version in the header, as Python's ``unicodedata`` and
-``str.lower`` give it; scripts of its letters as the package ``regex`` gives them, since ``unicodedata`` has no Script
-property. Scripts written without spaces are recognised by the prefix of a character's name.
+The values come from the Unicode Character Database through Python's ``unicodedata`` and ``str.lower``; the header names
+the version. The scripts of letters come from the package ``regex``, because ``unicodedata`` has no Script property.
+Scripts written without spaces are recognised by the prefix of a character's name.
 """
 
 import sys
@@ -32,19 +32,19 @@ SCRIPTS = (
     *("Latin", "Arabic", "Devanagari", "Bengali", "Gujarati", "Gurmukhi", "Kannada", "Malayalam", "Oriya", "Tamil"),
     *("Telugu", "Han", "Hiragana", "Katakana", "Hangul", "Cyrillic", "Greek", "Hebrew", "Thai", "Ethiopic"),
 )
-"""Scripts by Unicode's names; the two of Japanese count as `Kana`, all others as `Other`."""
+"""Unicode's names of scripts. Hiragana and Katakana are counted as `Kana`. Unlisted scripts are counted as `Other`."""
 SHARED_LETTERS = regex.compile(r"[\p{Script=Common}\p{Script=Inherited}]")
-"""Letters that many scripts use, such as the modifier apostrophe and mathematical letters: of no script."""
+"""Letters that many scripts use, such as the modifier apostrophe and mathematical letters. They have no script."""
 
 
 def category_runs() -> list[int]:
-    """General categories of all code points in order: ``length << 5 | category`` of each run."""
+    """Return ``length << 5 | category`` of each run of code points with the same general category, in order."""
     indices = (CATEGORIES.index(unicodedata.category(chr(code))) for code in range(CODE_POINTS))
     return [(sum(1 for _ in run) << 5) | category for category, run in groupby(indices)]
 
 
 def unspaced_ranges() -> Iterator[tuple[int, int]]:
-    """``first, last`` of each range of letters that belong to a script written without spaces between words."""
+    """Yield ``first, last`` of each range of letters that belong to a script written without spaces between words."""
     first = None
     for code in range(CODE_POINTS + 1):
         character = chr(code) if code < CODE_POINTS else "a"
@@ -59,17 +59,17 @@ def unspaced_ranges() -> Iterator[tuple[int, int]]:
 
 
 def counted_as(script: str) -> str:
-    """Name under which a script's letters are counted."""
+    """Return the name under which a script's letters are counted."""
     return "Kana" if script in ("Hiragana", "Katakana") else script
 
 
 def script_names() -> list[str]:
-    """What letters count as, in the table's order; the first is number 1, and 0 is what has no script."""
+    """Return the names under which letters are counted, from number 1 on. Number 0 means that there is no script."""
     return [*dict.fromkeys(map(counted_as, SCRIPTS)), "Other"]
 
 
 def script_ranges() -> list[tuple[int, int, int]]:
-    """``first, last, number`` of ranges whose letters are all of one script; what is no letter may lie between them."""
+    """Return ``first, last, number`` of ranges whose letters all have one script. Ranges may contain non-letters."""
     patterns = [(regex.compile(rf"\p{{Script={script}}}"), counted_as(script)) for script in SCRIPTS]
     names = script_names()
     ranges: list[tuple[int, int, int]] = []
@@ -87,9 +87,9 @@ def script_ranges() -> list[tuple[int, int, int]]:
 
 
 def lower_ranges() -> list[tuple[int, int, int, int]]:
-    """``first, last, stride, delta``: code points whose single-character lower case is ``delta`` away.
+    """Return ``first, last, stride, delta`` of ranges whose code points have the lower case ``code + delta``.
 
-    U+0130 is the one letter whose full lower case is two characters; its first, "i", is the simple mapping.
+    Only U+0130 has a full lower case of two characters. The first of these, "i", is its simple lower case.
     """
     ranges: list[tuple[int, int, int, int]] = []
     for code in range(CODE_POINTS):
@@ -107,7 +107,7 @@ def lower_ranges() -> list[tuple[int, int, int, int]]:
 
 
 def render() -> str:
-    """The header's text."""
+    """Return the text of the header."""
     runs = category_runs()
     unspaced = list(unspaced_ranges())
     scripts = script_ranges()
@@ -133,30 +133,30 @@ def render() -> str:
             "",
             f"enum Category : std::uint8_t {{ {', '.join(CATEGORIES)} }};",
             "",
-            "// length << 5 | category, from U+0000 on",
+            "// Runs of code points from U+0000 on, each length << 5 | category.",
             f"inline constexpr std::uint32_t CATEGORY_RUNS[{len(runs)}] = {{",
             wrap([str(run) for run in runs]),
             "};",
             "",
             "struct Range { std::uint32_t first, last; };",
-            "// letters of scripts written without spaces between words",
+            "// Letters of scripts written without spaces between words.",
             f"inline constexpr Range UNSPACED_RANGES[{len(unspaced)}] = {{",
             wrap(braces),
             "};",
             "",
-            "// what letters count as, from number 1 on",
+            "// Names under which letters are counted, from number 1 on.",
             f"inline constexpr const char* SCRIPT_NAMES[{len(names)}] = {{",
             wrap([f'"{name}"' for name in names]),
             "};",
             "",
             "struct ScriptRange { std::uint32_t first, last, script; };",
-            "// scripts of letters; what is no letter has none, wherever it stands",
+            "// Scripts of letters. Other characters in these ranges have no script.",
             f"inline constexpr ScriptRange SCRIPT_RANGES[{len(scripts)}] = {{",
             wrap(script_braces),
             "};",
             "",
             "struct LowerRange { std::uint32_t first, last, stride; std::int32_t delta; };",
-            "// simple lower case: code point + delta for first, first + stride, ..., last",
+            "// The simple lower case is code point + delta for first, first + stride, ..., last.",
             f"inline constexpr LowerRange LOWER_RANGES[{len(lower)}] = {{",
             wrap(lower_braces),
             "};",

@@ -1,4 +1,4 @@
-// 64-bit hashes: fixed constants and integer arithmetic only, hence the same on every machine.
+// 64-bit hashes. They use only fixed constants and integer arithmetic, so they are the same on every machine.
 #pragma once
 
 #include <cstddef>
@@ -8,14 +8,14 @@ namespace bloomery::text {
 
 inline constexpr std::uint64_t HASH_BASE = 0x9E3779B97F4A7C15u;  // odd, so powers of it never vanish mod 2^64
 
-// The finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection whose every output bit depends on every input bit.
+// The finaliser of splitmix64 (Steele, Lea, Flood 2014), a bijection. Every output bit depends on every input bit.
 inline std::uint64_t mix(std::uint64_t x) {
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
 }
 
-// Both halves of the 128-bit product folded together (wyhash's "mum"): one multiplication, all bits mixed.
+// XORs both halves of the 128-bit product (wyhash's "mum"), which mixes all bits with one multiplication.
 inline std::uint64_t fold_multiply(std::uint64_t a, std::uint64_t b) {
 #ifdef __SIZEOF_INT128__
     __extension__ typedef unsigned __int128 Wide;
@@ -29,8 +29,8 @@ inline std::uint64_t fold_multiply(std::uint64_t a, std::uint64_t b) {
 #endif
 }
 
-// Hashes of all windows of `length` values, by a rolling polynomial modulo 2^64. A caller whose values are small or
-// whose use needs all bits applies mix to the result. Two different windows collide with probability about 2^-64.
+// Hashes all windows of `length` values with a rolling polynomial modulo 2^64. If the values are small or all bits are
+// needed, the caller must apply mix to the result. Two different windows collide with probability about 2^-64.
 template <typename Value, typename Emit>
 void for_each_window(const Value* values, std::size_t count, std::size_t length, Emit emit) {
     if (count < length) return;

@@ -11,8 +11,8 @@ namespace {
 
 bool is_continuation(std::uint8_t byte) { return (byte & 0xC0u) == 0x80u; }
 
-// Bytes of the white space character at the front of `bytes`, which is not empty; 0 where there is none. In UTF-8 all of
-// them have at most three.
+// Returns the length in bytes of the white space character at the start of `bytes`, or 0 if there is none. `bytes` must
+// not be empty. In UTF-8, white space characters have at most three bytes.
 std::size_t leading_space(Bytes bytes) {
     const std::uint8_t* at = bytes.begin;
     CodePoint code = *at;
@@ -57,7 +57,7 @@ bool has_characters(Bytes line, std::size_t least) {
                                                   [](std::uint8_t byte) { return !is_continuation(byte); })) >= least;
 }
 
-// Little-endian on every machine; compilers make one load of it.
+// Loads 8 bytes in little-endian order on every machine. Compilers turn the loop into one load.
 std::uint64_t load(const std::uint8_t* at) {
     std::uint64_t value = 0;
     for (unsigned i = 0; i < 8; ++i) value |= static_cast<std::uint64_t>(at[i]) << (8 * i);
@@ -74,7 +74,7 @@ std::uint64_t hash_bytes(Bytes bytes, std::uint64_t salt) {
     return mix(fold_multiply(load(rest) ^ FLIP, load(rest + 8) ^ state));
 }
 
-// Calls emit(line with its line end, line without white space at its ends) for each line.
+// Calls emit(line with its line ending, line without leading and trailing white space) for each line.
 template <typename Emit>
 void for_each_line(Bytes document, Emit emit) {
     for (const std::uint8_t* begin = document.begin; begin < document.end;) {

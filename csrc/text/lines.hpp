@@ -1,4 +1,4 @@
-// The lines of a document as hashes, and a document without some of its lines (see _text.pyi).
+// Hashes the lines of a document and removes lines from a document (see _text.pyi).
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@
 namespace bloomery::text {
 
 struct LineRule {
-    std::uint64_t salt;      // part of every hash: equal lines under different salts are different
-    std::size_t characters;  // shorter lines, white space at both ends apart, are never looked at
+    std::uint64_t salt;      // part of every hash, so equal lines with different salts have different hashes
+    std::size_t characters;  // lines with fewer characters, without leading and trailing white space, are ignored
 };
 
-// Appends the hashes of the document's lines, sorted, each once; returns the hash of its content: of all its lines in
-// order, short ones too, without blank ones and without white space at their ends.
+// Appends the sorted, distinct hashes of the document's lines to `hashes`. Returns a hash of the document's content,
+// which covers all lines in order, also short ones. Blank lines and white space at the ends of lines do not count.
 std::uint64_t add_line_hashes(Bytes document, LineRule rule, std::vector<std::uint64_t>& hashes);
 
-// Appends the document without the lines whose hash is in [first, last), which is sorted; returns how many went. A line
-// goes with its line end, and the last one, where it has none, with the one before it.
+// Appends the document without the lines whose hash is in the sorted range [first, last) and returns the number of
+// removed lines. A line is removed with its line ending. If the removed last line has none, the line ending before it
+// is removed.
 std::size_t add_without_lines(Bytes document, LineRule rule, const std::uint64_t* first, const std::uint64_t* last,
                               std::vector<std::uint8_t>& text);
 

@@ -1,4 +1,4 @@
-// The lines' part of the module data_prep.corpus._text.
+// Bindings of the line functions in the Python module data_prep.corpus._text.
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
@@ -18,7 +18,7 @@ using Offsets = Documents::Offsets;
 using Hashes = py::array_t<std::uint64_t, py::array::c_style>;
 using Flags = py::array_t<std::uint8_t, py::array::c_style>;
 
-// The documents of a call, each with its rule, or with none.
+// The documents of a call. Each has a LineRule, unless its flag in `untouched` is set.
 struct Batch {
     Batch(const py::object& data, const Offsets& offsets, const Hashes& salts_, const Flags& untouched_,
           std::int64_t min_characters)

@@ -11,9 +11,9 @@ namespace bloomery::text {
 namespace {
 
 constexpr std::size_t CHARACTER_NGRAM = 10;      // ROOTS, parameters_filtering.py
-constexpr std::size_t WORD_NGRAM = 5;            // the same
+constexpr std::size_t WORD_NGRAM = 5;            // ROOTS, parameters_filtering.py
 constexpr std::size_t SHORT_LINE_CHARACTERS = 30;  // FineWeb
-constexpr std::size_t FEW_WORDS = 3;             // C4: a line of fewer is not prose
+constexpr std::size_t FEW_WORDS = 3;             // C4: a line with fewer words is not prose
 constexpr std::size_t PREFETCH_DISTANCE = 8;
 constexpr CodePoint ELLIPSIS = 0x2026;
 
@@ -29,7 +29,7 @@ std::size_t floor_sqrt(std::size_t n) {
     return root;
 }
 
-// Adds hashes_[i] for all i; the prefetch pays when the table of a long document outgrows the caches.
+// Adds all hashes to the counter. The prefetch helps when the table of a long document exceeds the caches.
 void count_all(Counter& counter, const std::vector<std::uint64_t>& hashes) {
     counter.reset(hashes.size());
     const std::size_t ahead = hashes.size() > PREFETCH_DISTANCE ? hashes.size() - PREFETCH_DISTANCE : 0;
@@ -113,7 +113,8 @@ void Measurer::measure_lines(Measures& measures) {
     };
     lines_.clear();
     bool first = true;
-    std::size_t count = 0, total = 0, longest = 0, indentation = 0;  // of lines as they stand, blank ones too
+    // These numbers count unstripped lines, with blank lines.
+    std::size_t count = 0, total = 0, longest = 0, indentation = 0;
     for (std::size_t begin = 0; begin < code_points_.size();) {
         std::size_t end = begin;
         while (end < code_points_.size() && code_points_[end] != '\n') ++end;
@@ -192,7 +193,8 @@ void Measurer::hash_windows(std::size_t length) {
                     [this](std::uint64_t hash) { hashes_.push_back(mix(hash)); });
 }
 
-// Characters of all copies of the most frequent n-gram, with a space between its words; the first one on ties.
+// Returns the ratio of characters in all copies of the most frequent n-gram, with a space between its words. On ties,
+// the first n-gram of the document is taken.
 double Measurer::top_ngram_ratio(std::size_t length) {
     hash_windows(length);
     if (hashes_.empty()) return 0.0;
@@ -205,7 +207,8 @@ double Measurer::top_ngram_ratio(std::size_t length) {
     return ratio(characters * most, scope_);
 }
 
-// Characters of the n-grams that were seen before, without the spaces; the search goes on behind each one found.
+// Returns the ratio of characters, without spaces, in n-grams that occurred before. After each such n-gram, the search
+// continues with the word that follows it.
 double Measurer::duplicate_ngram_ratio(std::size_t length) {
     hash_windows(length);
     counter_.reset(hashes_.size());
@@ -231,7 +234,7 @@ void Measurer::measure_words(Measures& measures, bool unspaced, const WordLists*
     for_each_word(code_points_.data(), code_points_.size(), unspaced, [&](std::size_t begin, std::size_t end) {
         ++words;
         letters += end - begin;
-        // Words lie within lines, and both come in their order.
+        // Every word is within one line, and words and lines are both in document order.
         for (; begin >= lines_[line].end; ++line) words_of_line = 0;
         lines_of_enough += ++words_of_line == FEW_WORDS;
         bool has_letter = false;

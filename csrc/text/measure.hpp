@@ -1,4 +1,4 @@
-// Every statistic of a document that a filter may ask for, in one go. No threshold lives here.
+// Computes all statistics of a document that filters use. The filters' thresholds are applied elsewhere.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace bloomery::text {
 
-// X(type, name); the names are the keys of the Python result, in this order. README.md says what each one is.
+// List of X(type, name). The names are the keys of the Python result, in this order. README.md defines each measure.
 #define BLOOMERY_MEASURES(X)                \
     X(std::int64_t, characters)             \
     X(std::int64_t, bytes)                  \
@@ -59,7 +59,7 @@ namespace bloomery::text {
 
 inline constexpr std::size_t SCRIPTS = std::size(table::SCRIPT_NAMES);
 
-// Words that a language's documents are searched for.
+// Word lists of a language.
 struct WordLists {
     WordSet stop, flagged;
 };
@@ -68,17 +68,17 @@ struct Measures {
 #define BLOOMERY_FIELD(type, name) type name = 0;
     BLOOMERY_MEASURES(BLOOMERY_FIELD)
 #undef BLOOMERY_FIELD
-    std::array<double, SCRIPTS> scripts{};  // share of the letters that have a script, by SCRIPT_NAMES
+    std::array<double, SCRIPTS> scripts{};  // share of each script of SCRIPT_NAMES in the letters that have a script
 };
 
-// Holds the scratch memory; use one object a thread.
+// Measures documents. The object holds scratch memory, so use one object per thread.
 class Measurer {
   public:
-    // Repetition of characters and words, and listed words, are those of this many characters from the start: that
-    // bounds the memory of a longer document, which the default corpus.ingest.max_document_bytes does not let in.
+    // Repetition and listed words are measured in this many characters from the start of a document. This limit bounds
+    // the memory. The default of corpus.ingest.max_document_bytes removes longer documents before they are measured.
     static constexpr std::size_t SCOPE_CHARACTERS = std::size_t{1} << 23;
 
-    // `lists` may be null: then both ratios of listed words are 0.
+    // If `lists` is null, both ratios of listed words are 0.
     Measures measure(Bytes document, bool unspaced, const WordLists* lists);
 
   private:
@@ -90,8 +90,8 @@ class Measurer {
     double top_ngram_ratio(std::size_t length);
     double duplicate_ngram_ratio(std::size_t length);
 
-    // A line without the white space around it. `first` is whether it starts a paragraph: the first one, or after a
-    // blank line.
+    // A line without leading and trailing white space. `first` is true if the line starts a paragraph, that is, at the
+    // start of the document or after a blank line.
     struct Line {
         std::size_t begin, end;
         bool first;
@@ -99,8 +99,8 @@ class Measurer {
     };
 
     CodePoints code_points_;
-    std::size_t scope_ = 0;              // characters that repetition looks at
-    std::vector<std::uint64_t> words_;   // hash of each word that begins there
+    std::size_t scope_ = 0;              // number of characters in which repetition is measured
+    std::vector<std::uint64_t> words_;   // hash of each word that begins in these characters
     std::vector<std::size_t> letters_;   // characters of all words before word i; one more entry than words
     std::vector<std::uint64_t> hashes_;  // hash of each window
     std::vector<std::uint64_t> counts_;

@@ -1,4 +1,4 @@
-// Shingles of a normalised document, and their MinHash signature (Broder 1997) folded into LSH bands.
+// Computes the shingles of a normalised document and their MinHash signature (Broder 1997), hashed into LSH bands.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@ struct ShingleSize {
     std::size_t characters;  // n of the character n-grams of unspaced documents
 };
 
-// Holds the scratch memory; use one object a thread.
+// Computes shingles. The object holds scratch memory, so use one object per thread.
 class Shingler {
   public:
     explicit Shingler(ShingleSize size) : size_(size) {}
-    // Hashes of the document's shingles, never none, in order of appearance, repeated ones included. The reference is
-    // valid until the next call.
+    // Returns the hashes of the document's shingles, at least one, in document order and with repetitions. The
+    // reference is valid until the next call.
     std::vector<std::uint64_t>& shingles(Bytes document, bool unspaced);
 
   private:
@@ -32,7 +32,7 @@ class Shingler {
 class MinHasher {
   public:
     MinHasher(std::size_t bands, std::size_t rows, std::uint64_t seed);
-    // Writes one key a band: documents whose keys agree in a band agree in all of its rows.
+    // Writes one key per band. If two documents have equal keys in a band, all rows of the band are equal.
     void band_keys(const std::vector<std::uint64_t>& shingles, std::uint64_t* keys);
 
   private:

@@ -1,4 +1,4 @@
-// Python module data_prep.corpus._text; its signatures and docs for readers are in _text.pyi.
+// Python module data_prep.corpus._text. Its signatures and documentation are in _text.pyi.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -42,7 +42,7 @@ std::size_t positive(std::int64_t value, const char* name) {
 using Numbers = py::array_t<std::int32_t, py::array::c_style>;
 using ListEntries = std::tuple<std::vector<std::string>, std::vector<std::string>, bool>;
 
-// The lists of several languages; a struct of its own, since pybind11 would copy a vector into a Python list.
+// The word lists of several languages. This is a struct because pybind11 would copy a vector into a Python list.
 struct ListTable {
     std::vector<WordLists> lists;
 };
@@ -63,7 +63,7 @@ ListTable make_lists(const std::vector<ListEntries>& lists) {
     return made;
 }
 
-// The number of each document's lists, or nullptr where no lists are given.
+// Returns the number of each document's word lists, or nullptr if no lists are given. Throws for invalid numbers.
 const std::int32_t* checked_numbers(const Documents& documents, const ListTable* table,
                                     const std::optional<Numbers>& given) {
     if (!table != !given) throw std::invalid_argument("lists and numbers go together");
@@ -179,7 +179,7 @@ PYBIND11_MODULE(_text, module) {
     using namespace bloomery::text;
     module.doc() = "Compiled text kernel: measures and MinHash of batches of documents (see _text.pyi).";
     module.attr("UNICODE_VERSION") = table::UNICODE_VERSION;
-    Unicode::instance();  // expand the tables once, at import
+    Unicode::instance();  // expands the tables once, at import
     py::tuple scripts(SCRIPTS);
     for (std::size_t i = 0; i < SCRIPTS; ++i) scripts[i] = table::SCRIPT_NAMES[i];
     module.attr("SCRIPTS") = scripts;

@@ -1,4 +1,4 @@
-// The shingles' part of the module data_prep.corpus._text.
+// Bindings of the shingle comparison in the Python module data_prep.corpus._text.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
@@ -42,7 +42,7 @@ py::array_t<double> jaccard(const Values& values, const Places& bounds, const Pl
             const std::int64_t shared =
                 count_shared(all + bound[a], all + bound[a + 1], all + bound[b], all + bound[b + 1]);
             const std::int64_t together = bound[a + 1] - bound[a] + bound[b + 1] - bound[b] - shared;
-            // Texts without a word have no shingles: alike they are not.
+            // Two documents without shingles are not similar.
             similarity[i] = together == 0 ? 0.0 : static_cast<double>(shared) / static_cast<double>(together);
         }
     }

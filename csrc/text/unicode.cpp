@@ -21,7 +21,7 @@ constexpr char32_t JOINERS[] = U"'\u2019\u200C\u200D";
 constexpr char32_t ORDINARY[] = U" \t\n\r\u200C\u200D";
 constexpr char32_t CLOSERS[] = U"\"'";
 constexpr char32_t MOJIBAKE_LEADS[] = U"\u00C2\u00C3\u00E2";
-// cp1252 of the bytes 0x80..0x9F, where it differs from Latin-1
+// Characters of cp1252 for the bytes 0x80..0x9F, where it differs from Latin-1.
 constexpr char32_t CP1252_IMAGES[] =
     U"\u20AC\u201A\u0192\u201E\u2026\u2020\u2021\u02C6\u2030\u0160\u2039\u0152\u017D\u2018\u2019\u201C\u201D\u2022"
     U"\u2013\u2014\u02DC\u2122\u0161\u203A\u0153\u017E\u0178";
@@ -96,7 +96,7 @@ void decode_utf8(Bytes bytes, CodePoints& out) {
             while (at < end && *at < 0x80) *to++ = *at++;
             continue;
         }
-        // Table 3-7 of the Unicode standard: the length, and the range of the second byte, follow from the first.
+        // By table 3-7 of the Unicode standard, the first byte decides the length and the range of the second byte.
         int more = 0;
         std::uint8_t low = 0x80, high = 0xBF;
         CodePoint code = 0;

@@ -9,7 +9,7 @@ inline constexpr char UNICODE_VERSION[] = "14.0.0";
 
 enum Category : std::uint8_t { Lu, Ll, Lt, Lm, Lo, Mn, Mc, Me, Nd, Nl, No, Pc, Pd, Ps, Pe, Pi, Pf, Po, Sm, Sc, Sk, So, Zs, Zl, Zp, Cc, Cf, Cs, Co, Cn };
 
-// length << 5 | category, from U+0000 on
+// Runs of code points from U+0000 on, each length << 5 | category.
 inline constexpr std::uint32_t CATEGORY_RUNS[3968] = {
     1049, 54, 113, 51, 113, 45, 46, 49, 50, 49, 44, 81, 328, 81, 114, 81, 832, 45, 49, 46, 52, 43, 52, 833, 45, 50,
     46, 50, 1081, 54, 49, 147, 53, 49, 52, 53, 36, 47, 50, 58, 53, 52, 53, 50, 74, 52, 33, 81, 52, 42, 36, 48, 106,
@@ -171,7 +171,7 @@ inline constexpr std::uint32_t CATEGORY_RUNS[3968] = {
 };
 
 struct Range { std::uint32_t first, last; };
-// letters of scripts written without spaces between words
+// Letters of scripts written without spaces between words.
 inline constexpr Range UNSPACED_RANGES[63] = {
     {3585,3632}, {3634,3635}, {3648,3654}, {3713,3714}, {3716,3716}, {3718,3722}, {3724,3747}, {3749,3749},
     {3751,3760}, {3762,3763}, {3773,3773}, {3776,3780}, {3782,3782}, {3804,3807}, {3840,3840}, {3904,3911},
@@ -184,14 +184,14 @@ inline constexpr Range UNSPACED_RANGES[63] = {
     {178208,183969}, {183984,191456}, {194560,195101}, {196608,201546}
 };
 
-// what letters count as, from number 1 on
+// Names under which letters are counted, from number 1 on.
 inline constexpr const char* SCRIPT_NAMES[20] = {
     "Latin", "Arabic", "Devanagari", "Bengali", "Gujarati", "Gurmukhi", "Kannada", "Malayalam", "Oriya", "Tamil",
     "Telugu", "Han", "Kana", "Hangul", "Cyrillic", "Greek", "Hebrew", "Thai", "Ethiopic", "Other"
 };
 
 struct ScriptRange { std::uint32_t first, last, script; };
-// scripts of letters; what is no letter has none, wherever it stands
+// Scripts of letters. Other characters in these ranges have no script.
 inline constexpr ScriptRange SCRIPT_RANGES[103] = {
     {65,170,1}, {186,696,1}, {736,740,1}, {880,883,16}, {886,993,16}, {994,1007,20}, {1008,1023,16}, {1024,1327,15},
     {1329,1416,20}, {1488,1522,17}, {1568,1599,2}, {1601,1791,2}, {1808,1871,20}, {1872,1919,2}, {1920,2154,20},
@@ -212,7 +212,7 @@ inline constexpr ScriptRange SCRIPT_RANGES[103] = {
 };
 
 struct LowerRange { std::uint32_t first, last, stride; std::int32_t delta; };
-// simple lower case: code point + delta for first, first + stride, ..., last
+// The simple lower case is code point + delta for first, first + stride, ..., last.
 inline constexpr LowerRange LOWER_RANGES[182] = {
     {65,90,1,32}, {192,214,1,32}, {216,222,1,32}, {256,302,2,1}, {304,304,1,-199}, {306,310,2,1}, {313,327,2,1},
     {330,374,2,1}, {376,376,1,-121}, {377,381,2,1}, {385,385,1,210}, {386,388,2,1}, {390,390,1,206}, {391,391,1,1},

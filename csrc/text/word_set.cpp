@@ -11,7 +11,8 @@
 namespace bloomery::text {
 namespace {
 
-// A single word is its own key: the look-up that nearly all of them are is one multiplication less.
+// Returns the key of an entry. The key of a single word is the word's hash, which saves a multiplication in most
+// look-ups.
 std::uint64_t key_of(const std::uint64_t* words, std::size_t count) {
     std::uint64_t hash = words[0];
     for (std::size_t i = 1; i < count; ++i) hash = mix(hash * HASH_BASE + words[i]);
@@ -47,7 +48,7 @@ WordSet::WordSet(const std::vector<Bytes>& entries, bool unspaced) {
 
 std::size_t WordSet::covered(const std::vector<std::uint64_t>& words) const {
     if (lengths_.empty()) return 0;
-    std::size_t found = 0, reach = 0;  // words before `reach` belong to an entry that began already
+    std::size_t found = 0, reach = 0;  // words before `reach` belong to an entry that was found earlier
     for (std::size_t i = 0; i < words.size(); ++i) {
         for (const std::size_t length : lengths_) {
             if (length <= words.size() - i && contains(key_of(words.data() + i, length))) {

@@ -1,4 +1,4 @@
-// A list of words that is looked for in documents: stop words, flagged words.
+// A set of words and phrases to search for in documents, such as stop words and flagged words.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ class WordSet {
     static constexpr std::size_t MAX_WORDS = 8;
 
     WordSet() = default;
-    // Each entry is a word, or a phrase of at most MAX_WORDS words, in UTF-8; case, apostrophes and joiners do not
-    // count, marks do. Throws std::invalid_argument for an entry without a word and for one with too many.
+    // Each entry is a word or a phrase of at most MAX_WORDS words, in UTF-8. Comparisons ignore case, apostrophes and
+    // joiners, but not marks. Throws std::invalid_argument for an entry without words or with too many words.
     WordSet(const std::vector<Bytes>& entries, bool unspaced);
 
-    // How many of a document's words belong to an entry. `words` holds the hash of each, as hash_word gives it.
+    // Returns how many of a document's words belong to an entry. `words` holds the hash_word of each word.
     std::size_t covered(const std::vector<std::uint64_t>& words) const;
 
   private:
@@ -27,7 +27,7 @@ class WordSet {
 
     static constexpr std::uint64_t EMPTY = 0;
     std::vector<std::uint64_t> slots_;
-    std::vector<std::size_t> lengths_;  // of the entries, in words, each once, the greatest first
+    std::vector<std::size_t> lengths_;  // distinct lengths of the entries in words, largest first
     std::size_t mask_ = 0;
 };
 

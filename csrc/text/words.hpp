@@ -1,4 +1,4 @@
-// The one definition of a word, for the measures and for the shingles of MinHash.
+// The definition of a word that the measures and the shingles of MinHash share.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace bloomery::text {
 
-// Calls emit(begin, end) for each word of code_points[0, count): a maximal run of letters, marks and decimal digits;
-// an apostrophe, ZWJ or ZWNJ between two of these belongs to the word. In an unspaced document each letter of a script
-// written without spaces is a word by itself, together with the marks that follow it.
+// Calls emit(begin, end) for each word of code_points[0, count). A word is a maximal run of letters, marks and decimal
+// digits. An apostrophe, ZWJ or ZWNJ between two of these belongs to the word. In an unspaced document, each letter of
+// a script written without spaces is a separate word, together with the marks that follow it.
 template <typename Emit>
 void for_each_word(const CodePoint* code_points, std::size_t count, bool unspaced, Emit emit) {
     const Unicode& unicode = Unicode::instance();
@@ -39,7 +39,7 @@ void for_each_word(const CodePoint* code_points, std::size_t count, bool unspace
     }
 }
 
-// Hash of a word without regard to case, apostrophes and joiners.
+// Returns a hash of a word that ignores case, apostrophes and joiners.
 inline std::uint64_t hash_word(const CodePoint* begin, const CodePoint* end) {
     const Unicode& unicode = Unicode::instance();
     std::uint64_t hash = 0;

@@ -1,1 +1,1 @@
-"""Clean shards to Megatron token files, and token files to the arrays that training reads."""
+"""Turn clean shards into Megatron token files, and token files into the arrays that training reads."""

@@ -1,4 +1,4 @@
-"""Compiled kernels of the index (``csrc/index``). They release the GIL."""
+"""Compiled kernels of the index (``csrc/index``). The kernels release the GIL."""
 
 from typing import Any
 
@@ -13,16 +13,20 @@ def blend(
     begin: int,
     end: int,
 ) -> tuple[NDArray[np.int16] | NDArray[np.int32], NDArray[np.uint32] | NDArray[np.int64]]:
-    """Number and sample of everything that lies in the slots [begin, end) of a stage's ``planned``, in order.
+    """Return the datasets and the samples in the slots [begin, end) of a stage, in blend order.
 
-    Sample k of dataset d lies at (2k + 1) / (2 ``quotas[d]``) of the stage: exact, ties by d. It comes out as
-    (``numbers[d]``, ``firsts[d]`` + k), in the narrower of two types that hold every number of the call. Raises
-    ``ValueError`` for quotas outside of 0 to ``planned``, for slots outside of the stage, and for a stage of more than
-    2^61 samples.
+    A stage has ``planned`` samples and is cut into as many equal slots. Sample k of dataset d belongs at the fraction
+    (2k + 1) / (2 ``quotas[d]``) of the stage. Samples are sorted by this exact fraction; ties are sorted by d. Each
+    sample is returned as ``numbers[d]`` in the first array and ``firsts[d]`` + k in the second array. Each array has
+    the narrower of its two types if that type holds all values that ``numbers``, ``firsts`` and ``quotas`` allow.
+
+    Raises:
+        ValueError: a quota outside of 0 to ``planned``, slots outside of the stage, or a stage of more than 2^61
+            samples.
     """
 
 class Deal:
-    """Documents distributed over groups: group 2 p holds the training documents of pair p, 2 p + 1 those held out."""
+    """Documents in groups: group 2p holds the training documents of pair p, group 2p + 1 its held-out documents."""
 
     def __init__(self) -> None: ...
     def add(
@@ -36,50 +40,71 @@ class Deal:
         held_out_below: int,
         all_held_out: bool,
     ) -> None:
-        """Assign documents ``first``, ``first`` + 1, ... of ``lengths[i]`` tokens to pair ``pairs[language, source]``.
+        """Assign documents to groups.
 
-        Held out are those whose split key is less than ``held_out_below``, or all. Raises ``ValueError`` for numbers
-        out of range, negative lengths, and more than 2^33 documents.
+        Document ``first`` + i has ``lengths[i]`` tokens and belongs to the pair ``pairs[languages[i], sources[i]]``.
+        It is held out if ``split_keys[i]`` is less than ``held_out_below`` or if ``all_held_out`` is true.
+
+        Raises:
+            ValueError: a number out of range, a negative length, or more than 2^33 documents.
         """
 
     def groups(self) -> NDArray[np.int64]:
-        """Documents, tokens, tokens of the longest document, of each group: shape (groups, 3)."""
+        """Return int64 [groups, 3]: each group's documents, its tokens, and the tokens of its longest document."""
 
     def take(self, groups: list[int]) -> NDArray[np.uint64]:
-        """A word a document, number << 31 | tokens, group after group in the order they came; and forget them."""
+        """Return the documents of ``groups`` and free their memory.
+
+        Each document is one word: number << 31 | tokens. The groups follow one another as listed. Within a group,
+        documents have the order in which they were added.
+        """
 
 class EpochOrder:
-    """Rows in reading order: epoch after epoch, each a random permutation that follows from key and epoch alone."""
+    """Rows in reading order. Each epoch is a random permutation that depends on ``key`` and the epoch alone."""
 
     def __init__(self, rows: NDArray[np.uint64], key: int, epoch: int, band: int) -> None:
-        """From ``epoch`` on. About ``band`` rows are held at a time (at least a bucket of them)."""
+        """Start at ``epoch``. About ``band`` rows are in memory at a time, and at least one bucket of rows."""
 
     def take(self, count: int, wanted: int) -> NDArray[np.uint64]:
-        """The next ``count`` rows; no more than ``wanted`` will be taken from here on (0: any number)."""
+        """Return the next ``count`` rows.
+
+        ``wanted`` is the most rows that the caller will still take, with this call, or 0 if that is unknown.
+        """
 
 def place_of(rows: NDArray[np.uint64], key: int, epoch: int, token: int) -> int:
-    """Place, in the order of ``epoch``, of the row with token ``token`` of that epoch."""
+    """Return the position, in the order of ``epoch``, of the row that holds token ``token`` of that epoch."""
 
 class SampleOrder:
-    """Sample numbers from ``epoch`` on: those that start in the same epoch in blocks of ``block``, each shuffled."""
+    """Sample numbers from ``epoch`` on. Samples that start in the same epoch are shuffled in blocks of ``block``."""
 
     def __init__(self, tokens: int, sequence_length: int, key: int, epoch: int, block: int) -> None: ...
     def take(self, count: int) -> NDArray[np.uint64]:
-        """The next ``count``."""
+        """Return the next ``count`` sample numbers."""
 
 class SampleWalk:
-    """Where samples 0 to ``samples`` start, over documents of which the next is ``position``, from ``token`` on."""
+    """Computes where samples 0 to ``samples`` start in documents that are laid end to end.
+
+    The next document has the position ``position`` in reading order and begins at token ``token``. Samples that start
+    before that token are left out.
+    """
 
     def __init__(self, sequence_length: int, samples: int, position: int, token: int) -> None: ...
     def advance(self, rows: NDArray[np.uint64], wide: bool) -> NDArray[Any]:
-        """(position, token offset) of the starts in the next documents: uint32 [n, 2], or int64 if ``wide``."""
+        """Return the samples that start in the next documents, ``rows``: uint32 [n, 2], or int64 if ``wide``.
+
+        Each start is the position of a document and a token offset in that document.
+        """
 
 class EpochCheck:
-    """Whether a document array reads ``unique`` documents, of ``documents`` in the index, each once an epoch."""
+    """Checks that a document array reads ``unique`` of the ``documents`` in the index, each once per epoch."""
 
     def __init__(self, documents: int, unique: int) -> None: ...
     def advance(self, numbers: NDArray[np.uint32] | NDArray[np.int64]) -> int:
-        """Place of the first of the next entries that is out of range or out of turn; -1: there is none."""
+        """Return the position in ``numbers`` of the first wrong entry, or -1 if there is none.
+
+        An entry is wrong if it is out of range, if its epoch has already read the document, or if the first epoch did
+        not read the document.
+        """
 
     def members(self) -> NDArray[np.uint64]:
-        """A bit a document of the index: the ones that the first epoch read."""
+        """Return one bit per document of the index, set if the first epoch reads the document."""

@@ -1,12 +1,13 @@
-"""Token files that Megatron-LM's preprocessing wrote become token files of a run: verified, linked, described.
+"""Adopt token files that Megatron-LM's preprocessing wrote: verify the files, link to them and write a sidecar.
 
-Nothing of the user's is written to: the run gets links to the pair and a sidecar like those that `encode` writes. The
-format says neither which tokenizer made it nor whether it is whole, so everything that can be checked is, in one pass
-over both files: header, sizes, offsets, document bounds, every token, every document's end.
+The user's files are never changed. The run gets symbolic links to the pair and a sidecar like those that `encode`
+writes. The format records neither the tokenizer nor whether a file is complete. One pass over both files therefore
+checks everything that can be checked: header, sizes, offsets, document bounds, every token, and the last token of every
+document.
 
-A document's identity is the digest of its tokens (as int32, whatever the file's type): equal documents fall on the same
-side of the validation split, and files that are added move nothing. 1 GB of tokens takes about 4 s on one core
-(two digests and a look at each token), in 0.3 GB of memory however long the file.
+A document's identity is the digest of its tokens as int32, also if the file has uint16. Equal documents therefore fall
+on the same side of the validation split, and adding files moves no document to the other side. 1 GB of tokens takes
+about 4 s on one core (two digests and one check of each token) and 0.3 GB of memory, regardless of the file's length.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ def adopt_tokens(
     *,
     ends_with_end_of_document: bool = True,
 ) -> dict[str, Any]:
-    """Verify the pair at `prefix`, write the sidecar of `output`, then link `<output>.bin` and, last, `<output>.idx`.
+    """Verify the pair at `prefix`, write the sidecar of `output`, then link `<output>.bin` and finally `<output>.idx`.
 
     Args:
         prefix: path of the user's pair, without suffix.
-        tokenizer_path: `tokenizer.json` that the files were encoded with, its roles of tokens in the files beside it.
+        tokenizer_path: `tokenizer.json` that encoded the files. Files in the same folder name the special tokens.
         source: name of the source.
-        language: code of every document.
+        language: language code of every document.
         output: path of the run's pair, without suffix.
         ends_with_end_of_document: whether every document ends with the tokenizer's end-of-document token.
 
@@ -61,12 +62,17 @@ def adopt_tokens(
         The sidecar's manifest.
 
     Raises:
-        InputError: files that are missing, cut, swapped, foreign or of several sequences a document, tokens that the
-            tokenizer lacks, a document without its end.
-        ResourceError: no space or permission.
+        InputError: a file is missing, truncated or of another format; the files do not belong together; a document
+            has several sequences; the tokenizer lacks a token; or a document does not end with its end-of-document
+            token.
+        ResourceError: the disk is full or a permission is missing.
     """
     if _place(prefix) == _place(output):
-        raise InputError("would take the place of what it links to", where=str(output), expected="a path of its own")
+        raise InputError(
+            "the link would replace the file that it points to",
+            where=str(output),
+            expected="an output path that differs from the path of the input",
+        )
     file = open_token_file(prefix)
     _refuse_split_documents(file)
     tokenizer = load_tokenizer(tokenizer_path)
@@ -102,25 +108,25 @@ def adopt_tokens(
 
 
 def prefix_of(path: Path) -> Path:
-    """A pair's path without suffix, from that of either of its files or from the prefix itself."""
+    """Return a pair's path without suffix. `path` is the pair's `.bin`, its `.idx` or that prefix itself."""
     return path.with_suffix("") if path.suffix in (".bin", ".idx") else path
 
 
 def _refuse_split_documents(file: TokenFile) -> None:
-    """Raise InputError where a document is more than one sequence; one without a sequence is an empty text."""
+    """Raise InputError if a document has several sequences. A document without a sequence is an empty text."""
     for begin in range(0, len(file.documents) - 1, BATCH_TOKENS):
         sequences = np.diff(file.documents[begin : begin + BATCH_TOKENS + 1])
         if (split := np.flatnonzero(sequences > 1)).size:
             raise InputError(
-                f"document {begin + split[0]} is {sequences[split[0]]} sequences",
+                f"document {begin + split[0]} has {sequences[split[0]]} sequences",
                 where=str(_idx(file.prefix)),
-                expected="one sequence a document; files that are split into sentences, as for BERT and T5, must be "
-                "written again without --split-sentences",
+                expected="one sequence per document. If the files were split into sentences, as for BERT and T5, "
+                "preprocess the text again without --split-sentences",
             )
 
 
 def _batches(file: TokenFile) -> Iterator[tuple[int, int]]:
-    """(first document, documents) of runs of at most `BATCH_TOKENS` tokens, or of one longer document."""
+    """Yield (first document, number of documents) of batches of up to `BATCH_TOKENS` tokens or one longer document."""
     first = 0
     while first < len(file.lengths):
         offsets = file.offsets[first : first + BATCH_DOCUMENTS]
@@ -133,20 +139,24 @@ def _batches(file: TokenFile) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class _Check:
-    """Goes once over all tokens of a pair, in order: checks them, counts their text, digests file and documents."""
+    """Reads a pair's tokens once, in order: checks them, counts their text bytes, hashes the file and each document."""
 
     file: TokenFile
     handle: BinaryIO
-    """The `.bin`."""
+    """Open `.bin` of the pair."""
     byte_lengths: npt.NDArray[np.int32]
-    """Of each token; negative where the id has none."""
+    """Bytes of text that each token id spells, or a negative number if no token has the id."""
     end: int | None
     tokenizer_path: Path
     text_bytes: int = 0
     bin_digest: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES))
 
     def documents(self, first: int, rows: int) -> bytes:
-        """Digests of the documents from `first` on, `_DIGEST_BYTES` each. Raises InputError for what is wrong."""
+        """Return the digests of the next `rows` documents, `_DIGEST_BYTES` each. The first is document `first`.
+
+        Raises:
+            InputError: a check fails.
+        """
         file = self.file
         lengths = file.lengths[first : first + rows].astype(np.int64)
         if lengths.min() == 0:
@@ -166,7 +176,7 @@ class _Check:
         )
 
     def _digest_in_pieces(self, length: int, number: int) -> bytes:
-        """Of one document, which may be longer than what is held at a time."""
+        """Return the digest of one document, read in pieces because it may be long."""
         algorithm = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         for begin in range(0, length, BATCH_TOKENS):
             piece = self._next(number, np.array([min(BATCH_TOKENS, length - begin)]))
@@ -175,11 +185,12 @@ class _Check:
         return algorithm.digest()
 
     def _next(self, first: int, ends: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Read the next tokens, of documents that end at `ends`; check them, count their text, digest the file."""
-        # Not mapped: what was read goes, and a file that somebody cuts meanwhile is an error, not the process' end.
+        """Read the tokens of documents that end at `ends`; check them, count their text bytes and hash them."""
+        # The file is not memory-mapped: if somebody truncates a mapped file, the process is killed (SIGBUS). Reading
+        # also frees the memory of each batch.
         tokens = np.fromfile(self.handle, dtype=self.file.dtype, count=int(ends[-1]))
         if len(tokens) < ends[-1]:
-            raise InputError("became shorter while it was read", where=str(_bin(self.file.prefix)))
+            raise InputError("the file became shorter while it was read", where=str(_bin(self.file.prefix)))
         low, high = int(tokens.min()), int(tokens.max())
         known = low >= 0 and high < len(self.byte_lengths)
         spelled = self.byte_lengths[tokens] if known else np.where(tokens == (low if low < 0 else high), -1, 0)
@@ -187,10 +198,10 @@ class _Check:
             place = int(spelled.argmin())
             document = first + int(np.searchsorted(ends, place, side="right"))
             raise InputError(
-                f"token {tokens[place]} in document {document}",
+                f"the tokenizer lacks token {tokens[place]} in document {document}",
                 where=str(_bin(self.file.prefix)),
-                expected=f"an id of {self.tokenizer_path}, 0 to {len(self.byte_lengths) - 1}: the tokenizer that the "
-                "file was encoded with",
+                expected=f"a token id of {self.tokenizer_path} (0 to {len(self.byte_lengths) - 1}). Use the tokenizer "
+                "that the file was encoded with",
             )
         self.text_bytes += int(spelled.sum(dtype=np.int64))
         self.bin_digest.update(tokens.data)
@@ -201,14 +212,14 @@ class _Check:
             raise InputError(
                 f"document {first + int(wrong[0])} ends with token {last[wrong[0]]}",
                 where=str(_bin(self.file.prefix)),
-                expected=f"{self.end}, the end of document of {self.tokenizer_path}: its own .idx, the tokenizer that "
-                "it was encoded with, and --append-eod; or, where the files have none, ends_with_end_of_document: "
-                "false (--without-end-of-document)",
+                expected=f"{self.end}, the end-of-document token of {self.tokenizer_path}. Check that the .bin has its "
+                "own .idx, that this tokenizer encoded it, and that Megatron-LM ran with --append-eod. If the files "
+                "have no end-of-document tokens, set ends_with_end_of_document: false (--without-end-of-document)",
             )
 
 
 def _sidecar_rows(digests: bytes, file: TokenFile, first: int, source: str, language: str) -> pa.RecordBatch:
-    """Rows of the sidecar for documents from `first` on, whose identities are `digests`."""
+    """Return the sidecar's rows for the documents from `first` on. `digests` are the identities of the documents."""
     rows = len(digests) // _DIGEST_BYTES
     hexadecimal = 2 * _DIGEST_BYTES
     bounds = np.arange(0, (rows + 1) * hexadecimal, hexadecimal, dtype=np.int32)
@@ -229,7 +240,7 @@ def _sidecar_rows(digests: bytes, file: TokenFile, first: int, source: str, lang
 
 
 def _link(target: Path, link: Path) -> None:
-    """Make `link` an absolute symbolic link to `target`, in one step whatever lay there."""
+    """Make `link` an absolute symbolic link to `target`. An existing file or link is replaced atomically."""
     temporary = link.with_name(f".{link.name}.{os.getpid()}.tmp")
     with explained(link):
         temporary.unlink(missing_ok=True)
@@ -239,7 +250,7 @@ def _link(target: Path, link: Path) -> None:
 
 
 def _place(prefix: Path) -> Path:
-    """Where a prefix lies, whatever links lead there."""
+    """Return the path of `prefix` with all links in its folder resolved."""
     return prefix.parent.resolve() / prefix.name
 
 

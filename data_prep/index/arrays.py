@@ -1,6 +1,7 @@
-"""Writes the index's `.npy` arrays: streamed, so that an array may be larger than memory; atomic; with digests.
+"""Write the index's `.npy` arrays atomically and compute their digests.
 
-A thread hashes and writes each piece while the next is made; digests cost no second read.
+Arrays are streamed in pieces, so an array may be larger than memory. A thread hashes and writes each piece while the
+next piece is computed. The digest therefore needs no second read.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from bloomery.base.atomic import atomic_path
 from bloomery.contracts.index import ArrayEntry
 
 CHUNK = 1 << 22
-"""Rows handled at once where arrays are made in pieces: tens of MB."""
+"""Rows per piece of an array, which takes tens of MB."""
 _PENDING = 4
-"""Pieces that may wait for the disk."""
+"""Maximum number of pieces that wait to be written."""
 _SYNC_BYTES = 1 << 28
-"""Written to the disk at once: it works while pieces are made, and what is left at the end is little."""
+"""Bytes after which the file is synced, so that the disk works while pieces are computed and the last sync is short."""
 
 
 class _Array:
-    """One `.npy` that is being written."""
+    """A `.npy` file that is being written."""
 
     def __init__(self, handle: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self._handle, self._dtype, self.shape = handle, dtype, shape
@@ -47,7 +48,7 @@ class _Array:
 
     def _write(self, data: memoryview) -> None:
         self._hash.update(data)
-        self._handle.write(data)  # not tofile(): its error at a full disk has no errno
+        self._handle.write(data)  # tofile() would raise an error without errno when the disk is full
         self._unsynced += len(data)
         if self._unsynced >= _SYNC_BYTES:
             self._handle.flush()
@@ -55,14 +56,14 @@ class _Array:
             self._unsynced = 0
 
     def entry(self, path: str) -> ArrayEntry:
-        assert self.rows == self.shape[0], f"{self.rows} rows written, {self.shape[0]} promised"
+        assert self.rows == self.shape[0], f"{self.rows} rows written, {self.shape[0]} expected"
         return ArrayEntry(path=path, dtype=str(self._dtype), shape=list(self.shape), digest=self._hash.hexdigest())
 
 
 def write_array(
     index: Path, path: str, dtype: npt.DTypeLike, shape: tuple[int, ...], chunks: Iterable[npt.NDArray[Any]]
 ) -> ArrayEntry:
-    """Write `chunks`, laid end to end along the first axis, as one `.npy` at `index / path`; returns its entry."""
+    """Write `chunks`, concatenated along the first axis, to the `.npy` file `index / path`, and return its entry."""
     return write_arrays(index, [(path, dtype, shape)], ((chunk,) for chunk in chunks))[0]
 
 
@@ -71,7 +72,7 @@ def write_arrays(
     arrays: Sequence[tuple[str, npt.DTypeLike, tuple[int, ...]]],
     chunks: Iterable[Sequence[npt.NDArray[Any]]],
 ) -> list[ArrayEntry]:
-    """Write several arrays (path, type, shape) side by side, in one pass over `chunks`: a piece of each at a time."""
+    """Write several arrays (path, type, shape) in one pass over `chunks`, whose items hold one piece of each array."""
     with ExitStack() as stack:
         temporaries = [stack.enter_context(atomic_path(index / path)) for path, _, _ in arrays]
         with ExitStack() as open_files:

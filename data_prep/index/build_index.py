@@ -1,12 +1,13 @@
-"""Builds the index: document, sample, shuffle and blend arrays, and index.json that names them.
+"""Build the index: the document, sample, shuffle and blend arrays, and index.json, which names them.
 
-A job of its own before any GPU is allocated. Arrays lie in a folder named by the digest of everything they follow from
-(token files, tokenizer, mixture, this stage's settings), so a stale array cannot be mistaken for a fresh one;
-index.json is renamed into place last, and only then are the folders of other digests removed.
+This stage is a separate job that runs before any GPU is allocated. The arrays' folder is named after the digest of
+everything that the arrays depend on: token files, tokenizer, mixture and this stage's settings. A stale array can
+therefore not be mistaken for a new one. index.json is renamed into place last. Only then are the folders with other
+digests removed.
 
-Of a pair only the lengths and three columns of the sidecar are read; digests of `.bin`, `.idx` and sidecar are those
-that the sidecar's manifest states, and `bloomery index verify` reads everything again before a training. At 500 M
-documents and 166.8 M samples that is 6 GB read, 5 GB of arrays written and 7 GB of memory: bench/index.py measures it.
+The build reads only the lengths of a pair and three columns of its sidecar. It takes the digests of `.bin`, `.idx` and
+sidecar from the sidecar's manifest; `bloomery index verify` recomputes them from the files before a training. 500 M
+documents and 166.8 M samples need 6 GB of reads, 5 GB of arrays and 7 GB of memory (measured by bench/index.py).
 """
 
 from __future__ import annotations
@@ -51,30 +52,35 @@ MANY_EPOCHS = 4
 MEGATRON_SEEDS = 1 << 32
 
 Datasets = Mapping[str, Mapping[str, Mapping[str, TextSize]]]
-"""Text per source of each dataset of each language."""
+"""Text sizes, keyed by language, dataset and source."""
 
 
 def build_index(
     stage: IndexStage, index: Path, parts: Sequence[str], mixture: Path | None, tokenizer_path: Path, output: Path
 ) -> IndexManifest:
-    """Build the index of `parts` and write `output` (index.json in `index`); returns its content.
+    """Build the index of `parts`, write it to `output` (index.json in `index`) and return the content of index.json.
 
     Args:
-        stage: sequence length, samples, validation share, seed, order, stages of the blend.
-        index: the index folder; token files lie in `index/tokens/<part>.{bin,idx}`.
-        parts: parts in order, or absolute prefixes of pairs elsewhere; a token file's number is its part's position.
-        mixture: mixture.json; None: every language weighs what it has of tokens.
+        stage: sequence length, samples, validation share, seed, order and stages of the blend.
+        index: the index folder, which holds the token files `tokens/<part>.{bin,idx}`.
+        parts: names of the parts in order, or absolute prefixes of pairs in other folders. A token file's number is
+            the position of its part in this list.
+        mixture: mixture.json, or None to weigh each language by its number of tokens.
         tokenizer_path: the tokenizer.json that the parts were encoded with.
         output: `index/index.json`.
 
     Raises:
-        ConfigError: a seed that Megatron's order cannot have.
-        InputError: damaged, missing or foreign token files; nothing to train on; less text than the mixture's cap on
-            epochs needs.
+        ConfigError: the order is `megatron` and the seed is 2^32 or more.
+        InputError: a token file is damaged, missing or from another tokenizer; there is no text to train on; or the
+            mixture's cap on epochs leaves too few samples.
         ResourceError: the disk cannot hold the arrays.
     """
     if stage.order == "megatron" and stage.seed >= MEGATRON_SEEDS:
-        raise ConfigError(f"{stage.seed} with order megatron", where="seed", expected=f"less than {MEGATRON_SEEDS}")
+        raise ConfigError(
+            f"the seed {stage.seed} is too large for order megatron",
+            where="seed",
+            expected=f"less than {MEGATRON_SEEDS}",
+        )
     tokenizer, tokenizer_digest = load_tokenizer(tokenizer_path), digest_file(tokenizer_path)
     end = end_of_document(tokenizer_path, tokenizer)
     split, files, first = TrainValidationSplit(stage.validation_share), [], 0
@@ -126,7 +132,10 @@ def build_index(
 
 
 def _refuse_too_large(arrays: Path, datasets: Datasets, counts: Mapping[str, int], stage: IndexStage) -> None:
-    """Raise ResourceError when the disk cannot hold them: 4 bytes a document read, 12 a sample, 6 more in the blend."""
+    """Raise ResourceError if the disk cannot hold the arrays.
+
+    The arrays take 4 bytes per document read, 12 bytes per sample, and 6 bytes per sample of the blend.
+    """
     needed = 18 * stage.train_samples
     for of_language in datasets.values():
         for name, texts in of_language.items():
@@ -136,39 +145,46 @@ def _refuse_too_large(arrays: Path, datasets: Datasets, counts: Mapping[str, int
     free = shutil.disk_usage(arrays).free
     if needed > free:
         raise ResourceError(
-            f"the arrays of {stage.train_samples} samples take {format_bytes(needed)}, {format_bytes(free)} are free",
+            f"the arrays of {stage.train_samples} samples take {format_bytes(needed)}, but only {format_bytes(free)} "
+            "are free",
             where=str(arrays),
-            expected="fewer samples, or more room",
+            expected="fewer samples or a larger disk",
         )
 
 
 def _remove_stale(arrays: Path, digest: str) -> None:
-    """Arrays of earlier builds, and what a killed build left: folders named by a digest, nothing else."""
+    """Remove the arrays of earlier and of killed builds. Only folders that are named after a digest are removed."""
     for other in arrays.iterdir():
         if other.name != digest and re.fullmatch("[0-9a-f]{32}", other.name) and other.is_dir():
             shutil.rmtree(other)
 
 
 def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, TokenFileEntry]:
-    """A pair whose sizes agree with its sidecar's manifest, and whose tokens are this tokenizer's."""
+    """Open a pair. Raises InputError if its sidecar's manifest has other sizes or names another tokenizer."""
     file = open_token_file(prefix, check=False)
     sidecar = read_manifest(sidecar_path(prefix))
     counts = sidecar["counts"]
     if not {"bin_digest", "idx_digest", "tokens"} <= counts.keys():
         raise InputError(
-            "states no digests of its .bin and .idx",
+            "the sidecar's manifest states no digests of .bin and .idx",
             where=str(manifest_path(sidecar_path(prefix))),
-            expected="a sidecar that `bloomery encode` or `bloomery index adopt` wrote; run it again",
+            expected="a sidecar that `bloomery encode` or `bloomery index adopt` wrote. Run that command again",
         )
     if sidecar["parameters"] != tokenizer_digest:
-        raise InputError("encoded with another tokenizer", where=f"{prefix}.idx", expected=f"digest {tokenizer_digest}")
+        raise InputError(
+            "the file was encoded with another tokenizer",
+            where=f"{prefix}.idx",
+            expected=f"a tokenizer with digest {tokenizer_digest}",
+        )
     if len(file.documents) <= len(file.lengths):
-        raise InputError("documents of several sequences", where=f"{prefix}.idx", expected="one sequence a document")
+        raise InputError(
+            "a document has several sequences", where=f"{prefix}.idx", expected="one sequence per document"
+        )
     if (len(file.lengths), len(file.tokens)) != (sidecar["rows"], counts["tokens"]):
         raise InputError(
-            f"has {len(file.lengths)} documents of {len(file.tokens)} tokens",
+            f"the file has {len(file.lengths)} documents and {len(file.tokens)} tokens",
             where=f"{prefix}.idx",
-            expected=f"{sidecar['rows']} of {counts['tokens']}, by its sidecar",
+            expected=f"{sidecar['rows']} documents and {counts['tokens']} tokens, as its sidecar states",
         )
     return file, TokenFileEntry(
         prefix=Path(os.path.relpath(prefix, index)).as_posix(),
@@ -182,23 +198,27 @@ def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, 
 
 
 def _as_it_is(split: TrainValidationSplit) -> Mixture:
-    """A mixture in which every language weighs what it has of tokens."""
+    """Return a mixture that weighs each language by its number of tokens."""
     weights = {code: float(sum(text.tokens for text in texts.values())) for code, texts in split.texts().items()}
     whole = sum(weights.values()) or 1.0
     return Mixture({code: weight / whole for code, weight in weights.items()}, {}, None)
 
 
 def _trainable(datasets: Datasets, mixture: Mixture, output: Path) -> dict[str, dict[str, int]]:
-    """Tokens per dataset of each language, of those with text to train on. Raises InputError for none."""
+    """Return the tokens per dataset of each language, for datasets that have text to train on.
+
+    Raises:
+        InputError: no dataset has text to train on.
+    """
     found: dict[str, dict[str, int]] = {}
     for language, own in datasets.items():
         for name, texts in own.items():
-            # Some document must hold more than its end-of-document token.
+            # A document of one token holds only its end-of-document token.
             if max(text.longest for text in texts.values()) > 1:
                 found.setdefault(language, {})[name] = sum(text.tokens for text in texts.values())
     if not found:
         raise InputError(
-            "no document to train on",
+            "there is no document to train on",
             where=str(output),
             expected=f"text in a language of the mixture ({', '.join(mixture.languages) or 'which is empty'})",
         )
@@ -219,7 +239,7 @@ def _train(
     stage: IndexStage,
     files: list[TokenFileEntry],
 ) -> list[DatasetEntry]:
-    """Write the arrays of every dataset that gives samples."""
+    """Write the arrays of every dataset from which the training reads samples."""
     wanted = [(language, name) for language, own in datasets.items() for name in own if counts.get(name, 0) > 0]
 
     def write(language: str, name: str) -> DatasetEntry:
@@ -227,7 +247,7 @@ def _train(
         identity = _identity(name, stage, files, split.files(language, sources), counts[name])
         return write_train(plan, name, language, split.take(language, sources), counts[name], identity)
 
-    # Two at a time: one is shuffled while the other waits for the disk.
+    # Two datasets at a time, so that one is shuffled while the other waits for the disk.
     with ThreadPoolExecutor(max_workers=2) as pool:
         jobs = [pool.submit(write, language, name) for language, name in wanted]
         try:
@@ -239,12 +259,12 @@ def _train(
 def _validation(
     plan: Plan, split: TrainValidationSplit, mixture: Mixture, stage: IndexStage, files: list[TokenFileEntry]
 ) -> list[DatasetEntry]:
-    """Write a validation set of every language with weight in the mixture, whatever the training reads of it."""
+    """Write a validation set for every language with weight in the mixture, even if the training reads none of it."""
     entries = []
     for language, texts in split.texts(held_out=True).items():
         if mixture.languages.get(language, 0.0) == 0:
             continue
-        # A source that the mixture leaves out is left out of its language's validation.
+        # Sources without weight in the mixture are left out of the validation set.
         weights = mixture.datasets
         sources = [source for source in texts if weights.get(mixture.dataset(language, source), 0.0) > 0]
         identity = _identity(language, stage, files, split.files(language, sources, held_out=True), 0)
@@ -271,6 +291,6 @@ def _tell_repetition(train: list[DatasetEntry]) -> None:
     if repeated:
         most = max(repeated, key=lambda entry: entry.epochs)
         say(
-            f"{len(repeated)} of {len(train)} datasets are read more than {MANY_EPOCHS} times "
-            f"(most often: {most.name}, {most.epochs} times); more text or fewer train_samples would avoid it"
+            f"{len(repeated)} of {len(train)} datasets are read more than {MANY_EPOCHS} times (most often {most.name}, "
+            f"{most.epochs} times). Add text or reduce train_samples to avoid the repetition"
         )

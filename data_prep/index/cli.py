@@ -9,18 +9,18 @@ import typer
 
 from data_prep.index.build_cli import build
 
-app = typer.Typer(no_args_is_help=True, help="Build, verify and show the index; adopt existing Megatron token files.")
+app = typer.Typer(no_args_is_help=True, help="Build, verify and show the index. Adopt existing Megatron token files.")
 
 Tokenizer = Annotated[Path, typer.Option(help="tokenizer.json or its folder.")]
 
 
 @app.command()
 def adopt(
-    prefix: Annotated[Path, typer.Argument(help="A Megatron pair: its .idx, or its path without suffix.")],
+    prefix: Annotated[Path, typer.Argument(help="A Megatron pair: its .idx, its .bin or its path without suffix.")],
     tokenizer: Tokenizer,
     source: Annotated[str, typer.Option(help="Name of the source.")],
     language: Annotated[str, typer.Option(help="BLOOM language code of every document.")],
-    output: Annotated[Path, typer.Option(help="The .idx to make; .bin and sidecar share its stem.")],
+    output: Annotated[Path, typer.Option(help="The .idx to write. The .bin and the sidecar have the same stem.")],
     end_of_document: Annotated[
         bool,
         typer.Option(
@@ -51,10 +51,10 @@ app.command()(build)
 @app.command()
 def verify(
     folder: Annotated[Path | None, typer.Argument(help="Folder of an index, or of a run.")] = None,
-    index: Annotated[Path | None, typer.Option(help="The same, as an option.")] = None,
+    index: Annotated[Path | None, typer.Option(help="The same folder as an option instead of an argument.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Check every promise of the index; exit code 1 says what does not hold."""
+    """Verify the whole index. If a check fails, print what is wrong and exit with code 1."""
     from bloomery.base.atomic import dump_json
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
@@ -63,13 +63,15 @@ def verify(
 
     found = folder or index
     if found is None or (folder and index):
-        raise ConfigError("names no index, or two", expected="the folder of one, or of its run")
+        raise ConfigError(
+            "exactly one index must be given", expected="the folder of an index or of a run, as FOLDER or --index"
+        )
     run = RunPaths(found)
     result = verify_index(run.index if run.index_manifest.is_file() else found)
     if json:
         print(dump_json(result), end="")
     else:
-        say(f"the index holds: {result['train_samples']} training samples, {result['tokens']} tokens")
+        say(f"the index passed every check: {result['train_samples']} training samples, {result['tokens']} tokens")
 
 
 @app.command()
@@ -77,7 +79,7 @@ def show(
     folder: Annotated[Path, typer.Argument(help="Folder of an index, or of a run.")],
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
-    """Print what an index holds: tokens, mixture, datasets, stages of the blend, validation sets, token files."""
+    """Print the content of an index: tokens, mixture, datasets, stages of the blend, validation sets, token files."""
     from bloomery.base.atomic import dump_json
     from bloomery.base.print_table import print_titled
     from data_prep.index.show import facts, read_index, tables

@@ -1,4 +1,4 @@
-"""What a dataset's samples follow from: a training goes on over a rebuilt index only where this is the same."""
+"""The identity of a dataset's samples. A training can resume on a rebuilt index only if the identities are equal."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from bloomery.config.stages import IndexStage
 
 
 def dataset_identity(name: str, stage: IndexStage, files: Iterable[tuple[str, str, str]], samples: int) -> str:
-    """Digest of what decides the sequence of a dataset's samples, however many of them are taken.
+    """Return the digest of everything that decides the sequence of a dataset's samples.
 
     Args:
-        name: of the dataset, which keys its random numbers.
-        stage: its seed, sequence length, share held out and order; not its weights, nor the number of samples.
-        files: digests of `.bin`, `.idx` and sidecar of the token files that hold its documents, in order. Other files
-            may come and go.
-        samples: taken of it. Megatron's order alone is another one for another number.
+        name: name of the dataset, which seeds its random numbers.
+        stage: settings of the index stage. Seed, sequence length, validation share and order count; the weights and
+            the numbers of samples do not.
+        files: digests of `.bin`, `.idx` and sidecar of the token files that hold the dataset's documents, in order.
+            Other token files of the index do not count.
+        samples: number of samples taken of the dataset. It counts only in order `megatron`, where it changes the
+            sequence.
     """
     decides = stage.model_dump(mode="json", exclude={"train_samples", "validation_samples", "blend"})
     number = samples if stage.order == "megatron" else None

@@ -1,12 +1,13 @@
-"""Clean shards become one Megatron `.bin/.idx` pair and a sidecar that says where each document came from.
+"""Encode clean shards into one Megatron `.bin/.idx` pair and a sidecar that records where each document came from.
 
-Documents keep the order of the shards as given, and of each shard; each ends with one end-of-document token. The same
-shards in one call give the documents that they give one by one. Nothing is held for a whole shard but 4 bytes a
-document: tokens and sidecar are written as they come. 1.6 TB of text take 13 core-hours at 35 MB/s (bench/encode.py;
-loading a tokenizer of 250,680 tokens takes 2 s a job), 1.4 TB of int32 tokens and, of 500 M documents, 10 GB of `.idx`.
+Shards are encoded in the order given, and documents keep their order in the shard. Each document ends with one
+end-of-document token. Encoding several shards in one call gives the same documents as encoding each one alone.
+Tokens and sidecar are streamed, so memory holds only 4 bytes per document. 1.6 TB of text takes 13 core-hours at
+35 MB/s (bench/encode.py). Each job takes 2 s to load a tokenizer of 250,680 tokens. The output is 1.4 TB of int32
+tokens and, for 500 M documents, 10 GB of `.idx`.
 
-Order of writing: `.bin`, sidecar with its manifest (which holds the digests of both others), `.idx` last, each renamed
-into place; a prefix without its `.idx` does not exist.
+Files are renamed into place in this order: `.bin`, the sidecar, the sidecar's manifest with the digests of `.bin` and
+`.idx`, and the `.idx` last. Readers must treat a prefix without `.idx` as missing.
 """
 
 from __future__ import annotations
@@ -35,34 +36,38 @@ from data_prep.index.split_keys import clusters_of, split_keys
 
 COLUMNS = ("id", "source", "language", "text")
 GROUP_BYTES = 4 << 20
-"""Text encoded in one call: enough for all cores where `tokenizers` encodes, about 0.5 GB of encodings at worst."""
+"""Bytes of text encoded in one call. `tokenizers` can then use all cores and needs at most about 0.5 GB of memory."""
 SAMPLE_CHARACTERS = 256 << 10
-"""Of the shard's own first texts, on which both encoders must agree."""
+"""Characters of the shards' first texts on which the compiled encoder must agree with `tokenizers`."""
 MAX_DOCUMENT_TOKENS = 2**31 - 1
-"""The `.idx` holds lengths as int32."""
+"""Maximum tokens of a document, because the `.idx` stores lengths as int32."""
 
 
 def encode_shards(
     tokenizer_path: Path, shards: Sequence[Path], prefix: Path, survivors: Sequence[Path] = ()
 ) -> dict[str, Any]:
-    """Encode `shards` and write `<prefix>.bin`, `<prefix>.documents.parquet`, `<prefix>.idx`.
+    """Encode `shards` and write `<prefix>.bin`, `<prefix>.documents.parquet` and `<prefix>.idx`.
 
     Args:
-        tokenizer_path: `tokenizer.json`, its roles of tokens in the files beside it.
+        tokenizer_path: `tokenizer.json`. Files in the same folder name the special tokens.
         shards: tables of documents, at least one, each `.../<source>/<number>.parquet`.
         prefix: path of the pair, without suffix.
-        survivors: the tables of documents that stay though they belong to a cluster of duplicates.
+        survivors: tables of kept documents whose cluster of duplicates has several kept documents.
 
     Returns:
-        The sidecar's manifest. `counts`: documents, tokens (ends of documents included), bytes of text per language.
+        The sidecar's manifest. Its `counts` hold the documents, the tokens (with end-of-document tokens), the digests
+        of the pair, and the documents, bytes of text and tokens of each language.
 
     Raises:
-        InputError: unreadable tokenizer or shard, a shard given twice, a document beyond 2^31 - 1 tokens.
-        ResourceError: no space or permission.
+        InputError: the tokenizer or a shard cannot be read, two shards have the same name, or a document has more
+            than 2^31 - 1 tokens.
+        ResourceError: the disk is full or a permission is missing.
     """
     tables = {_shard_name(path): open_documents(path, COLUMNS) for path in shards}
     if len(tables) < len(shards):
-        raise InputError("two shards of the same name", where=str(prefix), expected="each of them once")
+        raise InputError(
+            "two shards of the same name were given", where=str(prefix), expected="each <source>/<number>.parquet once"
+        )
     encoder = load_encoder(tokenizer_path, _first_texts(tables.values()))
     end = end_of_document(tokenizer_path, encoder.tokenizer)
     dtype = token_dtype(vocabulary_size(encoder.tokenizer))
@@ -76,7 +81,7 @@ def encode_shards(
                     pair.add(name, table, clusters_of(survivors, name))
             dump_idx(idx_temporary, np.concatenate([np.empty(0, np.int32), *pair.lengths]), dtype)
             digests = {"bin_digest": digest_file(bin_temporary), "idx_digest": digest_file(idx_temporary)}
-            # An old one must not stand beside a new .bin, not even for a moment.
+            # Remove the old .idx before the new .bin is renamed into place, because the old one does not match it.
             idx.unlink(missing_ok=True)
         return sidecar.manifest(
             kind="token_documents",
@@ -92,12 +97,12 @@ def encode_shards(
 
 
 def _shard_name(path: Path) -> str:
-    """`corpus/clean/wiki/00000.parquet` -> `wiki/00000`."""
+    """Return the shard's name: `wiki/00000` for `corpus/clean/wiki/00000.parquet`."""
     return "/".join(path.absolute().with_suffix("").parts[-2:])
 
 
 def _first_texts(tables: Iterable[Documents]) -> list[str]:
-    """The first texts, and the beginning of one more, of `SAMPLE_CHARACTERS` together."""
+    """Return the first `SAMPLE_CHARACTERS` characters of the texts. The last text may be cut."""
     found: list[str] = []
     room = SAMPLE_CHARACTERS
     for table in tables:
@@ -121,13 +126,17 @@ class _Pair:
     sidecar: TableWriter
     bar: Progress
     lengths: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    """Tokens of each document, its end counted: all that is kept for the `.idx`."""
+    """Tokens of each document, with its end-of-document token. The `.idx` needs nothing else."""
     tokens: int = 0
     languages: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Per language: documents, bytes of text, tokens."""
+    """Documents, bytes of text and tokens of each language."""
 
     def add(self, shard: str, table: Documents, clusters: Mapping[str, str]) -> None:
-        """Add all documents of a shard. Raises InputError."""
+        """Add all documents of a shard.
+
+        Raises:
+            InputError: the table holds another number of documents than it states, or a document is too long.
+        """
         row = 0
         for batch in table.batches():
             for part in _groups(batch):
@@ -137,7 +146,7 @@ class _Pair:
                 row += part.num_rows
                 self.bar.advance(part.num_rows)
         if row != table.rows:
-            raise InputError(f"holds {row} documents", where=str(table.path), expected=f"{table.rows}")
+            raise InputError(f"the table holds {row} documents", where=str(table.path), expected=f"{table.rows}")
 
     def _write_tokens(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
         tokens, lengths = self.encoder.encode(batch.column("text"), self.end)
@@ -145,9 +154,9 @@ class _Pair:
             longest = int(lengths.argmax())
             raise InputError(
                 f"document {batch.column('id')[longest]} has {lengths[longest]} tokens",
-                expected=f"at most {MAX_DOCUMENT_TOKENS}, which is all that the .idx can say",
+                expected=f"at most {MAX_DOCUMENT_TOKENS}, the most that the .idx format can store",
             )
-        # Not tofile(): its error at a full disk has no errno.
+        # tofile() would raise an error without errno when the disk is full.
         self.handle.write(tokens.astype(self.dtype, copy=False).data)
         self.lengths.append(lengths.astype(np.int32))
         return lengths
@@ -185,7 +194,10 @@ class _Pair:
 
 
 def _split_keys(batch: pa.RecordBatch, ours: bool, clusters: Mapping[str, str]) -> npt.NDArray[np.uint64]:
-    """uint64 [n]: the split keys of documents. Ids that are not ours are hashed first, as ours were."""
+    """Return the split keys of documents, uint64 [n].
+
+    `ours` says that the ids are hashes made by this project. Other ids are hashed first, together with their source.
+    """
     ids = batch.column("id")
     if not ours:
         pairs = zip(batch.column("source").to_pylist(), ids.to_pylist(), strict=True)
@@ -194,7 +206,7 @@ def _split_keys(batch: pa.RecordBatch, ours: bool, clusters: Mapping[str, str]) 
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Neighbouring documents of at most `GROUP_BYTES` of text together (a longer one stands alone)."""
+    """Yield groups of consecutive documents of at most `GROUP_BYTES` bytes of text, or of one longer document."""
     ends = np.cumsum(np.asarray(pc.binary_length(batch.column("text")), dtype=np.int64))
     begin, before = 0, 0
     while begin < batch.num_rows:

@@ -1,4 +1,4 @@
-"""`bloomery encode`: shards of documents to one Megatron `.bin/.idx` pair."""
+"""`bloomery encode`: encode shards of documents into one Megatron `.bin/.idx` pair."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @app.command()
 def encode(
-    shards: Annotated[list[Path], typer.Argument(help="Shards of documents (Parquet), in order: together one pair.")],
+    shards: Annotated[list[Path], typer.Argument(help="Shards of documents (Parquet), in order. They form one pair.")],
     tokenizer: Annotated[Path, typer.Option(help="tokenizer.json, or the folder that holds it.")],
-    output: Annotated[Path, typer.Option(help="The pair's path without suffix, or its .idx; the sidecar lies beside.")],
+    output: Annotated[
+        Path,
+        typer.Option(help="The pair's path without suffix, or its .idx. The sidecar is written to the same folder."),
+    ],
     survivors: Annotated[
         list[Path] | None,
-        typer.Option(help="Table of documents that stay beside their duplicates; once for each of its parts."),
+        typer.Option(
+            help="Table of kept documents whose cluster of duplicates has several kept documents. May be repeated."
+        ),
     ] = None,
 ) -> None:
-    """Encode shards of documents to one Megatron .bin/.idx pair and a sidecar of its documents."""
+    """Encode shards of documents into one Megatron .bin/.idx pair and a sidecar that describes the documents."""
     import shlex
     import time
 
@@ -35,11 +40,11 @@ def encode(
     text_bytes = sum(language["bytes"] for language in counts["languages"].values())
     say(
         f"encoded {counts['documents']:,} documents, {text_bytes / 1e6:,.1f} MB of text, to {counts['tokens']:,} tokens"
-        f" ({text_bytes / max(counts['tokens'], 1):.2f} bytes a token)"
+        f" ({text_bytes / max(counts['tokens'], 1):.2f} bytes per token)"
         f" at {text_bytes / 1e6 / max(time.monotonic() - start, 1e-3):,.1f} MB/s"
     )
     pair, file = shlex.quote(f"{prefix}.idx"), shlex.quote(str(tokenizer))
     say(
         f"next: bloomery index build {pair} --tokenizer {file} --sequence-length 2048 --samples 1000 --output DIR, "
-        f"with all pairs together; or Megatron-LM's --data-path {shlex.quote(str(prefix))}"
+        f"with all pairs as arguments. For Megatron-LM, use --data-path {shlex.quote(str(prefix))}"
     )

@@ -1,11 +1,11 @@
-"""Text to token ids: by the compiled encoder where it gives the very ids of `tokenizers`, else by `tokenizers`.
+"""Encode text to token ids with the compiled encoder if its ids equal those of `tokenizers`, else with `tokenizers`.
 
-Which of the two is a matter of speed alone (about 20 times), so it is decided where the work is done and written into
-no file: the compiled encoder takes a tokenizer that is plain byte-level BPE, without a normaliser, with a pre-tokenizer
-of ours (BLOOM's published tokenizer is one), and with special tokens only; and it must give the same ids as
-`tokenizers` for texts that are made to be difficult, and for the first texts of what is to be encoded.
+The compiled encoder is about 20 times faster. The choice affects only the speed, so each job decides for itself and no
+file records the choice. The compiled encoder supports plain byte-level BPE without a normaliser, with a pre-tokenizer
+`bloom` or `modern` (the published tokenizer of BLOOM has `bloom`), and without added tokens that are not special. It
+must also give the same ids as `tokenizers` for a set of difficult texts and for the first texts of the input.
 
-Text that happens to spell a special token (`</s>` in HTML) is encoded as text.
+Text that spells a special token (such as `</s>` in HTML) is encoded as ordinary text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from data_prep.tokenizer.pre_tokenizer import recognise
 from data_prep.tokenizer.vocabulary import byte_characters
 
 Tokens = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]
-"""Token ids of all texts, laid end to end, int32 [t]; tokens of each text, int64 [n]."""
+"""Concatenated token ids of all texts, int32 [t], and the number of tokens of each text, int64 [n]."""
 
 HOSTILE = (
     "",
@@ -47,22 +47,23 @@ HOSTILE = (
     " ".join(map(chr, range(0x3100))),
     "।".join(map(chr, range(0xF900, 0xFFFE))),
 )
-"""Runs, lone marks, joiners, unassigned and control characters, white space and digits of all kinds."""
+"""Difficult texts: long runs, lone combining marks, joiners, unassigned and control characters, all kinds of white
+space and digits."""
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """An encoder of texts; made by `load_encoder`."""
+    """Encodes texts. `load_encoder` creates it."""
 
     tokenizer: Any
-    """The `tokenizers.Tokenizer`, set to treat special tokens as text."""
+    """The `tokenizers.Tokenizer`, configured to encode special tokens in a text as ordinary text."""
     kernel: _bpe.Encoder | None
-    """The compiled encoder; None where `tokenizers` encodes."""
+    """The compiled encoder, or None if `tokenizers` encodes."""
 
     def encode(self, texts: pa.Array | Sequence[str], end: int | None = None) -> Tokens:
-        """Encode `texts` (a text column without nulls, or strings), each followed by the token `end` if there is one.
+        """Encode `texts`, a text column without nulls or strings. Append the token `end` to each text if it is given.
 
-        The ids are those of `tokenizers`, without the tokens that its post-processor would add.
+        The ids equal those of `tokenizers`, without the tokens that its post-processor would add.
         """
         column = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
         if self.kernel is None:
@@ -71,14 +72,14 @@ class Encoder:
 
 
 def load_encoder(path: Path, sample: pa.Array | Sequence[str] = ()) -> Encoder:
-    """The encoder for a tokenizer.json, the compiled one where it can be; says on stderr which, and why.
+    """Return the encoder for a tokenizer.json, if possible the compiled one. Report the choice and reason on stderr.
 
     Args:
         path: `tokenizer.json`.
-        sample: further texts that both encoders must encode alike.
+        sample: further texts that the compiled encoder must encode like `tokenizers`.
 
     Raises:
-        InputError: missing or damaged.
+        InputError: the file is missing or damaged.
     """
     tokenizer = load_tokenizer(path)
     tokenizer.encode_special_tokens = True
@@ -90,21 +91,25 @@ def load_encoder(path: Path, sample: pa.Array | Sequence[str] = ()) -> Encoder:
     except UnfitError as reason:
         say(f"{path}: encoding with `tokenizers`, about 20 times slower than the compiled encoder, because {reason}")
         return Encoder(tokenizer, None)
-    say(f"{path}: the compiled encoder gives the ids of `tokenizers` for every text of the probe")
+    say(f"{path}: encoding with the compiled encoder, whose ids equal those of `tokenizers` for every test text")
     return Encoder(tokenizer, kernel)
 
 
 class UnfitError(Exception):
-    """Why the compiled encoder does not take a tokenizer."""
+    """The reason why the compiled encoder does not support a tokenizer."""
 
 
 def compiled_encoder(value: dict[str, Any]) -> _bpe.Encoder:
-    """The compiled encoder of a parsed tokenizer.json that `tokenizers` reads. Raises UnfitError."""
+    """Return the compiled encoder for a parsed tokenizer.json, which `tokenizers` must be able to load.
+
+    Raises:
+        UnfitError: the compiled encoder does not support the tokenizer.
+    """
     model = value["model"]
     vocabulary = model.get("vocab")
     pre_tokenizer = recognise(value)
     obstacles = {
-        "its model is no BPE": model.get("type") != "BPE",
+        "its model is not BPE": model.get("type") != "BPE",
         "its BPE marks parts of words": bool(model.get("continuing_subword_prefix") or model.get("end_of_word_suffix")),
         "its BPE ignores merges for pieces that are tokens": bool(model.get("ignore_merges")),
         "it has a normaliser": value.get("normalizer") is not None,
@@ -130,13 +135,13 @@ def compiled_encoder(value: dict[str, Any]) -> _bpe.Encoder:
 
 
 def _hostile_texts(value: dict[str, Any]) -> list[str]:
-    """`HOSTILE`, and texts that spell the added tokens."""
+    """Return `HOSTILE` and texts that spell the added tokens."""
     names = [token["content"] for token in value["added_tokens"]]
     return [*HOSTILE, "".join(names), *(f"a{name} {name}b" for name in names[:8])]
 
 
 def _probe(kernel: _bpe.Encoder, tokenizer: Any, texts: pa.Array | Sequence[str]) -> None:
-    """Raise UnfitError for the first text that the two encode differently."""
+    """Raise UnfitError with the first text that `kernel` and `tokenizer` encode differently."""
     column = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
     (ours, our_lengths), (theirs, their_lengths) = _by_kernel(kernel, column), _by_library(tokenizer, column)
     if np.array_equal(ours, theirs) and np.array_equal(our_lengths, their_lengths):

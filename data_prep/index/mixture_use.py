@@ -1,9 +1,9 @@
-"""The mixture in tokens: which text a dataset has, and how often the training reads it.
+"""The mixture in tokens: the text of each dataset, and how many epochs the training reads of it.
 
-Weights are those of mixture.json; `data_prep.index.plan_blend_stages` plans what each dataset gives. When the weights
-were made, bytes only estimated epochs (a token is 3 bytes of Bambara and 11 of Tamil in BLOOM). So the share of samples
-may lie below the weight where a cap on epochs cuts it, and differ from it where stages state their own weights; the
-table shows both.
+The weights come from mixture.json, and `data_prep.index.plan_blend_stages` plans the samples of each dataset. When the
+weights were computed, epochs were only estimated from bytes (in BLOOM, a token is 3 bytes of Bambara but 11 bytes of
+Tamil). A language's share of the samples is therefore below its weight if the cap on epochs limits it. It also differs
+from the weight if the stages of the blend have their own weights. The table shows both numbers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from data_prep.index.split import TextSize
 
 
 def datasets_of(mixture: Mixture, language: str, texts: Mapping[str, TextSize]) -> dict[str, dict[str, TextSize]]:
-    """The datasets of a language, those without weight too: text per source of each. `texts`: of each source."""
+    """Return the text per source of each dataset of a language, with datasets that have no weight.
+
+    `texts` maps each source of the language to its text.
+    """
     found: dict[str, dict[str, TextSize]] = {}
     for source, text in texts.items():
         found.setdefault(mixture.dataset(language, source), {})[source] = text
@@ -27,13 +30,13 @@ def datasets_of(mixture: Mixture, language: str, texts: Mapping[str, TextSize]) 
 def language_read(
     weight: float, datasets: Mapping[str, Mapping[str, TextSize]], counts: Mapping[str, int], stage: IndexStage
 ) -> LanguageRead:
-    """What training reads of a language and of each source in it.
+    """Return how much of a language, and of each of its sources, the training reads.
 
     Args:
-        weight: the language's in the mixture.
+        weight: weight of the language in the mixture.
         datasets: text per source of each dataset of the language.
-        counts: samples per dataset.
-        stage: samples of the training, and their length.
+        counts: samples that the training reads of each dataset.
+        stage: settings of the index, with the number and the length of the training samples.
     """
     of_sources: dict[str, TextRead] = {}
     for name, texts in datasets.items():

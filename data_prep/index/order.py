@@ -1,12 +1,13 @@
 """The order in which the documents and the samples of a dataset are read.
 
-`epochs`, the default: every epoch reads every document once, in a random order of its own; the samples that start in an
-epoch are shuffled in blocks of 2^20. The order of an epoch follows from seed, dataset and epoch alone, and no more of
-it is kept than is read: a longer training, or a larger share, only appends.
+`epochs` is the default. Every epoch reads every document once, in its own random order. Samples that start in the same
+epoch are shuffled in blocks of 2^20. The order of an epoch depends only on the seed, the dataset and the epoch, and the
+arrays hold only what the training reads. A longer training or a larger share therefore only appends samples.
 
-`megatron`: Megatron-core's GPTDataset, array for array (megatron/core/datasets/gpt_dataset.py, 0.16): the documents of
-all epochs shuffled together, the samples too, the last epoch apart where less than 80 % of it is read; one NumPy
-RandomState(seed) for both. Changing the number of samples changes it as a whole. It holds all epochs in memory.
+`megatron` gives the same arrays as Megatron-core's GPTDataset (megatron/core/datasets/gpt_dataset.py, 0.16). The
+documents of all epochs are shuffled together, and so are the samples. The last epoch is shuffled separately if less
+than 80 % of it is read. One NumPy RandomState(seed) draws both shuffles. A different number of samples changes the
+whole order. This order holds all epochs in memory.
 """
 
 from __future__ import annotations
@@ -23,27 +24,37 @@ from data_prep.index.arrays import CHUNK
 from data_prep.index.split import Rows
 
 BAND = 1 << 26
-"""Rows that a shuffle holds at a time: 0.5 GB."""
+"""Rows that a shuffle holds in memory at a time (0.5 GB)."""
 BLOCK = 1 << 20
-"""Samples that are shuffled together. Their documents are shuffled already: this parts the samples of a long one."""
+"""Samples that are shuffled together. The documents are already shuffled; this separates samples of a long document."""
 SEPARATE_BELOW = 0.80
-"""Megatron's threshold of the separate last epoch."""
+"""Share of the last epoch below which Megatron shuffles that epoch separately."""
 
 
 def samples_in(tokens: int, sequence_length: int) -> int:
-    """Whole samples in `tokens` tokens: each needs one token beyond its inputs."""
+    """Return the number of whole samples in `tokens` tokens. A sample needs one token more than its inputs."""
     return max(0, (tokens - 1) // sequence_length)
 
 
 class EpochsOrder:
     """Order `epochs` of a dataset.
 
-    Attributes: `epochs`, how many are begun; `samples`, those asked for and what fills their last block; `entries`, the
-    documents that are read for them.
+    Attributes: `epochs` is the number of epochs up to the start of the last requested sample. `samples` is the number
+    of requested samples plus the rest of the last block. `entries` is the number of documents that these samples read,
+    counted again in every epoch.
     """
 
     def __init__(self, rows: Rows, tokens: int, sequence_length: int, quota: int, key: str, seed: int) -> None:
-        """`rows`, `tokens`: of the dataset; `quota`: samples asked for; `key`: name that the random numbers follow."""
+        """Compute the attributes.
+
+        Args:
+            rows: documents of the dataset.
+            tokens: tokens of all `rows`.
+            sequence_length: tokens per sample.
+            quota: number of requested samples.
+            key: name from which, with `seed`, the random numbers are derived.
+            seed: seed of the index.
+        """
         self._rows, self._tokens, self._length = rows, tokens, sequence_length
         self._documents_key, self._samples_key = (
             seed_for(seed, f"index/{key}/{what}") for what in ("documents", "samples")
@@ -53,7 +64,7 @@ class EpochsOrder:
         first, behind = (-(-at * tokens // sequence_length) for at in (epoch, epoch + 1))
         self.epochs = epoch + 1
         self.samples = min(behind, first + ((last - first) // BLOCK + 1) * BLOCK)
-        # The last sample's last token is the first of the sample behind it.
+        # A sample's last token is the first token of the next sample, so the row of that token is read too.
         epoch, token = divmod(self.samples * sequence_length, tokens)
         place = _index.place_of(rows, self._documents_key, epoch, token)
         self.entries = epoch * len(rows) + place + 1
@@ -72,10 +83,13 @@ class EpochsOrder:
 
 
 class MegatronOrder:
-    """Order `megatron` of a dataset; attributes as in `EpochsOrder`, `entries` being whole epochs."""
+    """Order `megatron` of a dataset. Its attributes are those of `EpochsOrder`, but all epochs are whole."""
 
     def __init__(self, rows: Rows, tokens: int, sequence_length: int, quota: int, seed: int) -> None:
-        """See `EpochsOrder`. `seed`: Megatron's `random_seed`, below 2^32."""
+        """Compute the attributes (see `EpochsOrder`) and shuffle the documents.
+
+        `seed` is Megatron's `random_seed`, which must be less than 2^32.
+        """
         self._rows, self._random = rows, np.random.RandomState(seed)
         self.epochs = max(1, -(-(quota * sequence_length + 1) // tokens))
         self.samples = samples_in(self.epochs * tokens, sequence_length)
@@ -88,7 +102,10 @@ class MegatronOrder:
         self._positions = self._documents_drawn()
 
     def _documents_drawn(self) -> list[npt.NDArray[Any]]:
-        """The generator's first numbers: positions in `rows`, of the epochs shuffled together and of the one apart."""
+        """Return shuffled positions in `rows`, first of the epochs shuffled together, then of the separate epoch.
+
+        Megatron draws these numbers before those of the samples, so this must be the generator's first use.
+        """
         drawn = []
         for epochs in (self._epochs_together, self.epochs - self._epochs_together):
             positions = np.tile(np.arange(len(self._rows), dtype=np.min_scalar_type(len(self._rows))), epochs)
@@ -111,22 +128,22 @@ class MegatronOrder:
 
 
 class CorpusOrder:
-    """Order of a validation set: one epoch in corpus order, at most `most` samples, spread evenly over it."""
+    """Order of a validation set: one epoch in corpus order, of which at most `most` evenly spread samples are read."""
 
     def __init__(self, rows: Rows, tokens: int, sequence_length: int, most: int) -> None:
-        """See `EpochsOrder`."""
+        """Compute the attributes (see `EpochsOrder`)."""
         self._rows = rows
         self.epochs, self.entries = 1, len(rows)
         self.samples = samples_in(tokens, sequence_length)
         self._kept = min(self.samples, most)
 
     def documents(self) -> Iterator[Rows]:
-        """The rows as they are, in pieces."""
+        """Yield the rows in corpus order, in pieces."""
         for begin in range(0, self.entries, CHUNK):
             yield self._rows[begin : begin + CHUNK]
 
     def shuffle(self) -> Iterator[npt.NDArray[np.uint64]]:
-        """Sample numbers in reading order: as many as there are, at most `most`."""
+        """Yield the sample numbers in reading order, at most `most`."""
         yield np.arange(self._kept, dtype=np.uint64) * np.uint64(self.samples) // np.uint64(max(self._kept, 1))
 
 

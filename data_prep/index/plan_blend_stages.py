@@ -1,13 +1,13 @@
-"""Stages of the blend in samples: what the configuration asks for, against the text that there is.
+"""Plan how many samples each stage of the blend reads of each dataset, from the configuration and the available text.
 
-A stage's quotas are laid out from its first sample to `spread_to`, and the stage is cut where the next one begins. The
-closed form of `bloomery.spec.blend_counts` gives what it took of each dataset up to there, and the next stage continues
-behind that. So a run that was laid out to its end and gets other weights at sample N keeps its first N samples bit for
-bit, and no sample of a dataset is repeated or lost.
+A stage's quotas are spread evenly from its first sample to `spread_to`, and the stage ends where the next one begins.
+The closed form in `bloomery.spec.blend_counts` gives the samples that the stage takes of each dataset up to its end.
+The next stage continues with the following samples, so no sample of a dataset is repeated or lost. The weights of a run
+can therefore change at sample N. If the earlier stage's `spread_to` is its old end, the first N samples stay the same.
 
-The mixture's cap on epochs is exact here, because tokens are known, and holds over the whole run: no dataset gives more
-samples than `max_epochs` times its tokens hold, what earlier stages took counted. What that cuts off goes to the other
-sources of its language, then to the other languages, in proportion to their weights.
+The mixture's cap on epochs (`max_epochs`) is exact here, because the numbers of tokens are known. It applies to all
+stages together: no dataset gives more samples than `max_epochs` times its tokens hold. Samples beyond the cap are taken
+from other datasets of the same language, then from other languages, in proportion to their weights.
 """
 
 from __future__ import annotations
@@ -30,27 +30,30 @@ from data_prep.index.order import samples_in
 from data_prep.index.write_blend import quotas
 
 Tokens = Mapping[str, Mapping[str, int]]
-"""Unique tokens per dataset of each language, languages and datasets in their order."""
+"""Unique tokens, keyed by language and dataset."""
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A stage's weight of a language and, in any unit, of each of its datasets: those above 0."""
+    """Weights that a stage gives to a language and to its datasets. Only weights above 0 are listed."""
 
     weight: float
+    """Weight of the language."""
     datasets: dict[str, float]
+    """Weight of each dataset, relative to the other datasets of the language."""
 
 
 def plan_stages(mixture: Mixture, tokens: Tokens, stage: IndexStage) -> list[StageEntry]:
-    """The stages of the training, exact.
+    """Return the stages of the training with their exact numbers of samples.
 
     Args:
-        mixture: weights, where a stage does not state its own, and cap on epochs.
-        tokens: of every dataset with text, those without weight in the mixture too.
-        stage: samples of the training, their length, stages that the configuration asks for.
+        mixture: the cap on epochs, and the weights of stages that have no weights of their own.
+        tokens: tokens of every dataset with text, with datasets that have no weight in the mixture.
+        stage: number and length of the training samples, and the configured stages.
 
     Raises:
-        InputError: weights for what is not there, or for nothing; the cap leaves fewer samples.
+        InputError: a weight names a language or dataset without text, no text has a weight, or the cap on epochs
+            leaves too few samples.
     """
     asked = stage.blend or [BlendStage()]
     bounds = [*(entry.from_sample for entry in asked), stage.train_samples]
@@ -63,8 +66,8 @@ def plan_stages(mixture: Mixture, tokens: Tokens, stage: IndexStage) -> list[Sta
             _of_mixture(mixture, tokens) if entry.weights is None else _stated(entry.weights, mixture, tokens, where)
         )
         if not wanted:
-            expected = f"a weight above 0 for text that there is: {_known(tokens)}"
-            raise InputError("no document to train on", where=where, expected=expected)
+            expected = f"a weight above 0 for a language or dataset that has text: {_known(tokens)}"
+            raise InputError("there is no document to train on", where=where, expected=expected)
         counts = _quotas(wanted, spread_to - begin, _Cap(mixture, tokens, stage, used), where)
         shares = _shares(wanted)
         reads = taken(counts, end - begin)
@@ -85,7 +88,7 @@ def plan_stages(mixture: Mixture, tokens: Tokens, stage: IndexStage) -> list[Sta
 
 
 def totals(stages: Sequence[StageEntry]) -> dict[str, int]:
-    """Samples that the training reads of each dataset, of those it reads."""
+    """Return the samples that the training reads of each dataset. Datasets that it does not read are left out."""
     found: Counter[str] = Counter()
     for stage in stages:
         found.update({name: share.taken for name, share in stage.datasets.items()})
@@ -107,12 +110,16 @@ def _of_mixture(mixture: Mixture, tokens: Tokens) -> dict[str, _Wanted]:
 
 
 def _stated(weights: Mapping[str, float], mixture: Mixture, tokens: Tokens, where: str) -> dict[str, _Wanted]:
-    """Weights of languages and datasets that a stage names. Raises InputError."""
+    """Return the weights of the languages and datasets that a stage names in its own weights.
+
+    Raises:
+        InputError: a name has no text, or a language is named together with one of its datasets.
+    """
     known = {name for language, own in tokens.items() for name in (language, *own)}
     for key in weights:
         if key not in known:
-            expected = f"of what there is text of: {_known(tokens)}"
-            raise InputError(f"no text of {key!r}", where=f"{where}.weights", expected=expected)
+            expected = f"a language or dataset that has text: {_known(tokens)}"
+            raise InputError(f"there is no text of {key!r}", where=f"{where}.weights", expected=expected)
     found = {}
     for language, own in tokens.items():
         datasets = {name: weights[name] for name in own if name in weights and name != language}
@@ -120,7 +127,9 @@ def _stated(weights: Mapping[str, float], mixture: Mixture, tokens: Tokens, wher
         if language in weights:
             if datasets:
                 both = f"{language!r} and {next(iter(datasets))!r}"
-                raise InputError(f"weights for {both}", where=f"{where}.weights", expected="one of the two")
+                raise InputError(
+                    f"weights are given for {both}", where=f"{where}.weights", expected="only one of the two"
+                )
             weight, datasets = weights[language], {name: mixture.datasets.get(name, 0.0) for name in own}
             if len(own) == 1:
                 datasets = dict.fromkeys(own, 1.0)
@@ -128,7 +137,7 @@ def _stated(weights: Mapping[str, float], mixture: Mixture, tokens: Tokens, wher
                 raise InputError(
                     f"no dataset of {language!r} has weight in the mixture",
                     where=f"{where}.weights",
-                    expected=f"weights for datasets: {', '.join(own)}",
+                    expected=f"weights for the datasets themselves: {', '.join(own)}",
                 )
         if weight > 0:
             found[language] = _Wanted(weight, {name: part for name, part in datasets.items() if part > 0})
@@ -136,7 +145,7 @@ def _stated(weights: Mapping[str, float], mixture: Mixture, tokens: Tokens, wher
 
 
 def _shares(wanted: Mapping[str, _Wanted]) -> dict[str, float]:
-    """Weight of each dataset; they sum to 1."""
+    """Return the weight of each dataset. The weights sum to 1."""
     whole = math.fsum(own.weight for own in wanted.values())
     return {
         name: own.weight / whole * part / math.fsum(own.datasets.values())
@@ -147,7 +156,7 @@ def _shares(wanted: Mapping[str, _Wanted]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Cap:
-    """How many samples of a dataset the mixture's cap on epochs leaves to a stage."""
+    """Computes how many samples of each dataset a stage may still read under the mixture's cap on epochs."""
 
     mixture: Mixture
     tokens: Tokens
@@ -164,7 +173,7 @@ class _Cap:
 
 
 def _quotas(wanted: Mapping[str, _Wanted], samples: int, cap: _Cap, where: str) -> dict[str, int]:
-    """Samples per dataset in their order, summing to `samples`. Raises InputError when the cap leaves fewer."""
+    """Return the samples per dataset, which sum to `samples`. Raises InputError if the cap on epochs leaves fewer."""
     limits = {language: cap.limits(language, own.datasets, samples) for language, own in wanted.items()}
     most = sum(count for of_language in limits.values() for count in of_language.values())
     if most < samples:
@@ -182,25 +191,28 @@ def _quotas(wanted: Mapping[str, _Wanted], samples: int, cap: _Cap, where: str) 
     allowed = {name: count for of_language in limits.values() for name, count in of_language.items()}
     cut = [name for name in sorted(counts) if counts[name] == allowed[name] < uncapped[name]]
     if cut:
-        say(f"{where}: max_epochs {cap.mixture.max_epochs:g} leaves less than their weight to {', '.join(cut)}")
+        say(
+            f"{where}: max_epochs {cap.mixture.max_epochs:g} reduces these datasets below their weight: "
+            f"{', '.join(cut)}"
+        )
     return counts
 
 
 def _too_little(wanted: Mapping[str, _Wanted], samples: int, most: int, cap: _Cap, where: str) -> InputError:
     counts = [cap.tokens[language][name] for language, own in wanted.items() for name in own.datasets]
     length, epochs = cap.stage.sequence_length, cap.mixture.max_epochs
-    left = " and earlier stages leave" if any(cap.used.values()) else ""
+    left = ", minus the samples of earlier stages" if any(cap.used.values()) else ""
     what = (
-        f"{samples} samples of {length} tokens are more than the {most} that {epochs:g} epochs of the "
-        f"{sum(counts)} tokens with weight{left or ' hold'}"
+        f"the stage needs {samples} samples of {length} tokens, but only {most} are available: {epochs:g} epochs of "
+        f"the {sum(counts)} tokens with weight{left}"
     )
     if cap.stage.blend:
-        right = "a shorter stage, or weights for more text, or a higher corpus.mixture.max_epochs"
+        right = "a shorter stage, weights for more text, or a higher corpus.mixture.max_epochs"
         return InputError(what, where=where, expected=right)
     needed = math.ceil(100 * (samples + len(counts)) * length / sum(counts)) / 100
     return InputError(
         what,
         where="corpus.mixture.max_epochs",
-        expected=f"training.train_samples of at most {most}, or corpus.mixture.max_epochs of about {needed:g}, "
-        "or more text",
+        expected=f"training.train_samples of at most {most}, corpus.mixture.max_epochs of about {needed:g}, or more "
+        "text",
     )

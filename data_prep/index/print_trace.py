@@ -1,4 +1,4 @@
-"""What `bloomery trace` shows to a person: a line a sample, two a document, its text below them."""
+"""Print the result of `bloomery trace` for people: one line per sample, then two lines and the text per document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDEST = 120
 
 
 def console() -> Console:
-    """Of the terminal's width, but no wider than a line is read well."""
+    """Return a console as wide as the terminal, but at most `_WIDEST` columns, so that lines stay readable."""
     from rich.console import Console
 
     made = Console(highlight=False)
@@ -28,10 +28,10 @@ def console() -> Console:
 
 
 def said_of(selection: Selection) -> Iterator[str]:
-    """What is traced, a line a fact."""
+    """Yield lines that describe what is traced: iteration, skipped samples, rank and notes."""
     if batch := selection.batch:
         loss = f", loss {batch.loss:.4f}" if batch.loss is not None else ""
-        yield f"iteration {batch.iteration:,}: {batch.samples:,} samples from {batch.first_sample:,}{loss}"
+        yield f"iteration {batch.iteration:,}: {batch.samples:,} samples from sample {batch.first_sample:,} on{loss}"
         yield from (f"skipped: samples {first:,} to {end - 1:,}" for first, end in _between(batch.spans))
     if reader := selection.reader:
         place, count = reader.place, len(selection.samples)
@@ -39,24 +39,24 @@ def said_of(selection: Selection) -> Iterator[str]:
         if reader.holds_data:
             yield f"{where}; reads the {count:,} samples of its replica"
         else:
-            yield f"{where}; is fed activations, no tokens: its replica reads these {count:,} samples"
+            yield f"{where}; receives activations, not tokens; its replica reads these {count:,} samples"
     yield from (f"note: {note}" for note in selection.notes)
 
 
 def _between(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """What lies between spans, as they: the first, and the first behind."""
+    """Yield the gaps between consecutive spans as (first sample, first sample after the gap)."""
     for (_, first), (end, _) in pairwise(spans):
         yield first, end
 
 
 def said_of_datasets(datasets: dict[str, int]) -> str:
-    """One line about where samples come from, the greatest dataset first."""
+    """Return a line with the number of samples per dataset, largest first."""
     ordered = sorted(datasets.items(), key=lambda item: (-item[1], item[0]))
     return "datasets: " + ", ".join(f"{name} {count:,}" for name, count in ordered)
 
 
 def shortened(text: str) -> str:
-    """`text`, its middle left out where it is long."""
+    """Return `text`; the middle of a long text is left out."""
     left_out = len(text) - _HEAD_CHARACTERS - _TAIL_CHARACTERS
     if left_out < _TAIL_CHARACTERS:
         return text
@@ -64,7 +64,7 @@ def shortened(text: str) -> str:
 
 
 def show(samples: Iterable[TracedSample], target: Console, *, whole: bool) -> None:
-    """Print samples as they come; `whole`: texts are not shortened."""
+    """Print samples one by one. If `whole` is true, texts are not shortened."""
     for sample in samples:
         target.print()
         for indent, text in _sample(sample, whole):
@@ -73,7 +73,7 @@ def show(samples: Iterable[TracedSample], target: Console, *, whole: bool) -> No
 
 
 Lines = Iterator[tuple[int, "Text"]]
-"""Indent and text of paragraphs."""
+"""Paragraphs, each with its indent in columns."""
 
 
 def _sample(sample: TracedSample, whole: bool) -> Lines:
@@ -90,13 +90,13 @@ def _sample(sample: TracedSample, whole: bool) -> Lines:
         yield from _document(number, document, whole)
 
 
-_MATCHES = {True: ", as in the shard", False: ", DIFFERS FROM THE SHARD", None: ""}
+_MATCHES = {True: ", same text as in the shard", False: ", DIFFERS FROM THE SHARD", None: ""}
 
 
 def _document(number: int, document: TracedDocument, whole: bool) -> Lines:
     from rich.text import Text
 
-    # Names come from sources, too.
+    # Names come from untrusted sources too, so control characters are made visible.
     names = visible(f"{document.language}  {document.source}  {document.shard} row {document.row:,}  {document.id}")
     yield 2, Text(f"{number}. {names}", style="cyan")
     facts = f"tokens {document.begin:,} to {document.end:,} of {document.tokens:,}"
@@ -108,4 +108,4 @@ def _document(number: int, document: TracedDocument, whole: bool) -> Lines:
     yield 5, Text(facts + _MATCHES[document.text_matches_shard], style=style)
     if document.text is not None:
         text = document.text if whole else shortened(document.text)
-        yield 5, Text(visible(text, newlines=whole) or "(its end)")
+        yield 5, Text(visible(text, newlines=whole) or "(only the end-of-document token)")

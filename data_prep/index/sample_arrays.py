@@ -1,10 +1,12 @@
-"""The arrays of one dataset: documents in reading order, where samples start in them, and the order of the samples.
+"""Write the arrays of one dataset: documents in reading order, the start of each sample, and the order of the samples.
 
-Documents are laid end to end; sample i holds the sequence_length + 1 tokens from token i * sequence_length on, so
-neighbours share one token (Megatron's rule). `data_prep.index.order` says in which order documents and samples come.
+Documents are laid end to end. Sample i holds the sequence_length + 1 tokens from token i * sequence_length on, so
+consecutive samples share one token (Megatron's rule). `data_prep.index.order` defines the order of documents and
+samples.
 
-Cost of the largest of 46 languages at 341.6 B tokens (English, 150 M documents, 50 M samples of 2048 tokens): rows 1.2
-GB, the shuffle's band 0.5, pieces of some tens of MB; 1.2 GB of arrays in about 5 s, by the disk.
+Cost of the largest of 46 languages at 341.6 B tokens (English, 150 M documents, 50 M samples of 2048 tokens): 1.2 GB of
+memory for the rows, 0.5 GB for the band of the shuffle, and tens of MB for the pieces. It writes 1.2 GB of arrays in
+about 5 s; the disk limits the speed.
 """
 
 from __future__ import annotations
@@ -26,27 +28,28 @@ from data_prep.index.split import Rows, numbers_of, tokens_of
 
 
 def narrow(below: int) -> np.dtype[Any]:
-    """uint32 where every number is below 2^32, else int64."""
+    """Return uint32 if all numbers less than `below` fit into it, else int64."""
     return np.dtype("<u4") if below <= 1 << 32 else np.dtype("<i8")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What every dataset of one index shares."""
+    """Settings that all datasets of one index share."""
 
     index: Path
+    """Folder of the index."""
     folder: str
-    """Of the arrays, relative to `index`."""
+    """Folder of the arrays, relative to `index`."""
     sequence_length: int
     seed: int
     order: str
-    """`epochs` or `megatron`."""
+    """Order of the training datasets, `epochs` or `megatron`."""
     documents: int
-    """In all token files."""
+    """Number of documents in all token files."""
 
 
 def write_train(plan: Plan, name: str, language: str, rows: Rows, quota: int, identity: str) -> DatasetEntry:
-    """Arrays of the training dataset `name` of at least `quota` samples."""
+    """Write the arrays of the training dataset `name`, which hold at least `quota` samples, and return its entry."""
     tokens, length = int(tokens_of(rows).sum()), plan.sequence_length
     order: Order
     if plan.order == "megatron":
@@ -57,7 +60,10 @@ def write_train(plan: Plan, name: str, language: str, rows: Rows, quota: int, id
 
 
 def write_validation(plan: Plan, language: str, rows: Rows, most: int, identity: str) -> DatasetEntry | None:
-    """Arrays of a validation set of at most `most` samples; None when the documents do not fill one sample."""
+    """Write the arrays of a validation set of at most `most` samples and return its entry.
+
+    Return None if the documents do not fill one sample.
+    """
     tokens = int(tokens_of(rows).sum())
     order = CorpusOrder(rows, tokens, plan.sequence_length, most)
     kept = min(order.samples, most)

@@ -1,4 +1,4 @@
-"""What an index holds, for a person and for a program: index.json, in the order in which questions come."""
+"""Show the content of index.json, as JSON for programs and as tables for people."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from bloomery.contracts.paths import RunPaths
 FILES_SHOWN = 8
 STAGE_DATASETS_SHOWN = 6
 Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
-"""Title, columns, rows."""
+"""Title, column names and rows of a table."""
 
 
 def read_index(folder: Path) -> IndexManifest:
-    """index.json of an index folder, or of a run's. Raises InputError when there is none or it is damaged."""
+    """Return the index.json of an index folder or of a run. Raises InputError if it is missing or damaged."""
     for path in (folder / "index.json", RunPaths(folder).index_manifest):
         if path.is_file():
             return read_index_manifest(path)
-    what = "holds no index.json" if folder.is_dir() else "no such folder"
+    what = "the folder holds no index.json" if folder.is_dir() else "no such folder"
     raise InputError(what, where=str(folder), expected="the folder of an index or of a run whose index was built")
 
 
 def samples_read(manifest: IndexManifest) -> dict[str, int]:
-    """Training samples per dataset, by the blend."""
+    """Return the number of training samples that the blend reads of each dataset."""
     found: Counter[str] = Counter()
     for stage in manifest.stages:
         found.update({name: share.taken for name, share in stage.datasets.items()})
@@ -36,7 +36,7 @@ def samples_read(manifest: IndexManifest) -> dict[str, int]:
 
 
 def facts(manifest: IndexManifest) -> dict[str, Any]:
-    """As JSON."""
+    """Return the content of the index as an object for JSON."""
     read = samples_read(manifest)
     return {
         "digest": manifest.digest,
@@ -79,7 +79,7 @@ def facts(manifest: IndexManifest) -> dict[str, Any]:
 
 
 def tables(manifest: IndexManifest) -> Iterator[Table]:
-    """For a person."""
+    """Yield the content of the index as tables for people."""
     known = facts(manifest)
     size = format_bytes(known["tokens"] * token_dtype(manifest.vocabulary_size).itemsize)
     yield (
@@ -104,7 +104,7 @@ def tables(manifest: IndexManifest) -> Iterator[Table]:
     yield "Mixture in tokens", ("language", "tokens", "documents", "mixture", "read", "epochs"), _mixture(manifest)
     yield (
         "Training datasets",
-        ("dataset", "tokens", "documents", "samples read", "held", "epochs"),
+        ("dataset", "tokens", "documents", "samples read", "samples available", "epochs"),
         [
             (
                 entry["name"],
@@ -118,7 +118,7 @@ def tables(manifest: IndexManifest) -> Iterator[Table]:
         ],
     )
     if len(manifest.stages) > 1:
-        yield "Stages of the blend", ("from sample", "to", "laid out to", "samples taken"), _stages(manifest)
+        yield "Stages of the blend", ("from sample", "to", "spread to", "samples taken"), _stages(manifest)
     sets: list[tuple[str, ...]] = [
         (entry.name, f"{entry.unique_tokens:,}", f"{entry.unique_documents:,}", f"{entry.samples:,}")
         for entry in manifest.validation
@@ -129,7 +129,7 @@ def tables(manifest: IndexManifest) -> Iterator[Table]:
 
 
 def _mixture(manifest: IndexManifest) -> list[tuple[str, ...]]:
-    """A row a language, those that are read most first, and below it one a source where there are several."""
+    """Return one row per language, largest share first. A language with several sources has a row for each below it."""
     rows: list[tuple[str, ...]] = []
     for code, entry in sorted(manifest.languages.items(), key=lambda item: (-item[1].share, item[0])):
         parts: list[tuple[str, TextRead, str]] = [(code, entry, f"{entry.weight:.2%}")]

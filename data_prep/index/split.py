@@ -1,11 +1,12 @@
-"""Split documents into training and validation, by language and source, by the split key of each.
+"""Split the documents of each language and source into training and validation by their split keys.
 
-A document is held out when its split key (the hash that its id is, or its cluster of duplicates'), as a fraction of
-2^64, lies below the validation share: the same document is held out whatever else the corpus holds. A language whose
-documents would all be held out goes to training whole.
+A split key is the hash in the id of the document or of its cluster of duplicates. A document is held out if its split
+key, as a fraction of 2^64, is below the validation share. The decision therefore does not depend on the rest of the
+corpus. If all documents of a language would be held out, all of them are used for training instead.
 
-Of a sidecar three columns are read, of an `.idx` the lengths: 16 bytes a document. Memory: 8 bytes a document, its row,
-until the arrays of its dataset are written: 4 GB for 500 M documents, one pass of seconds over 8 GB.
+The split reads three columns of each sidecar and the lengths in each `.idx`, which is 16 bytes per document. Memory
+holds one row of 8 bytes per document until the arrays of its dataset are written. 500 M documents take 4 GB of memory
+and one pass of a few seconds over 8 GB.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from data_prep.formats.sidecar import sidecar_path
 from data_prep.index import _index
 
 Rows = npt.NDArray[np.uint64]
-"""A word a document: its number among all documents of the index (33 bits), its tokens (31 bits)."""
+"""One 64-bit word per document: its number among all documents of the index (33 bits) and its tokens (31 bits)."""
 
 TOKEN_BITS = np.uint64(31)
 BATCH_ROWS = 1 << 18
@@ -36,32 +37,35 @@ _COLUMNS = ["language", "source", "split_key"]
 
 
 class TextSize(NamedTuple):
-    """Documents of a source in a language."""
+    """Size of the text of a source in a language."""
 
     documents: int
     tokens: int
-    """Ends of documents counted."""
+    """Number of tokens, with end-of-document tokens."""
     longest: int
-    """Tokens of the longest document."""
+    """Number of tokens of the longest document."""
 
 
 def numbers_of(rows: Rows) -> npt.NDArray[np.uint64]:
-    """Document numbers."""
+    """Return the document number of each row."""
     return rows >> TOKEN_BITS
 
 
 def tokens_of(rows: Rows) -> npt.NDArray[np.uint64]:
-    """Tokens a document."""
+    """Return the number of tokens of each row."""
     return rows & np.uint64((1 << int(TOKEN_BITS)) - 1)
 
 
 def below(share: float) -> int:
-    """Split keys less than this are held out: exactly those with key / 2^64 < share; 2^64 holds out all."""
+    """Return the smallest split key that is not held out. Keys below it are exactly those with key / 2^64 < share.
+
+    The result is 2^64 if `share` is 1, which holds out every document.
+    """
     return math.ceil(Fraction(share) * (1 << 64))
 
 
 def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches, each read while the one before it is worked on."""
+    """Yield the batches. A thread reads the next batch while the caller processes the current one."""
     with ThreadPoolExecutor(max_workers=1) as reader:
         waiting = reader.submit(next, batches, None)
         while (batch := waiting.result()) is not None:
@@ -70,32 +74,32 @@ def _ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class TrainValidationSplit:
-    """Documents by language and source, training and held out apart, in corpus order."""
+    """Training and held-out documents, grouped by language and source, in corpus order."""
 
     def __init__(self, share: float) -> None:
-        """`share`: of the documents to hold out."""
+        """Create an empty split that holds out the share `share` of the documents."""
         self._below = below(share)
         self._kernel = _index.Deal()
         self._languages: dict[str, int] = {}
         self._sources: dict[str, int] = {}
         self._pairs: dict[tuple[int, int], int] = {}
         self._files: list[list[int]] = []
-        """Token files with documents in it, per group of the kernel."""
+        """Numbers of the token files that hold documents of each group of the kernel."""
 
     def add(self, number: int, first: int, prefix: Path, file: TokenFile) -> None:
         """Assign the documents of token file `number`, whose first one is document `first` of the index.
 
         Raises:
-            InputError: a sidecar that is damaged or speaks of another number of documents.
+            InputError: the sidecar is damaged or describes another number of documents or tokens.
         """
         path, begin = sidecar_path(prefix), 0
         before = self._kernel.groups()
         with open_table(path, dictionary=["language", "source"]) as table:
             if table.metadata.num_rows != len(file.lengths):
                 raise InputError(
-                    f"has {len(file.lengths)} documents",
+                    f"the file has {len(file.lengths)} documents",
                     where=f"{prefix}.idx",
-                    expected=f"{table.metadata.num_rows}, by its sidecar",
+                    expected=f"{table.metadata.num_rows}, as its sidecar states",
                 )
             for batch in _ahead(table.iter_batches(batch_size=BATCH_ROWS, columns=_COLUMNS)):
                 end = begin + batch.num_rows
@@ -104,14 +108,18 @@ class TrainValidationSplit:
         after = self._kernel.groups()
         tokens = int(after[:, 1].sum() - before[:, 1].sum())
         if tokens != len(file.tokens):
-            raise InputError(f"documents of {tokens} tokens", where=f"{prefix}.idx", expected=f"{len(file.tokens)}")
+            raise InputError(
+                f"the documents have {tokens} tokens",
+                where=f"{prefix}.idx",
+                expected=f"{len(file.tokens)}, as in the .bin",
+            )
         self._files += [[] for _ in range(len(after) - len(self._files))]
         for group in np.flatnonzero(after[:, 0] > np.pad(before[:, 0], (0, len(after) - len(before)))):
             self._files[group].append(number)
 
     def _batch(self, first: int, lengths: npt.NDArray[np.int32], batch: pa.RecordBatch, path: Path) -> None:
         if any(column.null_count for column in batch.columns):
-            raise InputError("a document without language, source or split key", where=str(path))
+            raise InputError("a document has no language, source or split key", where=str(path))
         language, source, keys = batch.columns
         languages = [self._languages.setdefault(code, len(self._languages)) for code in language.dictionary.to_pylist()]
         sources = [self._sources.setdefault(name, len(self._sources)) for name in source.dictionary.to_pylist()]
@@ -129,11 +137,11 @@ class TrainValidationSplit:
             )
         except ValueError as error:
             raise InputError(
-                f"its documents cannot be split into training and validation: {error}", where=str(path)
+                f"the documents cannot be split into training and validation: {error}", where=str(path)
             ) from error
 
     def texts(self, *, held_out: bool = False) -> dict[str, dict[str, TextSize]]:
-        """What there is to train on, or what is held out, by language and source, both in the order of names."""
+        """Return the size of the training text, or of the held-out text, by language and source, sorted by name."""
         found = {}
         for language in sorted(self._languages):
             train, apart = self._texts(language, False), self._texts(language, True)
@@ -152,7 +160,7 @@ class TrainValidationSplit:
         return found
 
     def _group(self, language: str, source: str, held_out: bool) -> int:
-        """Group of the kernel; one beyond all for a pair that no document has."""
+        """Return the kernel's group. For a pair without documents, return a number beyond the last group."""
         pair = self._pairs.get((self._languages[language], self._sources[source]), len(self._pairs))
         return 2 * pair + held_out
 
@@ -161,10 +169,13 @@ class TrainValidationSplit:
         return [self._group(language, source, held_out) for source in sources]
 
     def files(self, language: str, sources: Sequence[str], *, held_out: bool = False) -> list[int]:
-        """Numbers of the token files that hold these documents."""
+        """Return the numbers of the token files that hold the documents of these sources."""
         groups = self._groups(language, sources, held_out)
         return sorted({number for group in groups for number in self._files[group]})
 
     def take(self, language: str, sources: Sequence[str], *, held_out: bool = False) -> Rows:
-        """The documents of these sources, source after source, each in corpus order. Can be taken once."""
+        """Return the documents of these sources, one source after the other, each in corpus order.
+
+        This frees the documents' memory, so each source can be taken only once.
+        """
         return self._kernel.take(self._groups(language, sources, held_out))

@@ -1,7 +1,8 @@
-"""Split keys, which assign documents to training or validation: the hash that a document's id is, as a number.
+"""Compute split keys, which assign documents to training or validation. A split key is the hash in an id as a number.
 
-Several documents of one cluster of duplicates may be kept (unlike one another, but joined by removed documents). They
-take the hash of the cluster's best document, so that none of them tests what another one taught.
+Deduplication may keep several documents of one cluster. These documents are not similar to each other, but removed
+documents connect them. All of them get the hash of the cluster's best document, so that related documents fall on the
+same side of the validation split.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ for _digit in range(16):
 
 
 def id_hashes(ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
-    """The first 16 hexadecimal digits of each id as a number, uint64 [n]. Raises InputError for other ids."""
+    """Return the first 16 hexadecimal digits of each id as a number, uint64 [n]. Raises InputError for other ids."""
     if isinstance(ids, pa.ChunkedArray):
         ids = ids.combine_chunks()
     ids = ids.cast(pa.large_string())
@@ -31,28 +32,37 @@ def id_hashes(ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     if len(ids) == 0:
         return np.empty(0, dtype=np.uint64)
     if int(np.diff(offsets).min()) < _HEX_DIGITS:
-        raise InputError("a document id shorter than 16 characters", expected="32 hexadecimal digits")
+        raise InputError("a document id is shorter than 16 characters", expected="32 hexadecimal digits")
     text = np.frombuffer(ids.buffers()[2], dtype=np.uint8)
     value = np.zeros(len(ids), dtype=np.uint64)
     for digit in range(_HEX_DIGITS):
         nibbles = _NIBBLE[text[offsets[:-1] + digit]]
         if nibbles.max() > 15:
-            raise InputError("a document id that is not hexadecimal", expected="32 hexadecimal digits")
+            raise InputError("a document id is not hexadecimal", expected="32 hexadecimal digits")
         value = (value << np.uint64(4)) | nibbles
     return value
 
 
 def clusters_of(survivors: Sequence[Path], part: str) -> dict[str, str]:
-    """Id -> id of its cluster's best document, for a part's documents that stay with others of their cluster.
+    """Map ids of documents to the id of their cluster's best document, for clusters with several kept documents.
 
-    `survivors`: the tables of all partitions of the search for duplicates. Raises InputError for a damaged one.
+    Args:
+        survivors: the tables of kept documents of all partitions of the search for duplicates.
+        part: the shard whose documents are mapped.
+
+    Raises:
+        InputError: a table is damaged.
     """
     tables = [read_part(path, part) for path in survivors]
     return {row["id"]: row["cluster"] for table in tables for row in table.select(["id", "cluster"]).to_pylist()}
 
 
 def split_keys(ids: pa.Array, clusters: Mapping[str, str]) -> npt.NDArray[np.uint64]:
-    """uint64 [n]: the hash of each document's cluster, or of itself. Raises InputError for ids that are no hash."""
+    """Return the hash of each document's cluster, or of the document if `clusters` does not name it, as uint64 [n].
+
+    Raises:
+        InputError: an id is not a hash.
+    """
     if clusters:
         ids = pa.array([clusters.get(identity, identity) for identity in ids.to_pylist()], pa.string())
     return id_hashes(ids)

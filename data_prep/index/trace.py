@@ -1,8 +1,8 @@
-"""The documents behind a sample: where each came from, which of its tokens the sample holds, and their text.
+"""Trace a sample to its documents: where each document came from, which of its tokens the sample holds, and their text.
 
-Text is what the tokens say, for those are what the model was fed; that it is the text of the clean shard too is checked
-where the shard is still there. A sample costs a few pages of the token files, and a document one row group of its
-sidecar and one of its shard: no more memory for a corpus of any size.
+The text is decoded from the tokens, because the model reads tokens. If the clean shard still exists, its text is
+compared with the tokens. Tracing reads a few pages of the token files per sample. For each document, it reads one row
+group of the sidecar and one of the shard. Memory use does not depend on the size of the corpus.
 """
 
 from __future__ import annotations
@@ -29,42 +29,45 @@ _COLUMNS = ["id", "source", "language", "shard", "row"]
 
 @dataclass(frozen=True)
 class TracedDocument:
-    """A document, and the part of it that a sample holds."""
+    """A document and the part of it that a sample holds."""
 
     id: str
     source: str
     language: str
     shard: str
-    """The clean shard that it is a row of; of token files from elsewhere: their name."""
+    """Clean shard that holds the document, or the name of the token file if Megatron-LM wrote it."""
     row: int
+    """Row of the document in the shard or, if Megatron-LM wrote the token file, its number in that file."""
     epoch: int | None
-    """How often its dataset was read up to here, this time included; None: its epochs are mixed (order `megatron`)."""
+    """Epoch of the dataset in which the sample reads the document, from 1. None in order `megatron`, which mixes
+    epochs."""
     begin: int
-    """First token of the document that the sample holds."""
+    """Position in the document of the first token that the sample holds."""
     end: int
-    """The token behind the last one that the sample holds."""
+    """Position in the document after the last token that the sample holds."""
     tokens: int
-    """Of the whole document, its end of document counted."""
+    """Number of tokens of the whole document, with its end-of-document token."""
     text: str | None
-    """Of the tokens `begin` to `end`; a character that is cut in two shows as U+FFFD. None: not asked for."""
+    """Text of the tokens `begin` to `end`, or None if texts were not requested. U+FFFD replaces cut characters."""
     text_matches_shard: bool | None
-    """Whether the whole document's tokens are those of the clean shard's text; None: no such shard, or not asked."""
+    """Whether the whole document has the tokens of the clean shard's text. None if there is no such shard or texts were
+    not requested."""
 
 
 @dataclass(frozen=True)
 class TracedSample:
-    """One sample. Its last token is predicted and not read: it is the next sample's first."""
+    """One sample. The model predicts the sample's last token but does not read it. The next sample starts with it."""
 
     sample: int
-    """Number in the training, or in the validation set."""
+    """Number of the sample in the training or in the validation set."""
     dataset: str
     language: str
     dataset_sample: int
-    """Number within the dataset."""
+    """Number of the sample within the dataset."""
     iteration: int | None
-    """That reads it; None: a validation set, or beyond the training."""
+    """Iteration that reads the sample. None for a validation set and for samples that the training does not read."""
     replica: int | None
-    """Of the data-parallel layout."""
+    """Data-parallel replica that reads the sample. None if `iteration` is None."""
     documents: list[TracedDocument]
 
 
@@ -72,9 +75,10 @@ class Tracer:
     """Traces samples of a run."""
 
     def __init__(self, paths: RunPaths, *, texts: bool) -> None:
-        """Open the index and its tokenizer; `texts`: decode and check the texts.
+        """Open the index of a run. If `texts` is true, also open the tokenizer to decode and check texts.
 
-        Raises InputError: no index, or a tokenizer that is not the index's.
+        Raises:
+            InputError: the run has no index, or the tokenizer is not that of the index.
         """
         if not paths.index_manifest.is_file():
             raise InputError(
@@ -85,7 +89,12 @@ class Tracer:
         self._tokenizer = _open_tokenizer(paths.tokenizer / TOKENIZER, self.reader) if texts else None
 
     def train(self, sample: int, read_by: tuple[int, int] | None) -> TracedSample:
-        """A sample of the training; `read_by`: (iteration, replica). Raises SampleRangeError, InputError."""
+        """Trace a sample of the training, which `read_by` = (iteration, replica) reads.
+
+        Raises:
+            SampleRangeError: the training has no such sample.
+            InputError: a file of the index is missing or damaged.
+        """
         dataset, number = self.reader.locate(sample)
         iteration, replica = read_by or (None, None)
         return self._trace(
@@ -93,7 +102,12 @@ class Tracer:
         )
 
     def validation(self, name: str, sample: int) -> TracedSample:
-        """A sample of a validation set. Raises SampleRangeError, InputError."""
+        """Trace a sample of the validation set `name`.
+
+        Raises:
+            SampleRangeError: there is no such validation set or sample.
+            InputError: a file of the index is missing or damaged.
+        """
         spans = self.reader.validation_spans(name, sample)
         entry = next(entry for entry in self.reader.manifest.validation if entry.name == name)
         return self._trace(sample, entry, sample, None, None, spans)
@@ -129,7 +143,7 @@ class Tracer:
         )
 
     def _decode(self, tokens: npt.NDArray[Any]) -> str:
-        """Text of tokens without an end of document after them; bytes that are no UTF-8 become U+FFFD."""
+        """Return the text of tokens without a final end-of-document token. U+FFFD replaces bytes that are not UTF-8."""
         assert self._tokenizer is not None
         return str(self._tokenizer.decode(self._content(tokens).tolist(), skip_special_tokens=False))
 
@@ -146,7 +160,7 @@ class Tracer:
             return False
         if found["text"] == self._decode(tokens):
             return True
-        # A tokenizer that normalises does not give the text back, but makes the same tokens of it.
+        # A tokenizer that normalises text does not decode to the original text, but encodes it to the same tokens.
         assert self._tokenizer is not None
         again = self._tokenizer.encode(found["text"], add_special_tokens=False).ids
         return bool(np.array_equal(again, self._content(tokens)))
@@ -156,13 +170,13 @@ def _open_tokenizer(path: Path, reader: SampleReader) -> Any:
     tokenizer = load_tokenizer(path)
     digest = reader.manifest.tokenizer_digest
     if digest_file(path) != digest:
-        raise InputError("is not the tokenizer of the index", where=str(path), expected=f"digest {digest}")
+        raise InputError("this is not the tokenizer of the index", where=str(path), expected=f"digest {digest}")
     tokenizer.encode_special_tokens = True
     return tokenizer
 
 
 def _row(path: Path, row: int, columns: list[str]) -> dict[str, Any]:
-    """One row of a table: of the file, the row group that holds it is read. Raises InputError."""
+    """Return one row of a table, reading only its row group. Raises InputError if the table has no such row."""
     for batch in read_rows(path, np.array([row], dtype=np.int64), columns):
         return dict(batch.to_pylist()[0])
-    raise InputError(f"has no row {row}", where=str(path), expected=f"0 to {read_manifest(path)['rows'] - 1}")
+    raise InputError(f"the table has no row {row}", where=str(path), expected=f"0 to {read_manifest(path)['rows'] - 1}")

@@ -1,7 +1,8 @@
-"""From an iteration and a rank to the samples that were read, and from a sample to its iteration and its replica.
+"""Map an iteration and a rank to the samples that they read, and a sample to its iteration and replica.
 
-The configuration of the training says it, by the functions that the training itself calls; metrics.jsonl says what was
-trained. Where the two differ the configuration was changed since, and what was trained counts.
+The planned samples follow from the training's configuration, computed by the functions that the training itself calls.
+metrics.jsonl records the trained samples. If planned and trained samples differ, the configuration was changed after
+the iteration, and the trained samples are used.
 """
 
 from __future__ import annotations
@@ -33,65 +34,72 @@ class TracedBatch:
     iteration: int
     first_sample: int
     samples: int
-    """How many: what lies between and is skipped not counted."""
+    """Number of samples, without skipped samples."""
     spans: tuple[tuple[int, int], ...]
-    """First samples, and those behind the last ones, of what lies in a row: one, where nothing is skipped."""
+    """Ranges of consecutive samples as (first, end), where end is exclusive. One range if no sample is skipped."""
     planned_first_sample: int | None
-    """By the configuration; None: the configured training has no such iteration."""
+    """First sample by the configuration, or None if the configured training has no such iteration."""
     planned_samples: int | None
+    """Number of samples by the configuration, or None if the configured training has no such iteration."""
     planned_spans: tuple[tuple[int, int], ...] | None
+    """Ranges of samples by the configuration, or None if the configured training has no such iteration."""
     recorded: bool
-    """Whether metrics.jsonl holds the iteration: first sample and samples are then the record's."""
+    """Whether metrics.jsonl holds the iteration. If so, `first_sample`, `samples` and `spans` come from the record."""
     loss: float | None
+    """Recorded loss, or None if metrics.jsonl does not hold the iteration."""
 
     @property
     def agrees(self) -> bool | None:
-        """Whether metrics.jsonl and the configuration say the same; None when the iteration was not trained yet."""
+        """Whether metrics.jsonl and the configuration give the same samples. None if the iteration is not trained."""
         if not self.recorded:
             return None
         return self.spans == self.planned_spans
 
     @property
     def numbers(self) -> list[int]:
-        """Its samples, in the order in which the replicas share them."""
+        """The numbers of the samples, in the order in which they are divided among the replicas."""
         return [sample for first, end in self.spans for sample in range(first, end)]
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Who reads: one process, and the replica that it is part of."""
+    """The process that reads samples, with its position in the parallel layout."""
 
     rank: int
     place: RankCoordinates
     holds_data: bool
-    """First and last pipeline stages are fed samples; the stages between see activations only."""
+    """Whether the process loads samples. The first and last pipeline stages do; other stages receive activations."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is traced."""
+    """The samples to trace."""
 
     samples: Sequence[int]
-    """Numbers in the training, or in the validation set."""
+    """Numbers of the samples in the training or in the validation set."""
     validation: str | None = None
+    """Name of the validation set, or None for the training."""
     batch: TracedBatch | None = None
+    """Iteration that reads the samples, or None if no iteration was selected."""
     reader: Reader | None = None
+    """Process whose samples are traced, or None if no rank was selected."""
     notes: tuple[str, ...] = ()
+    """Notes for the user."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """What of a training decides who reads what."""
+    """The parts of a training that decide which process reads which samples."""
 
     stage: TrainStage
     trajectory: Trajectory
     metrics: Path
     checkpoint: CheckpointManifest | None
-    """The newest one, which says what was trained on."""
+    """Manifest of the newest checkpoint, which records the index and layout that were used, or None."""
 
     @classmethod
     def of(cls, paths: RunPaths) -> Training:
-        """The training of a run. Raises InputError."""
+        """Read the training of a run. Raises InputError if a file is missing or damaged."""
         stage = effective(read_stage(paths.config / "train.json", TrainStage), paths)
         checkpoint = newest_manifest(paths.checkpoints)
         run = trajectory(stage.model, stage.training)
@@ -100,15 +108,15 @@ class Training:
         return cls(stage, run, paths.logs / "metrics.jsonl", checkpoint)
 
     def changes(self, index: IndexManifest) -> Iterator[str]:
-        """What index and layout of today are not of those that the newest checkpoint was trained with."""
+        """Yield notes on how the current index and layout differ from those of the newest checkpoint."""
         saved = self.checkpoint
         if saved is None:
             return
         found = prefix_differences(saved.prefix, sample_prefix(index, saved.consumed_samples))
         if found:
             yield (
-                f"the index was changed since iteration {saved.iteration} was saved ({'; '.join(found)}): "
-                "these may not be the samples that were read"
+                f"the index was changed since iteration {saved.iteration} was saved ({'; '.join(found)}). "
+                "The training may have read other samples than those shown"
             )
         parallel = self.stage.training.parallel
         before = (saved.tensor_parallel, saved.pipeline_parallel, saved.data_parallel)
@@ -116,12 +124,12 @@ class Training:
         if before != now:
             sizes = [" x ".join(map(str, layout)) for layout in (before, now)]
             yield (
-                f"iteration {saved.iteration} was saved by tensor x pipeline x data = {sizes[0]} processes, the "
-                f"configuration says {sizes[1]}: replicas are by the latter"
+                f"iteration {saved.iteration} was saved by tensor x pipeline x data = {sizes[0]} processes, but the "
+                f"configuration has {sizes[1]}. Replicas are shown for the configuration"
             )
 
     def batch(self, iteration: int) -> TracedBatch:
-        """The samples of an iteration, counted from 1. Raises InputError beyond the training."""
+        """Return the samples of an iteration, counted from 1. Raises InputError if there is no such iteration."""
         plan = self._planned(iteration)
         record = find_step(self.metrics, iteration) if iteration > 0 else None
         if record is None and plan is None:
@@ -145,7 +153,7 @@ class Training:
         )
 
     def _planned(self, iteration: int) -> PlannedBatch | None:
-        """What the configuration gives an iteration; None: it has no such iteration."""
+        """Return the samples of an iteration by the configuration, or None if it has no such iteration."""
         run = self.trajectory
         if not run.start.iteration < iteration <= run.iterations:
             return None
@@ -156,8 +164,11 @@ class Training:
         return next_batch(self.stage.training.skip, before, size)
 
     def _trained(self, record: MetricsRecord) -> PlannedBatch:
-        """What an iteration was trained on: where nothing was skipped the samples lie in a row, whatever is skipped
-        today."""
+        """Return the samples that an iteration was trained on.
+
+        The configured skips may have changed since the iteration was trained. If the records show fewer skipped samples
+        than the configuration gives, the trained samples are consecutive.
+        """
         behind, size = record.consumed_samples, record.global_batch_size
         earlier = find_step(self.metrics, record.iteration - 1) if record.iteration > 1 else None
         batch = batch_before(self.stage.training.skip, behind, size)
@@ -166,9 +177,10 @@ class Training:
         return batch
 
     def select(self, iteration: int, rank: int | None) -> Selection:
-        """The samples of an iteration in order: all, or those that a rank's replica reads.
+        """Return the samples of an iteration in order, or only those that the replica of `rank` reads.
 
-        Raises InputError beyond the training or the world size.
+        Raises:
+            InputError: there is no such iteration or rank.
         """
         batch = self.batch(iteration)
         notes = tuple(self._notes(batch))
@@ -183,7 +195,11 @@ class Training:
         return Selection(samples, batch=batch, reader=reader, notes=notes)
 
     def read_by(self, sample: int, batch: TracedBatch | None = None) -> tuple[int, int] | None:
-        """(iteration, replica) that a global sample belongs to; None: it is skipped, or the training ends before it."""
+        """Return the (iteration, replica) that reads a global sample.
+
+        Return None if the sample is skipped or outside of the training. If `batch` is given, only that iteration is
+        searched.
+        """
         training = self.stage.training
         if batch is None:
             if not self.trajectory.start.consumed_samples <= sample < self.trajectory.end.consumed_samples:
@@ -203,21 +219,20 @@ class Training:
         return None
 
     def _notes(self, batch: TracedBatch) -> list[str]:
-        """What a person must know about a batch."""
+        """Return notes for the user if the batch was not trained yet or differs from the configuration."""
         if batch.agrees is None:
             newest = last_records(self.metrics)[0]
-            until = f"the last one trained is {newest.iteration}" if newest else "nothing was trained yet"
-            return [
-                f"iteration {batch.iteration} was not trained yet ({until}): these are the samples that it will read"
-            ]
+            until = f"the last trained iteration is {newest.iteration}" if newest else "no iteration was trained yet"
+            return [f"iteration {batch.iteration} was not trained yet ({until}). It will read the samples shown"]
         if batch.agrees:
             return []
         planned = "has no such iteration"
         if batch.planned_samples is not None:
-            planned = f"gives it {batch.planned_samples} samples from {batch.planned_first_sample}"
+            planned = f"gives it {batch.planned_samples} samples from sample {batch.planned_first_sample} on"
         return [
-            f"the configuration was changed since: it {planned}, but metrics.jsonl says that {batch.samples} samples "
-            f"from {batch.first_sample} were trained; these are shown, and replicas are by the layout of today"
+            f"the configuration was changed since this iteration: it {planned}, but metrics.jsonl records "
+            f"{batch.samples} samples from sample {batch.first_sample} on. The recorded samples are shown, with the "
+            "replicas of the current layout"
         ]
 
 

@@ -1,4 +1,4 @@
-"""`bloomery trace`: the text behind training samples."""
+"""`bloomery trace`: print the documents and texts of training samples."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from data_prep.index.trace import TracedSample, Tracer
     from data_prep.index.trace_batch import Selection, Training
 
-app = typer.Typer(help="The documents behind training samples.", add_completion=False)
+app = typer.Typer(help="Print the documents of training samples.", add_completion=False)
 
 SHOWN = 16
-"""Samples that a person is shown unless more are asked for."""
+"""Number of samples printed without --limit and --json."""
 
 
 class TextMode(StrEnum):
-    """How much of the texts is shown."""
+    """How much of each text is shown."""
 
     NONE = "none"
     EXCERPT = "excerpt"
@@ -33,22 +33,34 @@ class TextMode(StrEnum):
 def trace(
     run: Annotated[Path, typer.Argument(help="Folder of the run, such as runs/sample.")],
     iteration: Annotated[
-        int | None, typer.Option(help="The samples of this iteration, as the log counts them.")
+        int | None, typer.Option(help="Show the samples of this iteration, counted from 1 as in the log.")
     ] = None,
-    rank: Annotated[int | None, typer.Option(help="Only what the replica of this global rank reads.")] = None,
-    samples: Annotated[str | None, typer.Option(help="Samples N or A:B (B left out), counted from 0.")] = None,
-    validation: Annotated[str | None, typer.Option(help="Of this validation set, not of the training.")] = None,
+    rank: Annotated[
+        int | None, typer.Option(help="Show only the samples that the replica of this global rank reads.")
+    ] = None,
+    samples: Annotated[
+        str | None, typer.Option(help="Show sample N or samples A:B (B excluded), counted from 0.")
+    ] = None,
+    validation: Annotated[
+        str | None, typer.Option(help="Show samples of this validation set instead of the training.")
+    ] = None,
     text: Annotated[
         TextMode | None,
-        typer.Option(help="Texts; none is fast and checks nothing.", show_default="excerpt; with --json: full"),
+        typer.Option(
+            help="How much text to show. none is fast but does not compare texts with the shards.",
+            show_default="excerpt; with --json: full",
+        ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="At most so many samples.", show_default=f"{SHOWN}; with --json: all")
+        int | None,
+        typer.Option(min=1, help="Maximum number of samples to show.", show_default=f"{SHOWN}; with --json: all"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")] = False,
 ) -> None:
-    """Print the documents, languages, sources and text behind the samples of an iteration, so that a spike of the loss
-    can be read: bloomery trace runs/sample --iteration 40 --rank 1."""
+    """Print the documents, languages, sources and texts of training samples.
+
+    For example, to see what the training read at a loss spike: bloomery trace runs/sample --iteration 40 --rank 1.
+    """
     from dataclasses import replace
 
     from bloomery.base.errors import ConfigError
@@ -62,7 +74,7 @@ def trace(
     ) or (validation is not None and iteration is None and rank is None)
     if not right:
         raise ConfigError(
-            "which samples is not clear",
+            "the options do not select samples",
             where="bloomery trace",
             expected="--iteration N, --iteration N --rank R, --samples A:B, or --validation NAME --samples A:B",
         )
@@ -87,11 +99,16 @@ def trace(
     else:
         _print(tracer, selection, found, wanted)
         if len(shown) < count:
-            print(f"\n{count - len(shown):,} more: --limit {count} shows all")
+            print(f"\n{count - len(shown):,} more samples. --limit {count} shows all")
 
 
 def _range(text: str | None, held: int, what: str) -> Sequence[int]:
-    """`A:B` or `N` within `held` samples. Raises ConfigError, SampleRangeError."""
+    """Parse `A:B` or `N`, or return all `held` samples if `text` is None.
+
+    Raises:
+        ConfigError: the text is neither a number nor a range.
+        SampleRangeError: the range is empty or outside of the `held` samples.
+    """
     from bloomery.base.errors import ConfigError
     from bloomery.contracts.sample_reader import SampleRangeError
 
@@ -99,12 +116,16 @@ def _range(text: str | None, held: int, what: str) -> Sequence[int]:
         return range(held)
     first, colon, behind = text.partition(":")
     if not (first.isdecimal() and (behind.isdecimal() or not colon)):
-        raise ConfigError(f"is {text!r}", where="--samples", expected="a number N or a range A:B, counted from 0")
+        raise ConfigError(
+            f"the value is {text!r}", where="--samples", expected="a number N or a range A:B, counted from 0"
+        )
     begin = int(first)
     end = int(behind) if colon else begin + 1
     if not begin < end <= held:
         raise SampleRangeError(
-            f"{begin}:{end} is not in the samples of {what}", where="--samples", expected=f"A < B within 0:{held}"
+            f"{begin}:{end} is not a range within the samples of {what}",
+            where="--samples",
+            expected=f"A < B within 0:{held}",
         )
     return range(begin, end)
 
@@ -118,7 +139,7 @@ def _traced(tracer: Tracer, training: Training, of: Selection, samples: Sequence
 
 
 def _datasets(tracer: Tracer, selection: Selection) -> dict[str, int]:
-    """Samples per dataset."""
+    """Return the number of selected samples per dataset."""
     from collections import Counter
 
     if selection.validation is not None:
@@ -130,7 +151,7 @@ def _datasets(tracer: Tracer, selection: Selection) -> dict[str, int]:
 def _print_json(
     run: Path, tracer: Tracer, selection: Selection, samples: Iterator[TracedSample], text: TextMode
 ) -> None:
-    """One object, written as it comes: a batch of thousands of samples is never held."""
+    """Print one JSON object, sample by sample, so that a batch of thousands of samples is never held in memory."""
     from dataclasses import asdict
 
     from data_prep.index.print_trace import shortened

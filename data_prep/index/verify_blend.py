@@ -1,4 +1,4 @@
-"""Checks a blend against the stages that index.json states, and these against themselves."""
+"""Check the blend against the stages in index.json, and check that the stages agree with each other."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ def _fail(what: str, where: Path, expected: str | None = None) -> CheckFailedErr
 
 
 def check_blend(folder: Path, manifest: IndexManifest) -> None:
-    """Every stage reads of each dataset what it states, in order: no sample twice, none left out.
+    """Check that each stage reads the stated samples of each dataset, in order, without repeating or omitting any.
 
     Raises:
-        CheckFailedError: with what does not hold, and where.
+        CheckFailedError: a check fails. The error states what is wrong and where.
     """
     datasets, samples = verify_array(folder, manifest.blend_dataset), verify_array(folder, manifest.blend_sample)
     where = folder / manifest.blend_sample.path
     if not len(datasets) == len(samples) == manifest.train_samples:
-        raise _fail(f"{len(datasets)} and {len(samples)} entries", where, f"{manifest.train_samples}")
+        raise _fail(
+            f"the blend has {len(datasets)} datasets and {len(samples)} samples",
+            where,
+            f"{manifest.train_samples} of each",
+        )
     names = [entry.name for entry in manifest.train]
     reached = np.zeros(len(names), dtype=np.int64)
     _check_stages(folder, manifest)
@@ -35,8 +39,8 @@ def check_blend(folder: Path, manifest: IndexManifest) -> None:
             part = slice(begin, min(begin + CHUNK, stage.to_sample))
             if datasets[part].min() < 0 or datasets[part].max() >= len(names):
                 at = folder / manifest.blend_dataset.path
-                raise _fail(f"dataset {datasets[part].max()}", at, f"0 to {len(names) - 1}")
-            # Grouped by dataset, each group must go on from where the dataset stood.
+                raise _fail(f"dataset {datasets[part].max()} is out of range", at, f"0 to {len(names) - 1}")
+            # In each dataset, the samples of this part must continue from the last sample of the previous part.
             order = np.argsort(datasets[part], kind="stable")
             counts = np.bincount(datasets[part], minlength=len(names))
             due = np.arange(len(order)) + np.repeat(reached - np.cumsum(counts) + counts, counts)
@@ -52,18 +56,26 @@ def check_blend(folder: Path, manifest: IndexManifest) -> None:
                 raise _fail(f"stage {number} reads {count} samples of {name!r}", where, f"{stated}, by its quota")
     for entry, count in zip(manifest.train, reached.tolist(), strict=True):
         if count > entry.samples or count != round(manifest.shares.get(entry.name, -1.0) * manifest.train_samples):
-            raise _fail(f"{count} samples of {entry.name!r}", where, f"its quota, at most {entry.samples}")
+            raise _fail(
+                f"the blend reads {count} samples of {entry.name!r}",
+                where,
+                f"the dataset's share in index.json, at most {entry.samples} samples",
+            )
 
 
 def _check_stages(folder: Path, manifest: IndexManifest) -> None:
-    """Stages adjoin, quotas sum to what they are laid out to, and what is taken follows from them."""
+    """Check that stages adjoin, that quotas sum to the planned samples, and that samples taken follow from quotas."""
     where, at = folder / "index.json", 0
     reached = dict.fromkeys((entry.name for entry in manifest.train), 0)
     for number, stage in enumerate(manifest.stages):
         shares, length = stage.datasets, stage.to_sample - stage.from_sample
         if stage.from_sample != at or length < 1 or stage.spread_to < stage.to_sample:
-            span = f"{stage.from_sample} to {stage.to_sample}, laid out to {stage.spread_to}"
-            raise _fail(f"stage {number} goes from {span}", where, f"from {at} on, to its end or beyond")
+            span = f"{stage.from_sample} to {stage.to_sample}, spread to {stage.spread_to}"
+            raise _fail(
+                f"stage {number} goes from {span}",
+                where,
+                f"a start at {at}, a later end, and a spread to that end or beyond",
+            )
         quotas = {name: share.quota for name, share in shares.items()}
         if min(quotas.values(), default=0) < 1 or sum(quotas.values()) != stage.spread_to - at:
             raise _fail(f"quotas of stage {number} sum to {sum(quotas.values())}", where, f"{stage.spread_to - at}")
@@ -77,4 +89,4 @@ def _check_stages(folder: Path, manifest: IndexManifest) -> None:
             reached[name] = share.first_sample + count
         at = stage.to_sample
     if at != manifest.train_samples:
-        raise _fail(f"stages hold {at} samples", where, f"{manifest.train_samples}")
+        raise _fail(f"the stages hold {at} samples", where, f"{manifest.train_samples}")

@@ -1,11 +1,12 @@
-"""Checks an index against everything it promises; the first thing that does not hold is named.
+"""Verify a whole index and report the first check that fails.
 
-Token files: header, sizes, offsets that follow from lengths, document bounds, digests of `.bin`, `.idx` and sidecar,
-every token below the vocabulary's size, an end-of-document token at the end of each document, a sidecar that speaks of
-these documents. Arrays: `data_prep.index.verify_datasets`. Blend: `data_prep.index.verify_blend`.
+This file checks the token files: header, sizes, offsets, document bounds, and the digests of `.bin`, `.idx` and
+sidecar. Every token must be less than the vocabulary size, every document must end with the end-of-document token, and
+the sidecar must describe the same documents. `data_prep.index.verify_datasets` checks the arrays, and
+`data_prep.index.verify_blend` checks the blend.
 
-Reads the whole index once (341.6 B tokens: 1.4 TB), one token file a thread, in pieces of some tens of MB; what is held
-is 4 bytes a document (its tokens) and some bits.
+The whole index is read once (1.4 TB for 341.6 B tokens). Each thread reads one token file at a time, in pieces of tens
+of MB. Memory holds the 4-byte length and a few bits of every document.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ _MOST_THREADS = 8
 
 
 def verify_index(folder: Path) -> dict[str, Any]:
-    """Check the index in `folder`; returns what it holds.
+    """Verify the index in `folder` and return a summary of its content.
 
     Raises:
-        CheckFailedError: something missing, damaged, swapped or inconsistent, with what and where.
+        CheckFailedError: a file is missing, damaged or swapped, or files are inconsistent. The error states what is
+            wrong and where.
     """
     started = time.monotonic()
     try:
@@ -54,7 +56,7 @@ def verify_index(folder: Path) -> dict[str, Any]:
         lengths = np.empty(sum(entry.documents for entry in manifest.token_files), dtype=np.int32)
         read = _token_files(folder, manifest, lengths)
         seconds = max(time.monotonic() - started, 1e-9)
-        say(f"verify token files: {read / 1e9:.3g} GB, {read / 1e9 / seconds:.2g} GB/s")
+        say(f"verified token files: {read / 1e9:.3g} GB at {read / 1e9 / seconds:.2g} GB/s")
         check_datasets(folder, manifest, lengths)
         check_blend(folder, manifest)
     except CheckFailedError:
@@ -78,7 +80,7 @@ def _fail(what: str, where: object, expected: str | None = None) -> CheckFailedE
 
 
 def _token_files(folder: Path, manifest: IndexManifest, lengths: npt.NDArray[np.int32]) -> int:
-    """Check every pair, and fill in the tokens of its documents; returns bytes read."""
+    """Check every pair, write the tokens of each document into `lengths`, and return the number of bytes read."""
     ends = np.cumsum([entry.documents for entry in manifest.token_files], dtype=np.int64)
     threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(max_workers=threads) as pool:
@@ -93,19 +95,21 @@ def _token_files(folder: Path, manifest: IndexManifest, lengths: npt.NDArray[np.
 
 
 def _token_file(folder: Path, entry: TokenFileEntry, manifest: IndexManifest, lengths: npt.NDArray[np.int32]) -> int:
-    """Check one pair and its sidecar, and fill in its lengths; returns bytes read."""
+    """Check one pair and its sidecar, write its lengths into `lengths`, and return the number of bytes read."""
     prefix = folder / entry.prefix
     file = open_token_file(prefix)
     idx, binary = (prefix.with_name(prefix.name + suffix) for suffix in (".idx", ".bin"))
     if (len(file.lengths), len(file.tokens)) != (entry.documents, entry.tokens):
         raise _fail(
-            f"{len(file.lengths)} documents of {len(file.tokens)} tokens", idx, f"{entry.documents} of {entry.tokens}"
+            f"the file has {len(file.lengths)} documents of {len(file.tokens)} tokens",
+            idx,
+            f"{entry.documents} documents of {entry.tokens} tokens",
         )
     for begin in range(0, len(file.documents), _DOCUMENTS):
         if np.any(np.diff(file.documents[begin : begin + _DOCUMENTS + 1]) > 1):
-            raise _fail("documents of several sequences", idx, "one sequence a document")
+            raise _fail("a document has several sequences", idx, "one sequence per document")
     if digest_file(idx) != entry.idx_digest:
-        raise _fail("is not the file that the index was built from", idx, f"digest {entry.idx_digest}")
+        raise _fail("this is not the file that the index was built from", idx, f"digest {entry.idx_digest}")
     lengths[:] = file.lengths
     _tokens(binary, file, lengths, entry, manifest)
     _sidecar(prefix, file, entry, manifest)
@@ -113,7 +117,7 @@ def _token_file(folder: Path, entry: TokenFileEntry, manifest: IndexManifest, le
 
 
 def _pieces(lengths: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, npt.NDArray[np.int64]]]:
-    """(first token, token behind the last, last tokens of the documents that end there) of pieces of a pair."""
+    """Yield pieces of a pair as (first token, end token, positions of the documents' last tokens in the piece)."""
     begin = 0
     for first in range(0, len(lengths), _DOCUMENTS):
         ends = begin + np.cumsum(lengths[first : first + _DOCUMENTS], dtype=np.int64)
@@ -129,37 +133,43 @@ def _tokens(
     algorithm = hashlib.blake2b(digest_size=16)
     end_token = manifest.end_of_document
     if entry.ends_with_end_of_document and len(lengths) and lengths.min() < 1:
-        raise _fail(f"document {lengths.argmin()} is empty", binary, f"token {end_token} at its end")
+        raise _fail(f"document {lengths.argmin()} is empty", binary, f"token {end_token} at the end of the document")
     with binary.open("rb") as handle:
         for begin, end, last in _pieces(lengths):
-            # Read, not mapped: what was looked at must not count as this process's memory.
+            # The file is not memory-mapped, because the pages read would count as memory of this process.
             chunk = np.fromfile(handle, dtype=file.dtype, count=end - begin)
             algorithm.update(chunk.data)
             low, high = int(chunk.min()), int(chunk.max())
             if low < 0 or high >= manifest.vocabulary_size:
                 raise _fail(
-                    f"token {low if low < 0 else high} in tokens {begin} to {end}",
+                    f"token {low if low < 0 else high} occurs at a position from {begin} to {end - 1}",
                     binary,
-                    f"0 to {manifest.vocabulary_size - 1}",
+                    f"token ids 0 to {manifest.vocabulary_size - 1}",
                 )
             wrong = np.flatnonzero(chunk[last - begin] != end_token)
             if entry.ends_with_end_of_document and len(wrong):
-                raise _fail(f"token {last[wrong[0]]} ends a document", binary, f"token id {end_token} there")
+                raise _fail(
+                    f"the document's last token, at position {last[wrong[0]]}, is not an end-of-document token",
+                    binary,
+                    f"token id {end_token} there",
+                )
     if algorithm.hexdigest() != entry.bin_digest:
-        raise _fail("is not the file that the index was built from", binary, f"digest {entry.bin_digest}")
+        raise _fail("this is not the file that the index was built from", binary, f"digest {entry.bin_digest}")
 
 
 def _sidecar(prefix: Path, file: TokenFile, entry: TokenFileEntry, manifest: IndexManifest) -> None:
-    """The sidecar is the one that the index was built from, and speaks of these documents."""
+    """Check that the index was built from this sidecar and that the sidecar describes the documents of the pair."""
     path = sidecar_path(prefix)
     stated = read_manifest(path)
     found = {key: stated["counts"].get(key) for key in ("bin_digest", "idx_digest")}
     if found != {"bin_digest": entry.bin_digest, "idx_digest": entry.idx_digest}:
-        raise _fail("is the sidecar of another pair", path, f"one of {prefix.name}.bin and .idx")
+        raise _fail("this is the sidecar of another pair", path, f"the sidecar of {prefix.name}.bin and .idx")
     if stated["file"]["digest"] != entry.sidecar_digest:
-        raise _fail("is not the sidecar that the index was built from", path, f"digest {entry.sidecar_digest}")
+        raise _fail("this is not the sidecar that the index was built from", path, f"digest {entry.sidecar_digest}")
     if stated["parameters"] != manifest.tokenizer_digest:
-        raise _fail("its pair was encoded with another tokenizer", path, f"digest {manifest.tokenizer_digest}")
+        raise _fail(
+            "the pair was encoded with another tokenizer", path, f"a tokenizer with digest {manifest.tokenizer_digest}"
+        )
     begin = 0
     for batch in iterate_batches(path, ["first_token", "tokens"], _DOCUMENTS):
         end = begin + batch.num_rows
@@ -168,7 +178,7 @@ def _sidecar(prefix: Path, file: TokenFile, entry: TokenFileEntry, manifest: Ind
             np.array_equal(batch.column("tokens"), file.lengths[begin:end])
             and np.array_equal(batch.column("first_token"), first)
         ):
-            raise _fail("speaks of other documents", path, f"those of {prefix.name}.idx")
+            raise _fail("the sidecar describes other documents", path, f"the documents of {prefix.name}.idx")
         begin = end
     if begin != entry.documents:
-        raise _fail(f"has {begin} documents", path, str(entry.documents))
+        raise _fail(f"the sidecar has {begin} documents", path, str(entry.documents))

@@ -1,15 +1,18 @@
-"""Text of strangers on a terminal: nothing in it steers the terminal, and what has no shape is shown as a sign."""
+"""Make untrusted text safe to print: control characters cannot affect the terminal, invisible ones become visible."""
 
 from __future__ import annotations
 
 import unicodedata
 
 _JOINERS = "\u200c\u200d"
-"""Invisible, but part of how Indic words, Persian ones and emoji are written."""
+"""Zero-width (non-)joiners, which are printed unchanged because Indic and Persian words and emoji need them."""
 
 
 def visible(text: str, *, newlines: bool = False) -> str:
-    """`text` with control, bidirectional and other format characters made visible; `newlines`: these stay."""
+    """Return `text` with control, bidirectional and other format characters replaced by visible symbols.
+
+    If `newlines` is true, line breaks are kept after their symbol.
+    """
     return "".join(_shown(character, newlines) for character in text)
 
 

@@ -1,13 +1,14 @@
-"""The blend: which dataset each global training sample comes from. Exact quotas, spread evenly, in bounded memory.
+"""Write the blend, which assigns each global training sample to a dataset. Quotas are exact and spread evenly.
 
-Quotas are a stage's weights times its number of samples, rounded by largest remainder, so they sum exactly and no
-dataset can be over-run: each is built to hold what the stages take of it. (Megatron's greedy blend bounds nothing and
-fails late in training when a dataset runs out: NVIDIA/Megatron-LM#705.)
+Quotas are a stage's weights times its number of samples, rounded by largest remainder, so they sum exactly. Each
+dataset is built with the samples that the stages take of it and therefore cannot run out. (Megatron's greedy blend has
+no such bound and fails late in training when a dataset runs out: NVIDIA/Megatron-LM#705.)
 
-Sample k of a dataset with quota q belongs at (k + 1/2) / q of its stage (`bloomery.spec.blend_counts`); every stretch
-of a stage then holds each dataset in its share to within one sample per dataset. A window of the stage begins in each
-dataset where an integer division says, so the order is made window by window, by `csrc/index/blend.cpp`. 166.8 M
-samples: 40 windows of 4 M, 1 GB of output (6 bytes a sample), some 200 MB of memory, whatever the number of datasets.
+Sample k of a dataset with quota q belongs at the fraction (k + 1/2) / q of its stage (`bloomery.spec.blend_counts`).
+Every part of a stage then holds each dataset's share to within one sample. An integer division gives the first sample
+of each dataset in a window of the stage. `csrc/index/blend.cpp` therefore computes the order window by window. For
+166.8 M samples there are 40 windows of 4 M samples, 1 GB of output (6 bytes per sample) and about 200 MB of memory,
+whatever the number of datasets.
 """
 
 from __future__ import annotations
@@ -26,26 +27,31 @@ from data_prep.index import _index
 from data_prep.index.arrays import CHUNK, write_arrays
 
 Window = tuple[npt.NDArray[Any], npt.NDArray[Any]]
-"""Dataset numbers, int16 | int32 [n], and samples within them, uint32 | int64 [n]."""
+"""Dataset numbers, int16 | int32 [n], and sample numbers within these datasets, uint32 | int64 [n]."""
 
 
 def quotas(weights: Mapping[str, float], samples: int, limits: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Samples per dataset: `weights` renormalised, times `samples`, by largest remainder; ties by name. Sums exactly.
+    """Return the samples per dataset, which sum to `samples`: normalised weights, rounded by largest remainder.
 
-    All weights positive, at least one. `limits`: most samples of a dataset, together at least `samples`; what a limit
-    cuts off goes to the others in proportion to their weights.
+    Equal remainders are sorted by name.
+
+    Args:
+        weights: positive weight of each dataset, at least one.
+        samples: number of samples to distribute.
+        limits: maximum samples per dataset, which sum to at least `samples`, or None for no limits. Samples above a
+            limit go to the other datasets in proportion to their weights.
     """
     ideal = fill(weights, samples, dict.fromkeys(weights, samples) if limits is None else limits)
     result = {name: int(value) for name, value in ideal.items()}
     missing = samples - sum(result.values())
-    # A dataset at its limit has no remainder, so rounding up passes no limit.
+    # A dataset at its limit has no remainder, so rounding up never exceeds a limit.
     for name in sorted(ideal, key=lambda name: (result[name] - ideal[name], name))[:missing]:
         result[name] += 1
     return result
 
 
 def blend(stages: Sequence[StageEntry], names: Sequence[str], window_samples: int = CHUNK) -> Iterator[Window]:
-    """Every stage's samples, window by window; dataset number n is `names[n]`, ties go by name."""
+    """Yield the samples of all stages, window by window. Dataset number n is `names[n]`; ties are sorted by name."""
     numbers = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
     for stage in stages:
         shares = [stage.datasets.get(names[number]) for number in numbers.tolist()]
@@ -64,7 +70,7 @@ def blend(stages: Sequence[StageEntry], names: Sequence[str], window_samples: in
 def write_blend(
     index: Path, folder: str, stages: Sequence[StageEntry], names: Sequence[str]
 ) -> tuple[ArrayEntry, ArrayEntry]:
-    """Write `blend_dataset` and `blend_sample` below `index / folder`, each of the smallest type that holds it."""
+    """Write `blend_dataset` and `blend_sample` to `index / folder`, each in the smallest type that holds its values."""
     samples = stages[-1].to_sample
     most = max(share.first_sample + share.taken for stage in stages for share in stage.datasets.values())
     dataset = "<i2" if len(names) <= 1 << 15 else "<i4"

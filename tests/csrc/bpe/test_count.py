@@ -1,4 +1,4 @@
-"""The compiled counter by itself: any bytes, languages by number, drained in order."""
+"""Test the compiled counter alone, with arbitrary bytes, several languages and sorted draining."""
 
 import random
 import signal
@@ -31,7 +31,7 @@ def fed(counter: Any, texts: list[bytes], languages: list[int]) -> None:
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 100])
-def test_the_counter_drains_in_the_order_of_bytes_and_counts_on(pieces: int) -> None:
+def test_the_counter_drains_sorted_by_bytes_and_then_counts_again(pieces: int) -> None:
     counter = _bpe.Counter("bloom", False)
     words = [b"a", b"a\0", b"a\0\0", b"aaaaaaaab", b"aaaaaaaa", b"aaaaaaaac", b"\xff", b"\xc3\xa9"]
     fed(counter, [*words, *words[:3]], [1] * 11)
@@ -43,7 +43,7 @@ def test_the_counter_drains_in_the_order_of_bytes_and_counts_on(pieces: int) -> 
     assert counter.memory_bytes == 0
 
 
-def test_the_counter_refuses_what_it_cannot_count() -> None:
+def test_the_counter_raises_errors_for_invalid_calls() -> None:
     counter = _bpe.Counter("modern", False)
     for languages in ([-1], [1 << 16], [0, 0]):
         with pytest.raises(ValueError, match="languages"):
@@ -59,7 +59,7 @@ def test_the_counter_refuses_what_it_cannot_count() -> None:
 
 
 def test_many_pieces_are_counted_and_sorted() -> None:
-    """Enough of them that the table grows a few times, with long common beginnings."""
+    """The pieces are so many that the table grows several times, and many share long prefixes."""
     generator = random.Random(4)
     words = {b"common-" * generator.randrange(3) + generator.randbytes(3).hex().encode() for _ in range(50_000)}
     counter = _bpe.Counter("bloom", False)
@@ -82,7 +82,7 @@ def test_a_line_of_100_megabytes_takes_seconds(text: bytes) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_long_text() -> None:
+def test_ctrl_c_interrupts_a_long_text() -> None:
     counter = _bpe.Counter("modern", False)
     text = b"a b " * 100_000_000
 

@@ -1,4 +1,4 @@
-"""The compiled encoder against a plain reading of what BPE is, over any bytes and any merges."""
+"""Compare the compiled encoder with a plain implementation of BPE, with arbitrary bytes and merges."""
 
 import signal
 import threading
@@ -15,7 +15,7 @@ from data_prep.tokenizer import _bpe
 pytestmark = pytest.mark.slow
 
 BYTES = np.arange(256, dtype=np.int32)[::-1] + 1000
-"""Ids of the bytes: neither the bytes themselves nor in their order."""
+"""Token id of each byte. The ids differ from the bytes and have another order."""
 Merges = list[tuple[int, int, int]]
 
 
@@ -33,7 +33,7 @@ def encode(kernel: _bpe.Encoder, texts: list[bytes], end: int = -1) -> list[list
 
 
 def plain_bpe(piece: bytes, merges: Merges) -> list[int]:
-    """Again and again the pair of lowest rank, the leftmost among equals."""
+    """Merge the pair of lowest rank, the leftmost one on ties, until no pair can be merged."""
     ranks = {(left, right): (rank, made) for rank, (left, right, made) in enumerate(merges)}
     tokens = [int(BYTES[byte]) for byte in piece]
     while found := [(ranks[pair][0], at) for at, pair in enumerate(pairwise(tokens)) if pair in ranks]:
@@ -49,7 +49,7 @@ def pieces_of(text: bytes, preset: str, split_digits: bool) -> list[bytes]:
 
 @st.composite
 def merge_lists(draw: st.DrawFn) -> Merges:
-    """Merges of few bytes, each a pair of tokens that exist; ids in no order."""
+    """Draw merges of a few bytes. Each merge joins two existing tokens, and ids have a random order."""
     spellings = {bytes([byte]): int(BYTES[byte]) for byte in b"ab \xe4\xba"}
     merges: Merges = []
     free = draw(st.permutations(range(64)))
@@ -70,12 +70,12 @@ def test_tokens_are_those_of_plain_bpe_piece_by_piece(merges, texts):
             for text in texts
         ]
         assert encode(kernel, texts) == wanted
-        assert encode(kernel, texts) == wanted, "from what it remembers"
+        assert encode(kernel, texts) == wanted, "the second call uses the cache of pieces"
         assert encode(kernel, texts, 7) == [[*tokens, 7] for tokens in wanted]
 
 
 def doubling() -> tuple[Merges, dict[int, bytes]]:
-    """Merges of `a`s to runs of 2, 4, 8, ..., and of some pairs; and the spelling of each token."""
+    """Return merges of `a` into runs of 2, 4, 8, ..., and of some pairs, and the spelling of each token."""
     a, b = int(BYTES[ord("a")]), int(BYTES[ord("b")])
     merges = [(a, b, 0), (0, 0, 1)]
     spelling = {int(BYTES[byte]): bytes([byte]) for byte in range(256)} | {0: b"ab", 1: b"abab"}
@@ -87,7 +87,7 @@ def doubling() -> tuple[Merges, dict[int, bytes]]:
     return merges, spelling
 
 
-def test_every_byte_string_is_spelt_by_its_tokens():
+def test_the_tokens_of_any_byte_string_spell_that_string():
     merges, spelling = doubling()
     rng = np.random.default_rng(0)
     texts = [bytes([byte]) for byte in range(256)] + [b"", bytes(range(256)), b"\xff\xfe" * 500, b"\0" * 300]
@@ -122,8 +122,8 @@ def test_a_piece_of_megabytes_takes_seconds_not_hours():
 
 
 @pytest.mark.slow
-def test_what_is_forgotten_is_merged_again():
-    """More pieces than the memory of pieces holds, and more bytes: it is emptied on the way, more than once."""
+def test_pieces_are_merged_again_after_the_cache_was_emptied():
+    """The text has more pieces and more bytes than the cache of pieces holds, so the cache is emptied several times."""
     merges, _ = doubling()
     words = [f" {number:x}ab" for number in range(600_000)] + [f" {number:0>90}aaa" for number in range(200_000)]
     data = "".join(words * 2).encode()
@@ -157,7 +157,7 @@ def test_threads_that_share_an_encoder_do_not_disturb_each_other():
     assert [found[number] for number in range(4)] == [[tokens] * 3 for tokens in wanted]
 
 
-def test_ctrl_c_ends_it_also_within_one_piece():
+def test_ctrl_c_interrupts_encoding_also_within_one_piece():
     merges, _ = doubling()
     kernel = encoder(merges)
     for text in (b"ab" * 20_000_000, b"ab " * 60_000_000):
@@ -175,7 +175,7 @@ def test_ctrl_c_ends_it_also_within_one_piece():
     assert encode(kernel, [b"ab"]) == [[0]]
 
 
-def test_wrong_arguments_are_refused():
+def test_wrong_arguments_raise_an_error():
     good = np.zeros((0, 3), np.int32)
     for bytes_, merges, preset, message in (
         (BYTES[:255], good, "bloom", "256 entries"),

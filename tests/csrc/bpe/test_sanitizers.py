@@ -1,4 +1,4 @@
-"""The kernels of csrc/bpe under AddressSanitizer and UndefinedBehaviorSanitizer: no fault, and the module's numbers."""
+"""Run csrc/bpe under AddressSanitizer and UndefinedBehaviorSanitizer and compare the results with the module."""
 
 import random
 import struct
@@ -26,7 +26,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sanitized(driver: Path, documents: list[bytes]) -> list[str]:
-    """What the driver prints, line by line."""
+    """Return the lines that the driver prints."""
     given = b"".join(struct.pack("=Q", len(blob)) + blob for blob in documents)
     return run_driver(driver, given).splitlines()
 
@@ -36,7 +36,7 @@ def digest(values: Iterable[int]) -> str:
 
 
 def expected(documents: list[bytes]) -> Iterator[str]:
-    """The same lines by the extension module."""
+    """Yield the lines that the driver should print, computed by the extension module."""
     data, offsets = b"".join(documents), np.cumsum([0, *map(len, documents)], dtype=np.int64)
     for preset in PRESETS:
         for split_digits in (False, True):
@@ -61,7 +61,7 @@ def expected(documents: list[bytes]) -> Iterator[str]:
                 yield digest(tokens[start:end].tolist())
 
 
-def test_random_bytes_cuts_of_characters_and_empty_documents(driver: Path) -> None:
+def test_random_bytes_truncated_characters_and_empty_documents(driver: Path) -> None:
     generator = random.Random(1)
     text = "Ünï  12345 ★ का कि। 今天天气。\r\n\n  - the a… \u2028x\U0001f600\0'a'\u200d٣٤٥٦ র\u200d্যাব  ".encode()
     documents = cut_and_random(generator, text)
@@ -76,7 +76,7 @@ def test_repeated_words_and_arbitrary_characters(driver: Path) -> None:
     assert sanitized(driver, documents) == list(expected(documents))
 
 
-def test_pieces_around_and_beyond_the_longest_that_counts(driver: Path) -> None:
+def test_pieces_around_and_above_the_maximum_length(driver: Path) -> None:
     generator = random.Random(3)
     most = _bpe.MAX_PIECE_BYTES
     documents = [character * (most + more) for character in (b"x", b"\x80", b"\xff") for more in (-1, 0, 1, most)]
@@ -86,7 +86,7 @@ def test_pieces_around_and_beyond_the_longest_that_counts(driver: Path) -> None:
     assert sanitized(driver, documents) == list(expected(documents))
 
 
-def test_so_many_pairs_that_the_trainer_lowers_its_minimum_and_sweeps_out_the_dead(driver: Path) -> None:
+def test_so_many_pairs_that_the_trainer_lowers_its_minimum_and_removes_dead_pairs(driver: Path) -> None:
     generator = random.Random(5)
     syllables = ["".join(generator.choices("abcdefghijklmnoprstuv", k=3)) for _ in range(300)]
     words = ["".join(generator.choices(syllables, k=generator.randrange(1, 5))) for _ in range(8000)]
@@ -94,8 +94,8 @@ def test_so_many_pairs_that_the_trainer_lowers_its_minimum_and_sweeps_out_the_de
     assert sanitized(driver, documents) == list(expected(documents))
 
 
-def test_more_pieces_than_the_encoder_remembers(driver: Path) -> None:
-    """It forgets them all and goes on: 16 MiB of pieces and their tokens."""
+def test_more_pieces_than_the_cache_of_the_encoder_holds(driver: Path) -> None:
+    """The cache holds 16 MiB of pieces with their tokens. When it is full, it is emptied."""
     generator = random.Random(4)
     words = ("".join(generator.choices("abcdefghijklmnop", k=118)) for _ in range(40_000))
     documents = [" ".join(words).encode(), b"a short one"]

@@ -1,4 +1,4 @@
-"""The compiled BPE trainer against Hugging Face ``tokenizers`` and against a slow trainer that fits on a page."""
+"""Compare the compiled BPE trainer with Hugging Face ``tokenizers`` and with a short, slow reference trainer."""
 
 import json
 from collections import Counter
@@ -34,7 +34,7 @@ UDHR_ARTICLE_1 = [  # real text, from the Universal Declaration of Human Rights
 
 
 def byte_characters() -> list[str]:
-    """The character that byte-level BPE shows for each byte: GPT-2's ``bytes_to_unicode``."""
+    """Return the character that byte-level BPE uses for each byte (GPT-2's ``bytes_to_unicode``)."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in shown]
     characters = {byte: chr(byte) for byte in shown} | {byte: chr(256 + i) for i, byte in enumerate(hidden)}
@@ -43,7 +43,7 @@ def byte_characters() -> list[str]:
 
 CHARACTERS = byte_characters()
 IDENTITY = np.arange(256, dtype=np.uint8)
-HF_ORDER = np.argsort(np.argsort(CHARACTERS)).astype(np.uint8)  # HF numbers the alphabet by character
+HF_ORDER = np.argsort(np.argsort(CHARACTERS)).astype(np.uint8)  # Hugging Face sorts the alphabet by character
 
 
 def train(
@@ -62,7 +62,7 @@ def train(
 
 
 def slow_train(counts: Mapping[bytes, int], merges: int, max_token_bytes: int = 1 << 20) -> list[tuple[int, int]]:
-    """The definition, recounting every pair before each merge."""
+    """Train by the definition of BPE: count every pair again before each merge."""
     words = [(list(piece), count) for piece, count in counts.items()]
     lengths = [1] * 256
     made: list[tuple[int, int]] = []
@@ -91,7 +91,7 @@ def slow_train(counts: Mapping[bytes, int], merges: int, max_token_bytes: int = 
 
 
 def pieces_of(texts: Sequence[str]) -> Counter[bytes]:
-    """Counts of the byte-level pieces of HF's own pre-tokenizer."""
+    """Return the counts of the byte-level pieces that Hugging Face's pre-tokenizer finds."""
     byte_of = {character: byte for byte, character in enumerate(CHARACTERS)}
     splitter = ByteLevel(add_prefix_space=False)
     counts: Counter[bytes] = Counter()
@@ -124,8 +124,8 @@ def test_merges_equal_those_of_hugging_face(min_frequency: int, copies: int) -> 
     assert train(pieces_of(texts), 15, HF_ORDER, min_frequency) == expected[:15]
 
 
-def test_merges_equal_those_of_hugging_face_when_dead_pairs_are_swept_out() -> None:
-    """Enough different words that thousands of pairs die and the pair index compacts itself several times."""
+def test_merges_equal_those_of_hugging_face_when_dead_pairs_are_removed() -> None:
+    """The words are so many that thousands of pairs die and the pair index is compacted several times."""
     generator = np.random.default_rng(0)
     syllables = ["".join(generator.choice(list("abcdefghijklmnoprstuvéñ"), 3)) for _ in range(300)]
     words = ["".join(generator.choice(syllables, generator.integers(1, 5))) for _ in range(20_000)]
@@ -146,7 +146,7 @@ def test_merges_equal_the_definition(counts: dict[bytes, int], merges: int, max_
 
 @settings(max_examples=50, deadline=None)
 @given(WORDS, st.permutations(range(256)))
-def test_the_symbol_order_names_the_bytes_and_breaks_ties(counts: dict[bytes, int], order: list[int]) -> None:
+def test_the_symbol_order_numbers_the_bytes_and_breaks_ties(counts: dict[bytes, int], order: list[int]) -> None:
     renamed = {bytes(order[byte] for byte in piece): count for piece, count in counts.items()}
     assert train(counts, 20, np.array(order, np.uint8)) == slow_train(renamed, 20)
 
@@ -161,18 +161,18 @@ def tokens_of(merges: list[tuple[int, int]]) -> list[bytes]:
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(WORDS)
-def test_no_two_tokens_are_the_same_bytes(counts: dict[bytes, int]) -> None:
+def test_no_two_tokens_have_the_same_bytes(counts: dict[bytes, int]) -> None:
     tokens = tokens_of(train(counts, 60))
     assert len(set(tokens)) == len(tokens)
 
 
 def test_counts_beyond_32_bits_decide() -> None:
-    """tokenizers#760: counts that wrap at 2^31 or 2^32 give the wrong order."""
+    """Counts that overflow at 2^31 or 2^32 give the wrong order of merges (tokenizers#760)."""
     assert train({b"ab": 2**31 + 1, b"cd": 2**31, b"ef": 2**33}, 3) == [(101, 102), (97, 98), (99, 100)]
     assert train({b"ab": 2**62, b"xab": 2**60}, 2) == [(97, 98), (120, 256)]
 
 
-def test_a_trainer_takes_pieces_in_parts_and_tells_how_far_it_is() -> None:
+def test_a_trainer_accepts_pieces_in_parts_and_reports_progress() -> None:
     counts = pieces_of(UDHR_ARTICLE_1)
     trainer = _bpe.Trainer(IDENTITY, 1, 1 << 20)
     for piece, count in counts.items():
@@ -188,7 +188,7 @@ def test_a_trainer_takes_pieces_in_parts_and_tells_how_far_it_is() -> None:
             again()
 
 
-def test_what_progress_raises_ends_the_training() -> None:
+def test_an_exception_of_the_progress_callback_ends_the_training() -> None:
     def stop(done: int) -> None:
         raise KeyboardInterrupt(done)
 
@@ -200,7 +200,7 @@ def test_what_progress_raises_ends_the_training() -> None:
 
 @pytest.mark.parametrize("count", [1, 17, 300, 2**20, 2**50])
 def test_merges_do_not_depend_on_how_often_the_minimum_is_lowered(count: int) -> None:
-    """Pairs are indexed from the most frequent ones down, in steps of 16."""
+    """Pairs are indexed by decreasing frequency: the minimum frequency is divided by 16 in each step."""
     generator = np.random.default_rng(count)
     words = {bytes(generator.integers(97, 103, size)): int(generator.integers(1, count + 1)) for size in range(2, 30)}
     assert train(words, 80) == slow_train(words, 80)
@@ -251,7 +251,7 @@ def test_empty_input_gives_no_merges() -> None:
         ({"max_token_bytes": 0}, "max_token_bytes"),
     ],
 )
-def test_bad_input_is_refused(changed: dict[str, object], message: str) -> None:
+def test_bad_input_raises_an_error(changed: dict[str, object], message: str) -> None:
     good: dict[str, object] = {
         "pieces": b"abcabc",
         "offsets": np.array([0, 3, 6]),

@@ -1,4 +1,4 @@
-"""The blend's kernel under AddressSanitizer and UndefinedBehaviorSanitizer: no fault, and the module's numbers."""
+"""Run the blend's kernel under AddressSanitizer and UndefinedBehaviorSanitizer and compare it with the module."""
 
 import random
 from pathlib import Path
@@ -19,7 +19,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def calls() -> list[tuple[list[tuple[int, int, int]], int, int, int]]:
-    """(shares, planned, begin, end): small ones, ties, the greatest numbers, more slots than are filled at a time."""
+    """Return (shares, planned, begin, end) of calls: small ones, ties, largest numbers, and more slots than a batch."""
     rng = random.Random(0)
     found = []
     for _ in range(200):
@@ -36,7 +36,7 @@ def calls() -> list[tuple[list[tuple[int, int, int]], int, int, int]]:
     return found
 
 
-def test_no_fault_and_the_module_s_numbers(driver: Path) -> None:
+def test_the_blend_runs_without_faults_and_equals_the_module(driver: Path) -> None:
     given = calls()
     lines = []
     for shares, planned, begin, end in given:

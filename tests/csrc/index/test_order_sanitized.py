@@ -1,4 +1,4 @@
-"""Splits, orders and sample starts under the sanitizers: no fault, and the module's numbers."""
+"""Run splits, orders and sample starts under the sanitizers and compare them with the module."""
 
 import random
 from pathlib import Path
@@ -20,7 +20,10 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def calls() -> list[tuple[list[int], tuple[int, int, int, int, int, int]]]:
-    """(tokens a document; key, epoch, band, count, sequence length, samples): small, in buckets, late epochs."""
+    """Return calls with few rows, with several buckets and with late epochs.
+
+    A call holds the tokens of each document and (key, epoch, band, count, sequence length, samples).
+    """
     rng = random.Random(0)
     found = []
     for _ in range(150):
@@ -49,7 +52,7 @@ def expected(lengths: list[int], rest: tuple[int, int, int, int, int, int]) -> l
     return [rows.tolist(), ordered.tolist(), starts.ravel().tolist(), shuffled.tolist(), [count]]
 
 
-def test_no_fault_and_the_module_s_numbers(driver: Path) -> None:
+def test_orders_run_without_faults_and_equal_the_module(driver: Path) -> None:
     given = calls()
     lines = (" ".join(map(str, (len(lengths), *rest, *lengths))) for lengths, rest in given)
     printed = [

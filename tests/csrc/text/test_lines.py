@@ -1,4 +1,4 @@
-"""The kernel's lines: hashing and removing them, against plain Python that says the same."""
+"""Compare the kernel's hashing and removal of lines with a plain Python reference."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def hashes(text: str, least: int = 1, salt: int = 0) -> list[int]:
 
 
 def content(text: str) -> int:
-    """The kernel's hash of what a document holds; it needs one line."""
+    """Return the kernel's hash of a document's content. The document must have at least one line."""
     [value] = set(_text.line_hashes(*batch([text]), np.zeros(1, np.uint64), np.zeros(1, np.uint8), 1)[1].tolist())
     return int(value)
 
 
 def without(text: str, lines: Sequence[str], least: int = 1) -> tuple[str, int]:
-    """The text as the kernel gives it back without `lines`, and how many went."""
+    """Return the text after the kernel removed `lines` from it, and the number of removed lines."""
     repeated = np.unique(np.array([hashes(line)[0] for line in lines], np.uint64))
     data, bounds, removed = _text.remove_lines(
         *batch([text]), np.zeros(1, np.uint64), np.zeros(1, np.uint8), least, repeated
@@ -80,14 +80,14 @@ def test_lines_are_found_and_removed_as_in_python(lines: list[str], gone: set[st
     assert without(text, sorted(stripped), least) == removed_in_python(text, stripped, least)
 
 
-def test_white_space_is_what_python_calls_so() -> None:
+def test_white_space_is_that_of_str_isspace() -> None:
     for code in (*range(1, 0x3100), 0xFEFF, 0x1F600):
         character = chr(code)
         if not 0xD800 <= code < 0xE000 and character != "\n":
             assert (hashes(f"{character}a line{character}") == hashes("a line")) == character.isspace(), hex(code)
 
 
-def test_characters_are_counted_not_bytes() -> None:
+def test_the_minimum_length_counts_characters_not_bytes() -> None:
     assert hashes("漢" * 14, 15) == []
     assert len(hashes("漢" * 15, 15)) == 1
     assert hashes("  " + "a" * 14 + "  ", 15) == []
@@ -110,11 +110,11 @@ def test_characters_are_counted_not_bytes() -> None:
         ("", "", 0),
     ],
 )
-def test_a_line_goes_with_its_line_end_and_nothing_else_does(text: str, left: str, lines: int) -> None:
+def test_a_line_is_removed_with_its_line_ending_only(text: str, left: str, lines: int) -> None:
     assert without(text, ["TEMPLATE"]) == (left, lines)
 
 
-def test_copies_of_a_document_have_the_same_content_and_others_have_not() -> None:
+def test_copies_of_a_document_have_the_same_content_hash_and_other_documents_do_not() -> None:
     base = content("a title\na line\n")
     assert content("  a title \r\n\n\na line") == base
     assert content("a line\na title\n") != base
@@ -122,7 +122,7 @@ def test_copies_of_a_document_have_the_same_content_and_others_have_not() -> Non
     assert content("a titlea line\n") != base
 
 
-def test_a_salt_makes_other_lines_and_untouched_documents_have_none() -> None:
+def test_salts_change_hashes_and_untouched_documents_are_skipped() -> None:
     assert hashes("a line", salt=1) != hashes("a line", salt=2)
     texts = ["a line\nanother", "a line\nanother"]
     salts, untouched = np.zeros(2, np.uint64), np.array([1, 0], np.uint8)
@@ -135,17 +135,17 @@ def test_a_salt_makes_other_lines_and_untouched_documents_have_none() -> None:
     assert (bounds.tolist(), removed.tolist()) == ([0, 14, 20], [0, 1])
 
 
-def test_a_line_of_a_megabyte_and_any_alignment() -> None:
+def test_a_line_of_a_megabyte_and_lines_at_any_alignment() -> None:
     long = "é" * (1 << 19)
     assert without(f"x\n{long}\ny", [long]) == ("x\ny", 1)
-    # Lines of all lengths around the hash's block of 16 bytes, each at another place of the buffer.
+    # Lines of all lengths around the hash's block of 16 bytes, each at a different offset in the buffer.
     lines = ["abcdefghijklmnopqrstuvwxyz0123456789"[:length] for length in range(1, 37)]
     assert len(hashes("\n".join(lines))) == len(lines)
     for line in lines:
         assert hashes(line)[0] in hashes("\n".join(lines))
 
 
-def test_many_lines_have_many_hashes_that_fill_their_range() -> None:
+def test_hashes_of_many_lines_are_distinct_and_uniform() -> None:
     text = "\n".join(f"line {number}" for number in range(200_000))
     found = np.array(hashes(text), np.uint64)
     assert len(found) == 200_000
@@ -153,11 +153,11 @@ def test_many_lines_have_many_hashes_that_fill_their_range() -> None:
     assert np.all(np.abs(shares - 1 / 16) < 0.005)
 
 
-def test_hashes_stay_what_they_are() -> None:
+def test_hashes_do_not_change_between_versions() -> None:
     assert hashes("a line of some length") == [8755620009291144951]
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_invalid_arguments_raise_an_error() -> None:
     data, offsets = batch(["a", "b"])
     two, flags = np.zeros(2, np.uint64), np.zeros(2, np.uint8)
     with pytest.raises(ValueError, match="one entry a document"):

@@ -1,4 +1,4 @@
-"""The C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer: no fault, and the module's very numbers."""
+"""Run the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer and compare them with the modules."""
 
 import random
 import struct
@@ -29,7 +29,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sanitized(driver: Path, documents: list[Document]) -> list[list[str]]:
-    """What the driver prints, line by line and word by word."""
+    """Return the driver's output as lines of words."""
     given = b"".join(struct.pack("=BQ", unspaced, len(blob)) + blob for blob, unspaced in documents)
     return [line.split() for line in run_driver(driver, given).splitlines()]
 
@@ -39,7 +39,7 @@ def digest(values: Iterable[int]) -> list[str]:
 
 
 def expected(documents: list[Document]) -> Iterator[list[Any]]:
-    """The same lines by the extension modules."""
+    """Yield the lines that the driver should print, computed by the extension modules."""
     blobs = [blob for blob, _ in documents]
     data, offsets = b"".join(blobs), np.cumsum([0, *map(len, blobs)], dtype=np.int64)
     unspaced = np.array([flag for _, flag in documents], np.uint8)
@@ -58,7 +58,7 @@ def expected(documents: list[Document]) -> Iterator[list[Any]]:
         one = data[start:end], np.array([0, end - start], np.int64)
         salt, untouched = np.array([7], np.uint64), np.zeros(1, np.uint8)
         hashes, content = _text.line_hashes(*one, salt, untouched, 3)
-        # A document without any line that is looked at has no content to show.
+        # The module returns no content hash for a document without a hashed line.
         yield [str(content[0]) if len(content) else None, *digest(hashes.tolist())]
         text, _, removed = _text.remove_lines(*one, salt, untouched, 3, hashes[::2])
         yield [str(removed[0]), *digest(bytes(text))]
@@ -82,7 +82,7 @@ def assert_equal(driver: Path, documents: list[Document]) -> None:
                 assert (float.fromhex(shown) if "x" in shown else int(shown)) == value
 
 
-def test_random_bytes_cuts_of_characters_and_empty_documents(driver: Path) -> None:
+def test_random_bytes_truncated_characters_and_empty_documents(driver: Path) -> None:
     generator = random.Random(1)
     text = "Ünï ★ का कि। 今天天气。\r\n\n  - the a… \u2028x\U0001f600\0'a'\u200d".encode()
     blobs = ["\ufeff".encode(), *cut_and_random(generator, text)]
@@ -113,7 +113,7 @@ def test_very_long_documents(driver: Path) -> None:
 
 
 def test_the_sanitizers_are_on(driver: Path, tmp_path: Path) -> None:
-    """A check that cannot fail is none: the same flags stop a program that reads behind its memory."""
+    """With the same flags, a program that reads beyond its memory must fail."""
     source = tmp_path / "fault.cpp"
     source.write_text("int main(int n, char**) { int* a = new int[n]; int b = a[n]; delete[] a; return b; }\n")
     done = subprocess.run([compile_driver(source, [], tmp_path)], capture_output=True, text=True)

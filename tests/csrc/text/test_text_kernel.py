@@ -1,4 +1,4 @@
-"""The compiled text kernel against plain Python that says the same with ``unicodedata``, one document at a time."""
+"""Compare the compiled text kernel with a plain Python reference that uses ``unicodedata``."""
 
 import math
 import unicodedata
@@ -16,8 +16,8 @@ from text_kernel_reference import FLAGGED, STOP, batch, divide, ngrams, referenc
 
 from data_prep.corpus import _text
 
-# The kernel's table and this Python may know different versions of Unicode: characters of Unicode 3.2 that have kept
-# their category since are safe in any.
+# The kernel's table and this Python may have different Unicode versions. In this case, the tests use only characters of
+# Unicode 3.2 that still have the same category.
 SAME_UNICODE = unicodedata.unidata_version == _text.UNICODE_VERSION
 STABLE = [
     chr(c)
@@ -53,7 +53,7 @@ def script_shares(text: str) -> list[float]:
 
 
 def lists_for(count: int, unspaced: bool) -> tuple[_text.WordLists, NDArray[np.int32]]:
-    """The samples' lists under number 1, behind empty ones, and that number for each document."""
+    """Return an empty word list (number 0) and that of the samples (number 1), and the number 1 for each document."""
     return _text.WordLists([([], [], False), (STOP, FLAGGED, unspaced)]), np.full(count, 1, np.int32)
 
 
@@ -75,7 +75,7 @@ def test_measures_of_real_scripts_equal_the_reference(text: str, unspaced: bool)
     assert_measures([text], unspaced)
 
 
-def test_measures_of_a_batch_are_those_of_its_documents() -> None:
+def test_measures_of_a_batch_equal_those_of_single_documents() -> None:
     assert_measures(SAMPLES, False)
     assert_measures(list(reversed(SAMPLES)), True)
 
@@ -93,13 +93,13 @@ def test_measures_of_any_spaced_text_equal_the_reference(texts: list[str]) -> No
 
 
 def test_letters_and_marks_are_never_special() -> None:
-    """ROOTS counted Devanagari vowel signs as special: a plain Hindi sentence scored 0.366."""
+    """ROOTS counted Devanagari vowel signs as special characters, so a plain Hindi sentence had a ratio of 0.366."""
     measured = _text.measure(*batch(["क्या आप हिन्दी बोलते हैं"]), np.zeros(1, np.uint8))
     assert measured["special_ratio"][0] == 0
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SAME_UNICODE, reason="the table records another version of Unicode")
+@pytest.mark.skipif(not SAME_UNICODE, reason="the kernel's table has another Unicode version than this Python")
 def test_every_code_point_has_the_category_and_lower_case_of_unicodedata() -> None:
     every = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     measured = _text.measure(*batch(every), np.zeros(len(every), np.uint8))
@@ -130,12 +130,12 @@ def test_malformed_bytes_count_as_replacement_characters(blob: bytes, unspaced: 
 
 
 @pytest.mark.parametrize("offsets", [[], [0, 5, 3], [-1, 2], [0, 12], [0, 2**62]])
-def test_bad_offsets_are_refused(offsets: list[int]) -> None:
+def test_bad_offsets_raise_an_error(offsets: list[int]) -> None:
     with pytest.raises(ValueError, match="offsets"):
         _text.measure(b"hello world", np.array(offsets, np.int64), np.zeros(max(len(offsets) - 1, 0), np.uint8))
 
 
-def test_bad_arguments_are_refused() -> None:
+def test_bad_arguments_raise_an_error() -> None:
     data, offsets = batch(["a", "b"])
     with pytest.raises(ValueError, match="unspaced"):
         _text.measure(data, offsets, np.zeros(3, np.uint8))
@@ -160,7 +160,7 @@ def hashes(texts: Sequence[str], unspaced: bool = False, words: int = 5, charact
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(TEXTS, min_size=2, max_size=3), st.integers(1, 6), st.booleans())
-def test_shingles_are_equal_exactly_when_the_words_are(texts: list[str], length: int, unspaced: bool) -> None:
+def test_shingles_are_equal_exactly_if_the_words_are_equal(texts: list[str], length: int, unspaced: bool) -> None:
     if unspaced:
         texts = [text for text in texts if all(ord(c) < 0x500 or c in "人क्ี।。’€\u200d" for c in text)]
 
@@ -169,7 +169,7 @@ def test_shingles_are_equal_exactly_when_the_words_are(texts: list[str], length:
         units = list("".join(words)) if unspaced else words
         return set(ngrams(units, min(length, len(units)))) if units else set()
 
-    # The rule for texts without a word is another test's.
+    # Texts without words follow another rule, which the next test checks.
     texts = [text for text in texts if expected(text)]
     wanted, found = [expected(text) for text in texts], hashes(texts, unspaced, length, length)
     assert [len(w) for w in wanted] == [len(f) for f in found]
@@ -189,7 +189,7 @@ def test_case_punctuation_and_spacing_do_not_change_a_shingle() -> None:
 
 
 def test_agreement_of_minhash_estimates_jaccard() -> None:
-    """With one row a band the share of equal keys is unbiased for J, with variance J (1 - J) / bands."""
+    """With one row per band, the share of equal keys is an unbiased estimate of J with variance J (1 - J) / bands."""
     generator = np.random.default_rng(0)
     bands = 4096
     for shared in (0, 100, 300, 480, 500):
@@ -203,7 +203,7 @@ def test_agreement_of_minhash_estimates_jaccard() -> None:
 
 
 def test_minhash_is_the_same_on_every_machine() -> None:
-    """Frozen keys: a change here silently un-matches every index that was written before."""
+    """If these keys change, documents no longer match the keys in files that were written before."""
     keys = _text.minhash(
         *batch(["The quick brown fox jumps.", "今天天气很好"]), np.array([0, 1], np.uint8), 5, 5, 2, 3, 1
     )
@@ -215,7 +215,7 @@ def test_minhash_is_the_same_on_every_machine() -> None:
 
 
 @given(st.lists(st.sets(st.integers(0, 40)), min_size=1, max_size=6))
-def test_jaccard_is_that_of_sets(documents: list[set[int]]) -> None:
+def test_jaccard_equals_that_of_python_sets(documents: list[set[int]]) -> None:
     values = np.array([value for document in documents for value in sorted(document)], np.uint64)
     bounds = np.cumsum([0, *map(len, documents)], dtype=np.int64)
     pairs = [(a, b) for a in range(len(documents)) for b in range(len(documents))]
@@ -225,7 +225,7 @@ def test_jaccard_is_that_of_sets(documents: list[set[int]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bounds", "left", "said"),
+    ("bounds", "left", "message"),
     [
         ([0, 9], [0], "leave"),
         ([0, 2, 1], [0], "fall"),
@@ -233,7 +233,9 @@ def test_jaccard_is_that_of_sets(documents: list[set[int]]) -> None:
         ([0, 2], [-1], "not there"),
     ],
 )
-def test_jaccard_refuses_what_would_read_beyond(bounds: list[int], left: list[int], said: str) -> None:
+def test_jaccard_raises_an_error_instead_of_reading_out_of_bounds(
+    bounds: list[int], left: list[int], message: str
+) -> None:
     places = np.array(left, np.int64)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         _text.jaccard(np.arange(2, dtype=np.uint64), np.array(bounds, np.int64), places, places)

@@ -1,4 +1,4 @@
-"""The text kernel at the edges of what comes: surrogates, NULs, nothing at all, and a line of 100 MB."""
+"""Test the text kernel with extreme documents: surrogates, NULs, an empty document and a line of 100 MB."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ ANYTHING = st.text(
 
 
 def everything(blob: bytes, unspaced: bool) -> dict[str, object]:
-    """What each kernel says of a document."""
+    """Return the results of all kernels for a document."""
     one = blob, np.array([0, len(blob)], np.int64)
     flags = np.array([unspaced], np.uint8)
     lists = _text.WordLists([(["a"], ["a b"], unspaced)])
@@ -39,7 +39,7 @@ def everything(blob: bytes, unspaced: bool) -> dict[str, object]:
 @settings(max_examples=300, deadline=None)
 @given(ANYTHING, st.booleans())
 def test_lone_surrogates_count_as_malformed_bytes_and_nuls_as_characters(text: str, unspaced: bool) -> None:
-    """A Python string may hold a surrogate, UTF-8 may not: each of its three bytes reads as U+FFFD."""
+    """Python strings may hold surrogates, but UTF-8 may not. Each of a surrogate's three bytes decodes to U+FFFD."""
     blob = text.encode("utf-8", "surrogatepass")
     found = everything(blob, unspaced)
     assert found | {"bytes": 0} == everything(blob.decode("utf-8", "replace").encode(), unspaced) | {"bytes": 0}
@@ -48,7 +48,7 @@ def test_lone_surrogates_count_as_malformed_bytes_and_nuls_as_characters(text: s
     assert surrogates == 0 or found["replacement_ratio"] > 0
 
 
-def test_a_nul_is_a_special_character_and_parts_words() -> None:
+def test_a_nul_is_a_special_character_and_separates_words() -> None:
     found = everything(b"a\0b", False)
     assert (found["characters"], found["words"], found["special_ratio"]) == (3, 2, 1 / 3)
 
@@ -77,7 +77,7 @@ def measure(data):
 
 whole = measure(blob)
 seconds = time.perf_counter() - start
-# Not getrusage, which counts what the parent held when it started this process.
+# getrusage would also count the memory of the parent process at the time of the fork.
 peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) * 1024
 print(json.dumps([whole, measure(blob[: _text.SCOPE_CHARACTERS]), peak, seconds]))
 """
@@ -90,10 +90,10 @@ def test_a_line_of_100_mb_takes_seconds_and_less_than_a_gib(kind: str) -> None:
     command = [sys.executable, "-c", LINE, str(size), kind]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     whole, start, peak, seconds = json.loads(done.stdout)
-    assert peak < GIB, f"{peak / GIB:.2f} GiB, the line among it"
+    assert peak < GIB, f"{peak / GIB:.2f} GiB, including the line"
     assert seconds < 30
     assert (whole["characters"], whole["lines"], whole["longest_line"]) == (size, 1, size)
-    # Repetition and listed words are those of the first characters, all else is of the whole line.
+    # Repetition and listed words are measured in the first SCOPE_CHARACTERS, all other measures in the whole line.
     repetition = [name for name in whole if "repetition" in name or "gram_ratio" in name]
     for name in [*repetition, "stop_word_ratio", "flagged_word_ratio"]:
         assert whole[name] == start[name], name

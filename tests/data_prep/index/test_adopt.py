@@ -166,7 +166,7 @@ def test_the_users_files_are_never_written_to(pair: Path, tokenizer: Path, tmp_p
     assert {path: (digest_file(path), path.stat().st_mtime_ns) for path in pair.parent.iterdir()} == before
     (tmp_path / "linked").symlink_to(pair.parent)
     for place in (pair, tmp_path / "linked" / pair.name):
-        with pytest.raises(InputError, match="take the place of what it links to"):
+        with pytest.raises(InputError, match="would replace the file that it points to"):
             adopted(pair, tokenizer, place)
     assert {path: (digest_file(path), path.stat().st_mtime_ns) for path in pair.parent.iterdir()} == before
 
@@ -258,7 +258,7 @@ def test_files_that_are_split_into_sentences_are_refused(pair: Path, tokenizer: 
     bounds = [0, 1, 4, *range(5, sequences + 1)]
     raw[26:34] = struct.pack("<Q", len(bounds))
     idx.write_bytes(bytes(raw[: 34 + 12 * sequences]) + struct.pack(f"<{len(bounds)}q", *bounds))
-    error = refused(pair, tokenizer, tmp_path, "document 1 is 3 sequences")
+    error = refused(pair, tokenizer, tmp_path, "document 1 has 3 sequences")
     assert "--split-sentences" in str(error)
 
 

@@ -91,9 +91,9 @@ def test_a_mixture_and_an_order_may_be_given(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["--sequence-length", "16"], "names no samples"),
-        (["--sequence-length", "16", "--samples", "5", "--order", "random"], "--order: is 'random'"),
-        (["--config", "index.json"], "with --config"),
+        (["--sequence-length", "16"], "PREFIXES, --sequence-length or --samples is missing"),
+        (["--sequence-length", "16", "--samples", "5", "--order", "random"], "--order: the value is 'random'"),
+        (["--config", "index.json"], "wrong options with --config"),
     ],
 )
 def test_half_a_form_is_a_usage_error(run, tmp_path, words, what):
@@ -114,7 +114,7 @@ def test_a_pair_that_is_given_twice_is_refused(run, tmp_path):
     again = str(run.index / f"tokens/{run.parts[0]}.idx")
     result = built(run, tmp_path, again, "--sequence-length", "16", "--samples", "50")
     assert isinstance(result.exception, ConfigError)
-    assert "is given twice" in str(result.exception)
+    assert "the pair was given twice" in str(result.exception)
 
 
 @pytest.mark.parametrize("name", ["blend.json", "file"])

@@ -235,7 +235,7 @@ def test_a_killed_job_leaves_no_idx_and_the_next_one_is_whole(run, tmp_path):
     assert not list(output.parent.glob("00000*"))
     done = subprocess.run([*command, "--output", str(output)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "bytes a token" in done.stderr
+    assert "bytes per token" in done.stderr
     assert "next: " in done.stderr
     assert done.stdout == ""
     assert sorted(path.name for path in output.parent.iterdir()) == sorted(f"00000{suffix}" for suffix in SUFFIXES)

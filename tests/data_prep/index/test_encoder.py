@@ -141,7 +141,7 @@ WORD = {"id": 950, "content": "human", "special": False} | dict.fromkeys(
 )
 GPT2 = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 UNFIT = {
-    "no BPE": lambda: changed(model={"type": "WordLevel", "vocab": {"a": 0, "<unk>": 1}, "unk_token": "<unk>"}),
+    "not BPE": lambda: changed(model={"type": "WordLevel", "vocab": {"a": 0, "<unk>": 1}, "unk_token": "<unk>"}),
     "parts of words": lambda: changed_model(end_of_word_suffix="</w>"),
     "ignores merges": lambda: changed_model(ignore_merges=True),
     "normaliser": lambda: changed(normalizer={"type": "NFC"}),

@@ -138,13 +138,13 @@ def test_the_cap_on_epochs_holds_over_all_stages(
         name: samples_in(int(Fraction(cap) * tokens), LENGTH) for own in TOKENS.values() for name, tokens in own.items()
     }
     if first + 50 > sum(limits[name] for name in ("en/books", "en/web", "fr")):
-        with pytest.raises(InputError, match="epochs of the 3400 tokens with weight hold"):
+        with pytest.raises(InputError, match=r"only \d+ are available: .* epochs of the 3400 tokens with weight"):
             plan_stages(mixture, TOKENS, stage)
         return
     (read,) = plan_stages(mixture, TOKENS, index_stage(first, {"spread_to": first + 50}))
     left = {name: limits[name] - counts(read).get(name, 0) for name in weights}
     if second > sum(left.values()):
-        with pytest.raises(InputError, match="and earlier stages leave"):
+        with pytest.raises(InputError, match="minus the samples of earlier stages"):
             plan_stages(mixture, TOKENS, stage)
         return
     stages = plan_stages(mixture, TOKENS, stage)
@@ -162,15 +162,18 @@ def test_what_a_cap_cuts_off_goes_to_the_others_and_is_said(capsys: pytest.Captu
     # 49 samples of books in one epoch, 25 of them read before: 24 are left of the 25 that the weights ask for.
     assert counts(stages[0])["en/books"] == 25
     assert counts(stages[1]) == {"en/books": 24, "fr": 26}
-    assert "index.blend[1]: max_epochs 1 leaves less than their weight to en/books" in capsys.readouterr().err
+    assert "index.blend[1]: max_epochs 1 reduces these datasets below their weight: en/books" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("weights", "says"),
     [
-        ({"de": 1}, "no text of 'de'; expected: of what there is text of: en, en/books, en/mail, en/web, fr, sw"),
+        (
+            {"de": 1},
+            "no text of 'de'; expected: a language or dataset that has text: en, en/books, en/mail, en/web, fr, sw",
+        ),
         ({"fr": 1, "en/wiki": 0}, "no text of 'en/wiki'"),
-        ({"en": 1, "en/web": 1}, "weights for 'en' and 'en/web'; expected: one of the two"),
+        ({"en": 1, "en/web": 1}, "weights are given for 'en' and 'en/web'; expected: only one of the two"),
     ],
 )
 def test_weights_for_what_is_not_there_are_refused(weights: dict[str, float], says: str) -> None:

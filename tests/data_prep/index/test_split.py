@@ -137,5 +137,5 @@ def test_a_sidecar_with_other_numbers_of_documents_is_refused(own_run):
     for suffix in (".parquet", ".json"):
         other = sidecar_path(tokens / "00002").with_suffix(suffix)
         other.replace(sidecar_path(tokens / "00000").with_suffix(suffix))
-    with pytest.raises(InputError, match="by its sidecar"):
+    with pytest.raises(InputError, match="as its sidecar states"):
         TrainValidationSplit(0.1).add(0, 0, tokens / "00000", file)

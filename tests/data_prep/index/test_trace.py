@@ -160,7 +160,8 @@ def test_what_was_trained_counts_where_the_configuration_was_changed_since(paths
     assert found["iteration"]["planned_first_sample"] == 88
     assert "configuration was changed since" in found["notes"][0]
     assert (
-        "not trained yet (the last one trained is 20)" in traced(paths, "--iteration", 21, "--text", "none")["notes"][0]
+        "not trained yet (the last trained iteration is 20)"
+        in traced(paths, "--iteration", 21, "--text", "none")["notes"][0]
     )
 
 
@@ -189,7 +190,7 @@ def test_an_index_or_a_layout_that_was_changed_since_the_last_checkpoint_is_said
     assert traced(paths, "--samples", "0:9", "--text", "none")["notes"] == []
     write_manifest(folder, manifest.model_copy(update={"data_parallel": 4}))
     (note,) = traced(paths, "--samples", "0:9", "--text", "none")["notes"]
-    assert "= 2 x 3 x 4 processes, the configuration says 2 x 3 x 2" in note
+    assert "= 2 x 3 x 4 processes, but the configuration has 2 x 3 x 2" in note
     write_manifest(folder, manifest)
     own_run.build(seed=8)
     (note,) = traced(paths, "--samples", "0:9", "--text", "none")["notes"]
@@ -242,7 +243,7 @@ def test_a_shard_that_was_changed_or_removed_is_told(paths, tmp_path):
 def test_people_see_no_control_character_and_every_sample(paths):
     said = call(paths, "--iteration", 9, "--rank", 5, "--text", "full")
     head = " ".join(said.split("\n\n")[0].split())
-    assert "rank 5: pipeline stage 1, replica 0, tensor rank 1; is fed activations, no tokens" in head
+    assert "rank 5: pipeline stage 1, replica 0, tensor rank 1; receives activations, not tokens" in head
     assert said.count("\nsample ") == 8
     everything = call(paths, "--samples", "0:200", "--limit", 200, "--text", "full")
     assert not [character for character in everything if ord(character) < 32 and character != "\n"]
@@ -252,17 +253,17 @@ def test_people_see_no_control_character_and_every_sample(paths):
     assert "👩🏽\u200d🚀" in everything, "joined emoji stay"
     short = call(paths, "--samples", "0:200")
     assert short.count("\nsample ") == 16
-    assert "184 more: --limit 200 shows all" in short
+    assert "184 more samples. --limit 200 shows all" in short
     assert max(map(cell_len, short.splitlines())) <= 120
 
 
 @pytest.mark.parametrize(
     ("words", "error", "match"),
     [
-        ((), ConfigError, "which samples"),
-        (("--iteration", "1", "--samples", "1"), ConfigError, "which samples"),
-        (("--samples", "1", "--rank", "0"), ConfigError, "which samples"),
-        (("--validation", "en", "--iteration", "1"), ConfigError, "which samples"),
+        ((), ConfigError, "do not select samples"),
+        (("--iteration", "1", "--samples", "1"), ConfigError, "do not select samples"),
+        (("--samples", "1", "--rank", "0"), ConfigError, "do not select samples"),
+        (("--validation", "en", "--iteration", "1"), ConfigError, "do not select samples"),
         (("--samples", "x"), ConfigError, "'x'.*a number N or a range"),
         (("--samples", "5:5"), SampleRangeError, "within 0:700"),
         (("--samples", "699:701"), SampleRangeError, "within 0:700"),

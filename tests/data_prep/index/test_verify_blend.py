@@ -55,9 +55,9 @@ def test_samples_of_a_dataset_that_the_stage_does_not_read(staged):
 @pytest.mark.parametrize(
     ("stage", "dataset", "change", "what"),
     [
-        (0, None, {"from_sample": 1}, "stage 0 goes from 1 to 300, laid out to 700"),
+        (0, None, {"from_sample": 1}, "stage 0 goes from 1 to 300, spread to 700"),
         (0, None, {"to_sample": 299}, "stage 0 takes 120 of 'en' from its sample 0"),
-        (1, None, {"spread_to": 699}, "stage 1 goes from 300 to 700, laid out to 699"),
+        (1, None, {"spread_to": 699}, "stage 1 goes from 300 to 700, spread to 699"),
         (1, None, {"spread_to": 701}, "quotas of stage 1 sum to 400.*expected: 401"),
         (1, None, {"to_sample": 300}, "stage 1 goes from 300 to 300"),
         (1, "en", {"quota": 101}, "quotas of stage 1 sum to 401"),

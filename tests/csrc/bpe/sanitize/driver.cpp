@@ -1,9 +1,10 @@
-// The kernels of csrc/bpe without Python, for the sanitizers: documents come in on stdin, numbers go out as text.
+// Runs the kernels of csrc/bpe without Python, for the sanitizers. Reads documents from stdin and prints numbers as
+// text.
 //
-// In: for each document a uint64 (its bytes) and the bytes. Machine byte order.
-// Out: for each way to split, the merges learnt from the documents' pieces, the counts, and for each document its pieces
-// and its tokens; a line each, how many numbers and their digest.
-// The documents stand in memory of their own, of exactly their size: a byte that is read beyond is found.
+// Input: for each document a uint64 (number of bytes) and the bytes, in machine byte order. Output: for each way to
+// split, one line per document with its pieces, one line with the counts of all pieces, one line with the merges learnt
+// from them, and one line per document with its tokens. Each line is a number of values and a digest of the values.
+// Each document is in an allocation of its exact size, so that the sanitizer finds reads beyond its end.
 #include <cstdint>
 #include <cstdio>
 #include <memory>

@@ -1,7 +1,7 @@
-// The blend of csrc/index without Python, for the sanitizers.
+// Runs the blend of csrc/index without Python, for the sanitizers.
 //
-// In, on stdin: for each call `planned begin end datasets`, then `quota number first` of each dataset.
-// Out: a line a call, `number sample` of each.
+// Input on stdin: for each call `planned begin end datasets`, then `quota number first` of each dataset.
+// Output: one line per call with `number sample` of each sample.
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
@@ -19,7 +19,7 @@ int main() {
             if (std::scanf("%" SCNd64 " %" SCNd32 " %" SCNd64, &share.quota, &share.number, &share.first) != 3) return 1;
             total += before_slot(share.quota, planned, end) - before_slot(share.quota, planned, begin);
         }
-        // Memory of exactly their size: what is written beyond is found.
+        // The allocations have the exact size of the output, so that the sanitizer finds writes beyond their end.
         const std::unique_ptr<std::int32_t[]> numbers(new std::int32_t[static_cast<std::size_t>(total)]);
         const std::unique_ptr<std::int64_t[]> samples(new std::int64_t[static_cast<std::size_t>(total)]);
         blend(shares, planned, begin, end, numbers.get(), samples.get());

@@ -1,8 +1,8 @@
-// Dealing, orders, sample starts and their check of csrc/index without Python, for the sanitizers.
+// Runs the document groups, orders, sample starts and checks of csrc/index without Python, for the sanitizers.
 //
-// In, on stdin: for each call `documents key epoch band count sequence_length samples`, then the documents' tokens.
-// Out: four lines a call: the groups' rows, the first `count` rows in order, the starts of `samples` samples in them,
-// `count` samples in order and where an order of the first epoch and a bit is wrong.
+// Input on stdin: for each call `documents key epoch band count sequence_length samples`, then each document's tokens.
+// Output: five lines per call: the rows of all groups, the first `count` rows in reading order, the starts of samples
+// in these rows, the first `count` samples in reading order, and the result of EpochCheck for these rows.
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
@@ -22,7 +22,8 @@ void show(const Values& values) {
     std::printf("\n");
 }
 
-// In pieces of odd sizes, into memory of exactly their size: what is written beyond is found.
+// Takes items in pieces of different sizes. Each piece is in an allocation of its exact size, so that the sanitizer
+// finds writes beyond its end.
 template <typename Take>
 std::vector<std::uint64_t> taken(std::uint64_t count, Take take) {
     std::vector<std::uint64_t> all;

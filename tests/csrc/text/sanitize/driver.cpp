@@ -1,8 +1,9 @@
-// The kernels of csrc/ without Python, for the sanitizers: documents come in on stdin, numbers go out as text.
+// Runs the kernels of csrc/ without Python, for the sanitizers. Reads documents from stdin and prints numbers as text.
 //
-// In: for each document a uint8 (unspaced or not), a uint64 (its bytes) and the bytes. Machine byte order.
-// Out: a line a kernel of each document, in order. Doubles as hexadecimal, which is exact.
-// The documents stand in memory of their own, of exactly their size: a byte that is read beyond is found.
+// Input: for each document a uint8 (1 if unspaced), a uint64 (number of bytes) and the bytes, in machine byte order.
+// Output: for each document, one line per kernel. Doubles are printed in hexadecimal, which is exact. The last line is
+// a digest of the merges that the trainer learnt from all documents. Each document is in an allocation of its exact
+// size, so that the sanitizer finds reads beyond its end.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -85,7 +86,7 @@ int main() {
         const std::vector<std::uint64_t>& shingles = shingler.shingles(bytes, flag);
         hasher.band_keys(shingles, keys.data());
         show_digest(keys);
-        // Shared with the document before, in memory of exactly their size.
+        // Number of shingles shared with the previous document. The allocations have the exact size of the shingles.
         std::vector<std::uint64_t> different(shingles);
         std::sort(different.begin(), different.end());
         different.erase(std::unique(different.begin(), different.end()), different.end());
@@ -98,7 +99,7 @@ int main() {
         const std::uint64_t content = add_line_hashes(bytes, rule, hashes);
         show(content >> 32);
         show_digest(hashes);
-        // Every second line goes.
+        // Remove every second hash's lines.
         std::vector<std::uint64_t> repeated;
         for (std::size_t i = 0; i < hashes.size(); i += 2) repeated.push_back(hashes[i]);
         text.clear();
