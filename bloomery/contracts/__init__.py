@@ -1,1 +1,1 @@
-"""The formats that pass between rooms. Rooms never import each other; they agree here."""
+"""Formats of the files that the packages exchange. These packages never import each other, only the formats."""

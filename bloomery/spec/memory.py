@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 WEIGHT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 GRADIENT_BYTES = 4
-"""Bytes of a parameter's gradient. It is summed in fp32 and not split over the replicas (DeepSpeed's BF16_Optimizer)."""
+"""Bytes of a parameter's gradient, which is summed in fp32 and not split over replicas (DeepSpeed's BF16_Optimizer)."""
 MASTER_BYTES = 4
 """Bytes of a parameter's fp32 master weight. In fp32 precision too, DeepSpeed holds a flat copy of the weights."""
 MOMENTS_BYTES = 8
@@ -34,7 +34,10 @@ USABLE_SHARE = 0.95
 
 
 def bytes_per_parameter(precision: str) -> int:
-    """Return the bytes of training state for one parameter if it is not split: 18 in 16-bit precision (2 + 4 + 4 + 8)."""
+    """Return the bytes of training state for one parameter if it is not split.
+
+    In 16-bit precision they are 18 bytes (2 + 4 + 4 + 8).
+    """
     return WEIGHT_BYTES[precision] + GRADIENT_BYTES + MASTER_BYTES + MOMENTS_BYTES
 
 

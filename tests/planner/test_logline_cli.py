@@ -29,7 +29,7 @@ def test_a_number_that_is_none_is_named(tmp_path: Path) -> None:
     log.write_text("hello\n iteration 1/ 2 | consumed samples: many |\n")
     done = run("parse", str(log))
     assert done.returncode == 1
-    assert f"{log}:2: not an iteration's line" in done.stderr
+    assert f"{log}:2: not a valid line of an iteration" in done.stderr
     log.write_text("hello\n")
     done = run("parse", str(log))
     assert done.returncode == 1
