@@ -1,1 +1,4 @@
-"""Formats of the files that the packages exchange. These packages never import each other, only the formats."""
+"""Formats of the files that data_prep, training, export, monitoring and planner exchange.
+
+These packages do not import each other.
+"""
