@@ -120,7 +120,7 @@ def _print(scenario: Scenario, summary: Summary, uninterrupted: float, stop_at_d
 
     rows = [("days to the end", *(day(value) for value in summary.finish_days.values()))]
     if stop_at_days is not None:
-        rows.append((f"iteration, day {stop_at_days:g}", *(f"{value:,.0f}" for value in summary.iteration.values())))
+        rows.append((f"iteration on day {stop_at_days:g}", *(f"{value:,.0f}" for value in summary.iteration.values())))
     rows.append(("checkpoints retained", *(f"{value:,.0f}" for value in summary.checkpoints_kept.values())))
     title = f"{summary.replicates:,} trainings of {scenario.iterations:,} iterations"
     print_titled(("", *(f"{percent} %" for percent in summary.finish_days)), rows, title)
@@ -152,7 +152,7 @@ def _remarks(scenario: Scenario, rates: Rates | None) -> list[str]:
         f"{name}: {rate.events} in {rate.days:.1f} days, so one every {_range(rate)} days (90 % interval)"
         for name, rate in _named(rates).items()
     ]
-    lines.append("the rates are uncertain because there are few events, so each training draws its own rates")
+    lines.append("the rates are uncertain because there are few events, so each simulated training draws its own")
     if rates.maintenance_hours is None and scenario.days_between_maintenances is not None:
         lines.append(
             f"the incidents do not state how long a maintenance takes; {scenario.maintenance_hours:g} h are assumed"

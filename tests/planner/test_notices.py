@@ -29,7 +29,7 @@ def test_what_ran_in_2022_is_a_warning() -> None:
     heads = next(notice for notice in notices(tr8) if notice.key == "model.heads")
     assert "145 wide, which is not a multiple of 8" in heads.reason
     bloom = load_config(ROOT / "config/models/tr11-176b.yaml")
-    assert "runs as stage 1" in next(notice.reason for notice in notices(bloom) if notice.key == "training.zero_stage")
+    assert "uses stage 1" in next(notice.reason for notice in notices(bloom) if notice.key == "training.zero_stage")
     assert deepspeed_json(bloom.training)["zero_optimization"]["stage"] == 1
     assert deepspeed_json(bloom.training)["data_types"] == {"grad_accum_dtype": "fp32"}
 
