@@ -1,1 +1,1 @@
-"""What `bloomery plan` shows: reports, risk, suggestions, simulations, log checks, figures and pages."""
+"""Compute what `bloomery plan` shows: reports, risk, suggestions, simulations, log checks, figures and pages."""

@@ -1,4 +1,5 @@
-"""All that `bloomery plan` answers, as one value; the report, the page and the JSON are rendered from it."""
+"""Compute everything that `bloomery plan` reports, as one value. The report, the page and the JSON are rendered from
+it."""
 
 from __future__ import annotations
 
@@ -32,18 +33,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Times:
-    """How long, on what, at what cost; only where a GPU or its speed is known."""
+    """Duration and cost of a run. They are known only if a GPU or its speed is configured."""
 
     source: str
-    """`stated` or `estimated`."""
+    """`stated` if the configuration states the speed, else `estimated`."""
     seconds_per_iteration: float
-    """At the full batch."""
+    """Seconds of an iteration at the full batch."""
     tflops_hardware: float
     tflops_model: float
     mfu: float | None
     hfu: float | None
     days: float
-    """Iterations, saves, validations; nothing goes wrong."""
+    """Days of all iterations, saves and validations, without failures."""
     node_hours: float
     gpu_hours: float
     energy_kwh: float | None
@@ -52,7 +53,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Failures:
-    """What failures cost at the configured interval and at the best one; None where a save's time is not known."""
+    """Cost of failures at the configured save interval and at the best one."""
 
     days_between_failures: float
     save_seconds: float
@@ -60,21 +61,24 @@ class Failures:
     lost_fraction: float
     young_iterations: int
     best_iterations: int
-    """Daly's interval."""
+    """Best interval between saves by Daly's formula, in iterations."""
     best_lost_fraction: float
     days_with_failures: float | None
-    """At the configured interval; None: failures are so frequent that the run does not come forward."""
+    """Days of the run with failures at the configured interval.
+
+    None if failures are so frequent that the run makes no progress.
+    """
 
 
 @dataclass(frozen=True)
 class Answers:
-    """A plan."""
+    """Everything that a plan reports."""
 
     name: str
     family: str
     parameters: int
     parameters_counted: int
-    """Sum over the declared tensors."""
+    """Number of parameters, summed over the declared tensors."""
     vocabulary_rows: int
     world_size: int
     tensor_parallel: int
@@ -83,7 +87,7 @@ class Answers:
     gpus_per_replica: int
     stages: list[str]
     weights_bytes: int
-    """Exported weights."""
+    """Bytes of the exported weights."""
     checkpoint_bytes: int
     save_seconds: float
     bytes_per_parameter: int
@@ -92,18 +96,18 @@ class Answers:
     gpu: str | None
     gpu_memory_bytes: int | None
     fits: bool | None
-    """Whether the fullest stage leaves 5 % of the GPU's memory free; None without a GPU."""
+    """Whether the fullest stage leaves 5 % of the GPU's memory free; None if no GPU is configured."""
     disk: DiskUse
     batches: list[int]
     micro_batches: int
-    """Of a replica, at the full batch."""
+    """Micro-batches of a replica at the full batch."""
     iterations: int
     train_samples: int
     train_tokens: int
     peak_learning_rate: float
     end_learning_rate: float
     bubble_fraction: float
-    """Share of an iteration that a stage waits, at the full batch."""
+    """Share of an iteration during which a stage is idle, at the full batch."""
     communication: Communication
     model_flops: float
     times: Times | None
@@ -114,17 +118,17 @@ class Answers:
 
     @property
     def days(self) -> float | None:
-        """Days that nothing interrupts; None where no speed is known."""
+        """Days of the run without failures; None if no speed is known."""
         return self.times.days if self.times else None
 
     @property
     def node_hours(self) -> float | None:
-        """Hours of whole nodes; None where no speed is known."""
+        """Hours of the run multiplied by its number of nodes; None if no speed is known."""
         return self.times.node_hours if self.times else None
 
 
 def answers(config: RunConfig) -> Answers:
-    """Plan a run."""
+    """Return the plan of a run."""
     model, training, plan = config.model, config.training, config.plan
     figures, parallel = overview(config), training.parallel
     found = memory(config)

@@ -1,4 +1,4 @@
-"""`bloomery plan CONFIG`: what a training will do, cost and risk, by arithmetic alone."""
+"""Command `bloomery plan`: compute what a training will do, its cost and its risk, without running anything."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class _DefaultVerb(TyperGroup):
-    """A group whose first word may also be a configuration: then `show` is meant."""
+    """Command group whose first word may also be a configuration, which selects the command `show`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put `show` where no verb is named."""
+        """Insert `show` if the first word is not a command."""
         if args and args[0] not in {*self.commands, "--help"}:
             args = ["show", *args]
         return super().parse_args(ctx, args)
@@ -30,15 +30,16 @@ class _DefaultVerb(TyperGroup):
 app = typer.Typer(
     cls=_DefaultVerb,
     no_args_is_help=True,
-    help="`bloomery plan CONFIG` (short for `plan show`): parameters, layout, memory, time, disk, risk; no GPU needed.",
+    help="`bloomery plan CONFIG` (short for `plan show`) prints parameters, layout, memory, time, disk and risk. "
+    "It needs no GPU.",
 )
 app.command()(simulate)
 
-File = Annotated[Path, typer.Argument(help="A run's YAML, such as config/models/tr11-176b.yaml.")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-Grid = Annotated[str | None, typer.Option(help="Plan with this electricity (`bloomery plan grids`).")]
-Size = Annotated[str | None, typer.Option("--disk", help="Disk that the run may fill, such as 40TB.")]
-Failures = Annotated[float | None, typer.Option("--days-between-failures", help="Mean time between failures.")]
+File = Annotated[Path, typer.Argument(help="YAML file of a run, such as config/models/tr11-176b.yaml.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
+Grid = Annotated[str | None, typer.Option(help="Electricity grid (`bloomery plan grids` lists them).")]
+Size = Annotated[str | None, typer.Option("--disk", help="Disk space that the run may use, such as 40TB.")]
+Failures = Annotated[float | None, typer.Option("--days-between-failures", help="Mean days between failures.")]
 
 
 @app.command()
@@ -46,39 +47,43 @@ def show(
     file: File,
     as_json: Json = False,
     at: Annotated[
-        str | None, typer.Option(help="The state at iteration=N, samples=N or tokens=N instead of the whole plan.")
+        str | None, typer.Option(help="Print the state at iteration=N, samples=N or tokens=N instead of the plan.")
     ] = None,
-    log_line: Annotated[bool, typer.Option("--log-line", help="With --at: the run's log line.")] = False,
+    log_line: Annotated[bool, typer.Option("--log-line", help="With --at: print the log line of the run.")] = False,
     seconds_per_iteration: Annotated[
-        float | None, typer.Option(min=1e-9, max=1e18, help="With --at: the time of an iteration, for its speed.")
+        float | None, typer.Option(min=1e-9, max=1e18, help="With --at: seconds of an iteration, to compute its speed.")
     ] = None,
-    loss: Annotated[float | None, typer.Option(help="With --log-line: the loss to print.")] = None,
-    grad_norm: Annotated[float | None, typer.Option(help="With --log-line: the gradient norm to print.")] = None,
+    loss: Annotated[float | None, typer.Option(help="With --log-line: loss to print.")] = None,
+    grad_norm: Annotated[float | None, typer.Option(help="With --log-line: gradient norm to print.")] = None,
     suggest: Annotated[
-        bool, typer.Option("--suggest", help="Rank layouts instead (--gpus, --memory, --batch).")
+        bool, typer.Option("--suggest", help="Rank possible layouts instead (--gpus, --memory, --batch).")
     ] = False,
     gpus: Annotated[
-        int | None, typer.Option(min=1, max=10_000_000, help="Number of GPUs, if not the layout's.")
+        int | None, typer.Option(min=1, max=10_000_000, help="Number of GPUs (default: those of the layout).")
     ] = None,
-    memory: Annotated[str | None, typer.Option(help="With --suggest: memory of a GPU, if not its own.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="With --suggest: memory of a GPU (default: from the table).")
+    ] = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, max=2**63, help="With --suggest: global batch, if not the run's.")
+        int | None, typer.Option(min=1, max=2**63, help="With --suggest: global batch size (default: the run's).")
     ] = None,
-    top: Annotated[int | None, typer.Option(min=1, help="With --suggest: layouts to print (10).")] = None,
+    top: Annotated[
+        int | None, typer.Option(min=1, help="With --suggest: number of layouts to print (default: 10).")
+    ] = None,
     gpu: Gpu = None,
     grid: Grid = None,
     disk: Size = None,
     days_between_failures: Failures = None,
 ) -> None:
-    """Plan a run. A plan that is refused exits with 1 and says what to change."""
+    """Plan a run. If the plan is refused, print what to change and exit with 1."""
     if not suggest and (memory is not None or batch is not None or top is not None):
         raise typer.BadParameter("--memory, --batch and --top need --suggest")
     if gpus is not None and not suggest and at is None:
         raise typer.BadParameter(
-            "--gpus needs --suggest, or --at with --seconds-per-iteration; the layout is training.parallel"
+            "--gpus needs --suggest, or --at with --seconds-per-iteration. To change the layout, set training.parallel."
         )
     if suggest and (at is not None or log_line or seconds_per_iteration is not None):
-        raise typer.BadParameter("--suggest ranks layouts: it goes with none of --at, --log-line, ...")
+        raise typer.BadParameter("--suggest cannot be combined with --at, --log-line or --seconds-per-iteration")
     config = load_planned(
         file, as_json=as_json, gpu=gpu, grid=grid, disk=disk, days_between_failures=days_between_failures
     )
@@ -94,10 +99,10 @@ def show(
 
 @app.command()
 def page(
-    files: Annotated[list[Path], typer.Argument(help="Runs' YAMLs.")],
-    output: Annotated[Path, typer.Option(help="Folder of the pages.")] = Path("docs/models"),
+    files: Annotated[list[Path], typer.Argument(help="YAML files of runs.")],
+    output: Annotated[Path, typer.Option(help="Folder for the pages.")] = Path("docs/models"),
 ) -> None:
-    """Write a Markdown page with a picture for each run, and README.md with a table of them all."""
+    """Write a Markdown page with a figure for each run, and a README.md with a table of all runs."""
     import os
 
     from bloomery.base.atomic import write_if_changed
@@ -123,12 +128,12 @@ def page(
         write_if_changed(output / f"{file.stem}.svg", figure(config, plan))
         plans.append((file.stem, plan))
     write_if_changed(output / "README.md", index_page(plans))
-    say(f"{len(plans)} pages in {output}")
+    say(f"wrote {len(plans)} pages to {output}")
 
 
 @app.command("gpus")
 def list_gpus(as_json: Json = False) -> None:
-    """The GPUs that a plan knows."""
+    """List the GPUs that a plan can use."""
     from bloomery.spec.hardware import gpus
 
     columns = ("name", "memory GiB", "peak TFLOP/s", "watts", "source")
@@ -138,7 +143,7 @@ def list_gpus(as_json: Json = False) -> None:
 
 @app.command("grids")
 def list_grids(as_json: Json = False) -> None:
-    """The electricity grids that a plan knows."""
+    """List the electricity grids that a plan can use."""
     from bloomery.spec.hardware import grids
 
     rows = [(name, f"{grid.grams_per_kwh:g}", grid.source) for name, grid in grids().items()]
@@ -230,7 +235,7 @@ def _log_line(state: PlannedState, speed: Speed | None, loss: float | None, grad
 
     if speed is None or loss is None or grad_norm is None:
         raise typer.BadParameter(
-            "a log line needs --seconds-per-iteration, --loss and --grad-norm, and an iteration from 1 on"
+            "--log-line needs --seconds-per-iteration, --loss, --grad-norm and an iteration of at least 1"
         )
     return render_line(
         LogLine(
@@ -275,7 +280,7 @@ def _show_layouts(
         value = {"layouts": [asdict(each) for each in fits], "rejected": [asdict(each) for each in rejected]}
         print(dump_json(value), end="")
     else:
-        # Short enough for 80 columns.
+        # The column names are short so that the table fits into 80 columns.
         columns = ("TP", "PP", "DP", "MBS", "recompute", "s/iter", "model", "hardware", "GiB", "bubble")
         rows = [
             (
@@ -290,17 +295,19 @@ def _show_layouts(
             for each in fits[:top]
         ]
         print_titled(
-            columns, rows, f"{len(fits)} layouts of {count} {config.plan.gpu} work (estimates; speeds in TFLOP/s)"
+            columns,
+            rows,
+            f"{len(fits)} possible layouts of {count} {config.plan.gpu} (estimated; model, hardware: TFLOP/s)",
         )
-        # Reasons that differ by their numbers only stand together, with the first as an example.
+        # Reasons that differ only in their numbers are grouped. The first one is printed as an example.
         alike: dict[str, list[str]] = {}
         for each in rejected:
             reason = each.reason or ""
             alike.setdefault(re.sub(r"[0-9.,]+( [A-Z]?i?B)?", "", reason), []).append(reason)
         groups = sorted(alike.values(), key=len, reverse=True)
         reasons = [(str(len(group)), group[0]) for group in groups]
-        print_titled(("rejected", "why, for example"), reasons, f"{len(rejected)} do not")
-        say("each rejected layout with its own reason: --json")
+        print_titled(("layouts", "example of the reason"), reasons, f"{len(rejected)} rejected layouts")
+        say("--json prints every rejected layout with its own reason")
     if not fits:
-        say(f"no layout of {count} {config.plan.gpu} works")
+        say(f"no layout of {count} {config.plan.gpu} is possible")
         raise typer.Exit(1)

@@ -1,5 +1,8 @@
-"""Where a real log departs from the plan. Counters and learning rate must agree to the printed digit; samples per
-second and TFLOPs must follow from the printed time, which is rounded."""
+"""Find the values of a real log that differ from the plan.
+
+Counters and learning rate must agree to the printed digit. Samples per second and TFLOPs must agree with the printed
+time of the iteration, within its rounding.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +19,15 @@ if TYPE_CHECKING:
 
 TFLOPS_TOLERANCE = 0.01
 SECONDS_ROUNDING = 0.005
-"""The log prints its time with two decimals."""
+"""Rounding error of the log's time in seconds, because the log prints two decimals."""
 
 
 @dataclass(frozen=True)
 class Departure:
-    """One column of one line that the plan does not give."""
+    """Value of one column of one line that differs from the plan."""
 
     line: int
-    """Number of the line in the log."""
+    """Line number in the log."""
     iteration: int
     column: str
     logged: str
@@ -34,7 +37,10 @@ class Departure:
 def departures(
     config: RunConfig, lines: Iterable[tuple[int, LogLine]], gpu_count: int | None = None
 ) -> Iterator[Departure]:
-    """Every departure, in the order of the log. `gpu_count`: GPUs that it ran on (None: the run's layout)."""
+    """Yield every value that differs from the plan, in the order of the log.
+
+    `gpu_count` is the number of GPUs that the run used. If it is None, it is that of the layout.
+    """
     run = trajectory(config.model, config.training)
     for number, line in lines:
         if not 1 <= line.iteration <= run.iterations:
@@ -54,7 +60,7 @@ def departures(
         if not line.seconds:
             continue
         speed = speed_at(config, state, line.seconds, gpu_count)
-        # The most that a speed can lie above the one that follows from a time which was rounded up.
+        # Largest relative error of a speed computed from a time that was rounded up.
         slack = SECONDS_ROUNDING / max(line.seconds - SECONDS_ROUNDING, 1e-9)
         if line.samples_per_second is not None:
             allowed = speed.samples_per_second * slack + 0.0005

@@ -1,4 +1,4 @@
-"""`bloomery logline`: read training logs; compare one with its plan."""
+"""Commands `bloomery logline`: parse training logs, and compare a log with its plan."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Read log lines; compare a log with its plan.")
+app = typer.Typer(no_args_is_help=True, help="Parse the lines of a log, or compare a log with its plan.")
 
-Log = Annotated[Path, typer.Argument(help="A log with Megatron's lines, such as logs/main_log.txt.")]
+Log = Annotated[Path, typer.Argument(help="Log with Megatron's lines, such as logs/main_log.txt.")]
 
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
 
 
 @app.command()
 def parse(log: Log, as_json: Json = False) -> None:
-    """Print every iteration's line as one JSON object, a line each: ours, BigScience's and Megatron-LM's.
+    """Print the line of every iteration as a JSON object, one object a line.
 
-    A number that is none (NaN, infinity) is null; a column that a line does not have is left out.
+    The formats of Bloomery, BigScience and Megatron-LM are parsed. NaN and infinite numbers are printed as null.
+    Columns that a line does not have are left out.
     """
     import json
     import math
@@ -40,17 +41,21 @@ def parse(log: Log, as_json: Json = False) -> None:
     if count and as_json:
         print("\n]")
     if not count:
-        raise InputError("no iteration's line in it", where=str(log), expected="lines like ` iteration  1/  100 | ...`")
+        raise InputError(
+            "contains no line of an iteration", where=str(log), expected="lines like ` iteration  1/  100 | ...`"
+        )
 
 
 @app.command()
 def check(
-    config: Annotated[Path, typer.Argument(help="The run's YAML.")],
+    config: Annotated[Path, typer.Argument(help="YAML file of the run.")],
     log: Log,
-    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs that it ran on, if not the layout's.")] = None,
+    gpus: Annotated[
+        int | None, typer.Option(min=1, help="Number of GPUs that the run used (default: those of the layout).")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say where a log departs from the plan of CONFIG (exit code 1)."""
+    """Compare a log with the plan of CONFIG, print the values that differ, and exit with 1 if there are any."""
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
@@ -64,7 +69,9 @@ def check(
     run = load_config(config)
     lines = list(read_log(log))
     if not lines:
-        raise InputError("no iteration's line in it", where=str(log), expected="lines like ` iteration  1/  100 | ...`")
+        raise InputError(
+            "contains no line of an iteration", where=str(log), expected="lines like ` iteration  1/  100 | ...`"
+        )
     found = list(departures(run, lines, gpus))
     if as_json:
         print(dump_json({"lines": len(lines), "departures": [asdict(each) for each in found]}), end="")
@@ -75,4 +82,4 @@ def check(
         say(f"{len(found)} departures from the plan in {len(lines)} lines")
         raise typer.Exit(1)
     if not as_json:
-        print(f"{len(lines)} lines, as planned")
+        print(f"{len(lines)} lines agree with the plan")

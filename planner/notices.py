@@ -1,4 +1,4 @@
-"""What a plan warns of: allowed, but a reader should know."""
+"""Collect the warnings of a plan: settings that are allowed but that a reader should know about."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Notice:
-    """One warning."""
+    """One warning of a plan."""
 
     key: str
     value: object
@@ -27,7 +27,7 @@ class Notice:
 
 
 def notices(config: RunConfig) -> list[Notice]:
-    """Every warning of a run."""
+    """Return every warning for a run."""
     checks = (_of_numerics, _of_shape, _of_gpu, _of_pipeline, _of_failures, _of_engine)
     return [found for check in checks for found in check(config)]
 
@@ -37,8 +37,8 @@ def _of_numerics(config: RunConfig) -> list[Notice]:
     found = []
     if training.zero_stage == 0:
         reason = (
-            "ZeRO stage 0 would sum bf16 gradients in bf16 in today's DeepSpeed; it runs as stage 1 with fp32 sums: "
-            "the numbers of 2022, with the optimizer's state split over the replicas"
+            "today's DeepSpeed would sum bf16 gradients in bf16 under ZeRO stage 0, so the run uses stage 1 with fp32 "
+            "sums; the numbers equal those of 2022, but the optimizer's state is split over the replicas"
         )
         found.append(Notice("training.zero_stage", 0, reason))
     if training.gradient_accumulation == "same" and training.precision == "fp16":
@@ -52,19 +52,20 @@ def _of_shape(config: RunConfig) -> list[Notice]:
     found = []
     if tokenizer.existing is not None:
         reason = (
-            f"taken as the size of {tokenizer.existing}, which a plan does not read; the import refuses a larger one"
+            f"assumed size of the tokenizer {tokenizer.existing}, because a plan does not read it; the import refuses "
+            "a larger one"
         )
         found.append(Notice("tokenizer.vocabulary_size", tokenizer.vocabulary_size, reason))
     if model.head_size % 8:
         reason = (
-            f"a head is {model.head_size} wide, no multiple of 8: tensor cores and fused attention pad it or are not "
-            f"used; {-(-model.head_size // 8) * 8} would be"
+            f"a head is {model.head_size} wide, which is not a multiple of 8, so tensor cores and fused attention pad "
+            f"it or are not used; {-(-model.head_size // 8) * 8} is the next multiple"
         )
         found.append(Notice("model.heads", model.heads, reason))
     rule = math.sqrt(1 / (3 * model.hidden_size))
     if model.family == "gpt" and not 0.8 <= model.standard_deviation / rule <= 1.25:
         reason = (
-            f"{model.standard_deviation:g} is {model.standard_deviation / rule:.2f} times the rule "
+            f"{model.standard_deviation:g} is {model.standard_deviation / rule:.2f} times the value of the rule "
             f"sqrt(1 / (3 h)) = {rule:.5f}"
         )
         found.append(Notice("model.init_std", model.init_std, reason))
@@ -78,16 +79,17 @@ def _of_gpu(config: RunConfig) -> list[Notice]:
     gpu = gpus()[plan.gpu]
     found = []
     if training.precision == "bf16" and not gpu.bf16:
-        found.append(Notice("training.precision", "bf16", f"{plan.gpu} does not multiply bfloat16"))
+        found.append(Notice("training.precision", "bf16", f"{plan.gpu} does not support bfloat16 matrix products"))
     worst = max(memory(config), key=lambda stage: stage.total)
     if worst.total > usable_bytes(gpu.memory_bytes):
         reason = (
-            f"stage {worst.stage} needs {format_bytes(worst.total)}, a {plan.gpu} has "
-            f"{format_bytes(gpu.memory_bytes)}, 5 % of it not usable: `bloomery plan CONFIG --suggest` ranks what fits"
+            f"stage {worst.stage} needs {format_bytes(worst.total)}, but a {plan.gpu} has "
+            f"{format_bytes(gpu.memory_bytes)}, of which 5 % cannot be used; `bloomery plan CONFIG --suggest` ranks "
+            "layouts that fit"
         )
         found.append(Notice("plan.gpu", plan.gpu, reason))
     if training.parallel.tensor > plan.gpus_per_node:
-        reason = f"a tensor-parallel group leaves its node of {plan.gpus_per_node} GPUs: slow"
+        reason = f"a tensor-parallel group is larger than a node of {plan.gpus_per_node} GPUs, which is slow"
         found.append(Notice("training.parallel.tensor", training.parallel.tensor, reason))
     return found
 
@@ -99,7 +101,7 @@ def _of_pipeline(config: RunConfig) -> list[Notice]:
     if parallel.pipeline > 1 and (idle := bubble_fraction(parallel.pipeline, micro_batches(config, first))) > 0.25:
         reason = (
             f"with the first batch of {first} a replica has {micro_batches(config, first)} micro-batches for "
-            f"{parallel.pipeline} stages: they wait {idle:.0%} of the time"
+            f"{parallel.pipeline} stages, so the stages are idle for {idle:.0%} of the time"
         )
         found.append(Notice("training.batch", first, reason))
     return found
@@ -110,8 +112,8 @@ def _of_failures(config: RunConfig) -> list[Notice]:
     if between is None or save_seconds(config):
         return []
     reason = (
-        f"a failure every {between:g} days is assumed, but no time of a save: what failures cost is not said; "
-        "state it, or plan.write_gb_per_second"
+        f"a failure every {between:g} days is assumed, but the time of a save is unknown, so the cost of failures "
+        "cannot be computed; set plan.save_seconds or plan.write_gb_per_second"
     )
     return [Notice("plan.save_seconds", config.plan.save_seconds, reason)]
 

@@ -1,4 +1,4 @@
-"""The picture of a plan: batch ladder, learning rate, memory of a GPU."""
+"""Draw the figure of a plan: global batch size, learning rate and memory of a GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
 _POINTS = 240
-"""Points of the learning rate's curve."""
+"""Number of points of the learning rate's curve."""
 _PARTS = {
     "weights": "#b3541e",
     "gradients": "#d9a066",
@@ -24,7 +24,7 @@ _PARTS = {
 
 
 def figure(config: RunConfig, plan: Answers) -> str:
-    """An `<svg>` element with three panels."""
+    """Return an `<svg>` element with three panels."""
     run = trajectory(config.model, config.training)
 
     def draw(canvas: Any) -> None:
@@ -55,7 +55,7 @@ def _ladder(axes: Any, run: Trajectory, curriculum: bool) -> None:
 
 
 def _rate(axes: Any, config: RunConfig, run: Trajectory) -> None:
-    # Closer at the beginning, where the warm-up is.
+    # The points are denser at the beginning, because of the warm-up.
     steps = sorted({round(run.iterations * (number / _POINTS) ** 2) for number in range(_POINTS + 1)})
     states = [state_at(config, iteration=step) for step in steps]
     axes.plot(

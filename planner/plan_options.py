@@ -1,4 +1,5 @@
-"""What the verbs of `bloomery plan` share: options that state a plan's assumptions, and how a refused plan is said."""
+"""Define what the commands of `bloomery plan` share: options for a plan's assumptions, and the report of a refused
+plan."""
 
 from __future__ import annotations
 
@@ -10,11 +11,16 @@ import typer
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
-Gpu = Annotated[str | None, typer.Option(help="Plan for this GPU (`bloomery plan gpus`) instead of plan.gpu.")]
+Gpu = Annotated[
+    str | None, typer.Option(help="GPU to plan for (`bloomery plan gpus` lists them), instead of plan.gpu.")
+]
 
 
 def load_planned(file: Path, *, as_json: bool, **stated: Any) -> RunConfig:
-    """The configuration with what the command line states of its `plan`; refused: print why and exit with 1."""
+    """Load the configuration and apply the command line's assumptions to its section `plan`.
+
+    If the plan is refused, print the reasons and exit with 1.
+    """
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
@@ -26,17 +32,17 @@ def load_planned(file: Path, *, as_json: bool, **stated: Any) -> RunConfig:
     try:
         return validate_config(_overridden(raw, stated), where=str(file))
     except ConfigError as error:
-        if not error.problems:  # no configuration at all
+        if not error.problems:  # The file does not contain a configuration.
             raise
         if as_json:
             rows = [asdict(problem) for problem in error.problems]
             print(dump_json([{**row, "value": _plain(row["value"])} for row in rows]), end="")
-        typer.echo(f"refused: {error}", err=True)
+        typer.echo(f"the plan is refused: {error}", err=True)
         raise typer.Exit(1) from error
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
+    """Return the value, or its text if JSON cannot represent it."""
     import json
 
     try:

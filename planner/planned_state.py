@@ -1,4 +1,4 @@
-"""The state of a run at an iteration, sample or token, as its log line prints it."""
+"""Compute the state of a run at an iteration, sample or token, as its log line prints it."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ class PlannedState:
     consumed_samples: int
     consumed_tokens: int
     global_batch_size: int
-    """Of the iteration itself."""
+    """Global batch size of the iteration itself."""
     sequence_length: int
-    """Tokens of the iteration's samples."""
+    """Tokens of each sample of the iteration."""
     learning_rate: float
     remaining_iterations: int
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What an iteration's time means."""
+    """Speed that follows from the time of an iteration."""
 
     seconds_per_iteration: float
     gpus: int
     samples_per_second: float
     tokens_per_second: float
     tflops_hardware: float
-    """TFLOP/s of one GPU, recomputation counted."""
+    """TFLOP/s of one GPU, including recomputation."""
     tflops_model: float
-    """TFLOP/s of one GPU, only what the model needs."""
+    """TFLOP/s of one GPU, without recomputation."""
     mfu: float | None
-    """Model TFLOP/s over the GPU's peak; None where the peak is not known."""
+    """Model TFLOP/s divided by the GPU's peak; None if the peak is unknown."""
     hfu: float | None
-    """Hardware TFLOP/s over the GPU's peak."""
+    """Hardware TFLOP/s divided by the GPU's peak; None if the peak is unknown."""
     remaining_days: float
-    """Days to the end at this time for an iteration, with nothing between."""
+    """Days until the end of the training at this speed, without interruptions."""
 
 
 def state_at(
     config: RunConfig, *, iteration: int | None = None, samples: int | None = None, tokens: int | None = None
 ) -> PlannedState:
-    """The state after `iteration`, or after the last iteration that ends at or before `samples` or `tokens`.
+    """Return the state after `iteration`, or after the last iteration that ends at or before `samples` or `tokens`.
 
     Raises:
-        ValueError: not exactly one is given, or it lies beyond the run.
+        ValueError: not exactly one position is given, or the position is outside the run.
     """
     run = trajectory(config.model, config.training)
     given = [each for each in (iteration, samples, tokens) if each is not None]
     if len(given) != 1:
-        raise ValueError("one of iteration, samples, tokens")
+        raise ValueError("exactly one of iteration, samples and tokens must be given")
     if iteration is not None:
         point = run.after_iteration(iteration)
     elif samples is not None:
@@ -73,7 +73,7 @@ def state_at(
 
 
 def state_of(config: RunConfig, point: PlannedPosition) -> PlannedState:
-    """The state at a point of the run's trajectory."""
+    """Return the state at a point of the run's trajectory."""
     training, run = config.training, trajectory(config.model, config.training)
     return PlannedState(
         iteration=point.iteration,
@@ -88,9 +88,9 @@ def state_of(config: RunConfig, point: PlannedPosition) -> PlannedState:
 
 
 def speed_at(config: RunConfig, state: PlannedState, seconds: float, gpu_count: int | None = None) -> Speed:
-    """What `seconds` for the iteration of `state` mean on `gpu_count` GPUs (None: the run's layout).
+    """Return the speed if the iteration of `state` takes `seconds` on `gpu_count` GPUs.
 
-    The peak is that of `plan.gpu`, else `training.peak_tflops`.
+    If `gpu_count` is None, it is that of the layout. The GPU's peak is that of `plan.gpu`, else `training.peak_tflops`.
     """
     training, model = config.training, config.model
     count = gpu_count or training.parallel.world_size

@@ -1,4 +1,4 @@
-"""A plan as tables of text: the terminal and the Markdown page show the same ones."""
+"""Render a plan as tables of text, which the terminal and the Markdown page show."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Rows = Sequence[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Table:
-    """One table; `columns` are empty where the rows are pairs of a name and a value."""
+    """One table. `columns` is empty if each row is a pair of a name and a value."""
 
     title: str
     columns: tuple[str, ...]
@@ -21,12 +21,12 @@ class Table:
 
 
 def format_days(days: float) -> str:
-    """`133.6`, and `0.026` where a day is long."""
+    """Return days as text: `133.6` (one decimal from 10 days on) or `0.026` (two significant digits below)."""
     return f"{days:.1f}" if days >= 10 else f"{days:.2g}"
 
 
 def tables(plan: Answers) -> list[Table]:
-    """Everything that a reader wants of a plan, in order."""
+    """Return all tables of a plan, in order."""
     found = [
         Table("Model and layout", (), _model(plan)),
         Table(
@@ -35,7 +35,7 @@ def tables(plan: Answers) -> list[Table]:
             _memory(plan),
         ),
         Table("Batch and schedule", (), _schedule(plan)),
-        Table("Communication of a GPU, an iteration", (), _communication(plan)),
+        Table("Communication of a GPU in one iteration", (), _communication(plan)),
         Table("Disk", (), _disk(plan)),
     ]
     if plan.times is not None:
@@ -44,9 +44,11 @@ def tables(plan: Answers) -> list[Table]:
         found.append(Table("Failures", (), _failures(plan.failures)))
     if plan.notices:
         rows = [(notice.key, str(notice.value), notice.reason) for notice in plan.notices]
-        found.append(Table("To know", ("key", "value", "what"), rows))
+        found.append(Table("Notices", ("key", "value", "notice"), rows))
     if plan.assumed:
-        found.append(Table("Assumed, because not published", ("key", "why"), list(plan.assumed.items())))
+        found.append(
+            Table("Assumptions about values that are not published", ("key", "reason"), list(plan.assumed.items()))
+        )
     return found
 
 
@@ -57,16 +59,16 @@ def _model(plan: Answers) -> Rows:
         ("family", plan.family),
         ("vocabulary rows", f"{plan.vocabulary_rows:,}"),
         ("processes", f"{plan.world_size} = {layout}"),
-        ("replicas", f"{plan.data_parallel}, of {plan.gpus_per_replica} processes each"),
+        ("replicas", f"{plan.data_parallel} with {plan.gpus_per_replica} processes each"),
         ("pipeline stages", _runs([f"[{stage}]" for stage in plan.stages])),
         ("weights", _bytes_both_ways(plan.weights_bytes)),
         ("checkpoint", _bytes_both_ways(plan.checkpoint_bytes)),
-        ("training state", f"{plan.bytes_per_parameter} bytes a parameter before it is split"),
+        ("training state", f"{plan.bytes_per_parameter} bytes for each parameter before it is split"),
     ]
 
 
 def _bytes_both_ways(count: int) -> str:
-    """In powers of 1024 and of 1000: published sizes confuse them."""
+    """Return a size in powers of 1024 and of 1000, because published sizes confuse the two."""
     if count < 10**9:
         return format_bytes(count)
     decimal = f"{count / 1e12:.2f} TB" if count >= 10**12 else f"{count / 1e9:.1f} GB"
@@ -74,7 +76,7 @@ def _bytes_both_ways(count: int) -> str:
 
 
 def _runs(words: list[str]) -> str:
-    """`[embed|5] 10 x [6] [5|head]`: equal neighbours together."""
+    """Join words and merge equal neighbours, such as `[embed|5] 10 x [6] [5|head]`."""
     groups: list[list[str]] = []
     for word in words:
         if groups and groups[-1][0] == word:
@@ -85,17 +87,21 @@ def _runs(words: list[str]) -> str:
 
 
 def _memory(plan: Answers) -> Rows:
-    """One column a stage: so it is readable in 80 columns too."""
+    """Return the rows of the memory table. Stages are columns, so that the table fits into 80 columns."""
     stages = plan.memory.values()
     parts = ("weights", "gradients", "optimizer", "activations", "buffers", "total")
     rows = [(part, *(format_bytes(getattr(stage, part)) for stage in stages)) for part in parts]
     kept = [format_bytes(stage.total - stage.activations + stage.activations_kept) for stage in stages]
     again = [format_bytes(stage.total - stage.activations + stage.activations_recomputed) for stage in stages]
     some = [format_bytes(stage.total - stage.activations + stage.activations_selective) for stage in stages]
-    rows += [("total, all recomputed", *again), ("total, selective", *some), ("total, nothing recomputed", *kept)]
+    rows += [
+        ("total, full recomputation", *again),
+        ("total, selective recomputation", *some),
+        ("total, no recomputation", *kept),
+    ]
     if plan.gpu_memory_bytes is not None:
         verdict = "fits" if plan.fits else "DOES NOT FIT"
-        rows.append((f"{verdict} in {format_bytes(plan.gpu_memory_bytes)} less 5 %", *("" for _ in stages)))
+        rows.append((f"{verdict} in 95 % of {format_bytes(plan.gpu_memory_bytes)}", *("" for _ in stages)))
     return rows
 
 
@@ -107,36 +113,36 @@ def _schedule(plan: Answers) -> Rows:
         ("samples", f"{plan.train_samples:,}"),
         ("tokens", f"{plan.train_tokens:,} ({format_count(plan.train_tokens)})"),
         ("global batch", f"{growth}; all are multiples of micro-batch x data"),
-        ("micro-batches", f"{plan.micro_batches} a replica at the full batch"),
+        ("micro-batches", f"{plan.micro_batches} for each replica at the full batch"),
         ("pipeline bubble", f"{plan.bubble_fraction:.1%} of an iteration at the full batch"),
         ("learning rate", f"{plan.peak_learning_rate:.3E} at most, {plan.end_learning_rate:.3E} at the end"),
-        ("operations", f"{plan.model_flops:.3g} FLOPs that the model needs"),
+        ("operations", f"{plan.model_flops:.3g} FLOPs without recomputation"),
     ]
 
 
 def _times(plan: Answers, times: Times) -> Rows:
     hfu = f" ({times.hfu:.1%} of the peak)" if times.hfu is not None else ""
-    mfu = f" ({times.mfu:.1%}: MFU)" if times.mfu is not None else ""
+    mfu = f" (MFU {times.mfu:.1%})" if times.mfu is not None else ""
     rows = [
-        ("an iteration", f"{times.seconds_per_iteration:.2f} s at the full batch, {times.source}"),
-        ("hardware TFLOP/s", f"{times.tflops_hardware:.1f} a GPU, recomputation counted{hfu}"),
-        ("model TFLOP/s", f"{times.tflops_model:.1f} a GPU{mfu}"),
-        ("days", f"{format_days(times.days)}, if nothing goes wrong; saves and validations included"),
+        ("time of an iteration", f"{times.seconds_per_iteration:.2f} s at the full batch ({times.source})"),
+        ("hardware TFLOP/s", f"{times.tflops_hardware:.1f} for each GPU, including recomputation{hfu}"),
+        ("model TFLOP/s", f"{times.tflops_model:.1f} for each GPU{mfu}"),
+        ("days", f"{format_days(times.days)} without interruptions, including saves and validations"),
         ("node hours", f"{times.node_hours:,.0f} ({times.gpu_hours:,.0f} GPU hours)"),
     ]
     if times.energy_kwh is not None:
         rows.append(("energy", f"{times.energy_kwh:,.0f} kWh"))
     if times.co2_kg is not None:
-        rows.append(("CO2", f"{times.co2_kg / 1000:,.1f} t, of the electricity alone"))
+        rows.append(("CO2", f"{times.co2_kg / 1000:,.1f} t, from electricity alone"))
     return rows
 
 
 def _communication(plan: Answers) -> Rows:
     sent = plan.communication
     return [
-        ("tensor parallel", f"{format_bytes(sent.tensor)} sent, all-reduces within blocks"),
-        ("pipeline", f"{format_bytes(sent.pipeline)} sent to neighbours"),
-        ("data parallel", f"{format_bytes(sent.data)} sent, gradients and weights"),
+        ("tensor parallel", f"{format_bytes(sent.tensor)} sent in all-reduces within blocks"),
+        ("pipeline", f"{format_bytes(sent.pipeline)} sent to neighbouring stages"),
+        ("data parallel", f"{format_bytes(sent.data)} of gradients and weights sent"),
     ]
 
 
@@ -145,28 +151,28 @@ def _disk(plan: Answers) -> Rows:
     return [
         (
             "checkpoints",
-            f"{format_bytes(disk.checkpoints)}: {disk.kept_checkpoints} at most, the one in writing included",
+            f"{format_bytes(disk.checkpoints)} for at most {disk.kept_checkpoints}, including the one being written",
         ),
-        ("exported model", f"{format_bytes(disk.export)}, with its published copy"),
+        ("exported model", f"{format_bytes(disk.export)}, including its published copy"),
         ("token index", format_bytes(disk.index)),
         ("logs", format_bytes(disk.logs)),
-        ("all", format_bytes(disk.total)),
+        ("total", format_bytes(disk.total)),
     ]
 
 
 def _failures(failures: Failures) -> Rows:
-    days = "it never ends" if failures.days_with_failures is None else f"{failures.days_with_failures:.1f} days"
+    days = "never ends" if failures.days_with_failures is None else f"takes {failures.days_with_failures:.1f} days"
     return [
-        ("a failure every", f"{failures.days_between_failures:g} days"),
-        ("a save", format_seconds(failures.save_seconds)),
+        ("time between failures", f"{failures.days_between_failures:g} days"),
+        ("time of a save", format_seconds(failures.save_seconds)),
         (
-            "as configured",
-            f"every {failures.interval_iterations} iterations: {failures.lost_fraction:.1%} of the time is lost; "
-            f"{days}",
+            "configured interval",
+            f"{failures.interval_iterations} iterations; {failures.lost_fraction:.1%} of the time is lost, and the "
+            f"training {days}",
         ),
         (
-            "best (Daly)",
-            f"every {failures.best_iterations} iterations: {failures.best_lost_fraction:.1%} lost "
-            f"(Young: {failures.young_iterations})",
+            "best interval (Daly)",
+            f"{failures.best_iterations} iterations; {failures.best_lost_fraction:.1%} of the time is lost "
+            f"(Young: {failures.young_iterations} iterations)",
         ),
     ]

@@ -1,4 +1,4 @@
-"""`bloomery plan simulate`: play a training of months many times, and say when it is finished and what it loses."""
+"""Command `bloomery plan simulate`: simulate a training of months many times, and report its duration and losses."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ _PATIENCE_SECONDS = 2.0
 
 
 def simulate(
-    file: Annotated[Path, typer.Argument(help="A run's YAML, such as config/models/tr11-176b.yaml.")],
-    replicates: Annotated[int, typer.Option(min=1, help="Trainings to play.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed of all chances: the same one plays the same trainings.")] = 0,
+    file: Annotated[Path, typer.Argument(help="YAML file of a run, such as config/models/tr11-176b.yaml.")],
+    replicates: Annotated[int, typer.Option(min=1, help="Number of trainings to simulate.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Random seed. The same seed simulates the same trainings.")] = 0,
     days_between_failures: Annotated[
-        float | None, typer.Option(help="Mean days between failures, instead of plan.faults'.")
+        float | None, typer.Option(help="Mean days between failures, instead of those in plan.faults.")
     ] = None,
     save_every: Annotated[
-        int | None, typer.Option(min=1, help="Iterations between saves, instead of training.checkpoint's.")
+        int | None, typer.Option(min=1, help="Iterations between saves, instead of those in training.checkpoint.")
     ] = None,
     incidents: Annotated[
         str | None,
-        typer.Option(help="TOML of what interrupted a training, to take rates from; `bloom`: BLOOM's first month."),
+        typer.Option(
+            help="TOML file of incidents from which rates are estimated, or `bloom` for those of BLOOM's first month."
+        ),
     ] = None,
-    stop_at_days: Annotated[float | None, typer.Option(help="How it stands after so many days.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="Plot of the progress, .svg or .png.")] = None,
+    stop_at_days: Annotated[float | None, typer.Option(help="Stop the simulation after this many days.")] = None,
+    figure: Annotated[Path | None, typer.Option(help="File for a plot of the progress, .svg or .png.")] = None,
     gpu: Gpu = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")] = False,
 ) -> None:
-    """Play a run of months against failures, maintenances and queues, event by event."""
+    """Simulate a training of months with failures, maintenances and queues, event by event."""
     from dataclasses import replace
 
     from bloomery.base.atomic import dump_json
@@ -86,13 +88,16 @@ def simulate(
     if figure is not None:
         say(f"figure: {figure}")
     else:
-        say(f"next: bloomery plan simulate {file} --save-every N to compare, --figure simulation.svg to see it")
+        say(
+            f"next: bloomery plan simulate {file} with --save-every N (to compare save intervals) or "
+            "--figure simulation.svg (to plot the progress)"
+        )
 
 
 def _play(
     scenario: Scenario, count: int, seed: int, rates: Rates | None, stop_at_days: float | None, *, with_spans: bool
 ) -> list[tuple[Replicate, list[JobSpan]]]:
-    """All replicates; a bar once it takes longer than a moment."""
+    """Simulate all replicates. A progress bar is shown if this takes longer than `_PATIENCE_SECONDS`."""
     from bloomery.base.progress import Progress
     from planner.simulation.simulate import replicates
 
@@ -111,44 +116,47 @@ def _play(
 
 def _print(scenario: Scenario, summary: Summary, uninterrupted: float, stop_at_days: float | None) -> None:
     def day(value: float) -> str:
-        return "later" if math.isinf(value) else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
+        return "unfinished" if math.isinf(value) else f"{value:.1f}" if value >= 10 else f"{value:.3g}"
 
-    rows = [("finished, days", *(day(value) for value in summary.finish_days.values()))]
+    rows = [("days to the end", *(day(value) for value in summary.finish_days.values()))]
     if stop_at_days is not None:
-        rows.append((f"iteration, day {stop_at_days:g}", *(f"{value:,.0f}" for value in summary.iteration.values())))
-    rows.append(("checkpoints kept", *(f"{value:,.0f}" for value in summary.checkpoints_kept.values())))
+        rows.append((f"iteration on day {stop_at_days:g}", *(f"{value:,.0f}" for value in summary.iteration.values())))
+    rows.append(("checkpoints retained", *(f"{value:,.0f}" for value in summary.checkpoints_kept.values())))
     title = f"{summary.replicates:,} trainings of {scenario.iterations:,} iterations"
     print_titled(("", *(f"{percent} %" for percent in summary.finish_days)), rows, title)
     hours = {"useful": summary.useful_hours, **summary.lost_hours}
     shares = [(cause, f"{spent:,.1f}", f"{100 * spent / summary.wall_hours:.2f} %") for cause, spent in hours.items()]
-    print_titled(("", "hours, mean", "of all"), shares, "Where the hours go")
+    print_titled(("", "mean hours", "share"), shares, "Use of the hours")
     counts = [
         ("uninterrupted", f"{uninterrupted:.1f} days, with saves and validations"),
-        ("goodput", f"{100 * summary.goodput:.2f} % of the hours train"),
+        ("goodput", f"{100 * summary.goodput:.2f} % of the hours are useful training"),
         ("failures", f"{summary.failures:.1f}"),
         ("maintenances", f"{summary.maintenances:.1f}"),
         ("wanted restarts", f"{summary.stops:.1f}"),
         ("jobs", f"{summary.jobs:.1f}"),
-        ("checkpoints on disk", f"{summary.checkpoints_at_most} at most, while one is written"),
+        ("checkpoints on disk", f"at most {summary.checkpoints_at_most}, including the one being written"),
     ]
-    print_titled((), counts, "Mean of the trainings")
+    print_titled((), counts, "Means over the trainings")
 
 
 def _remarks(scenario: Scenario, rates: Rates | None) -> list[str]:
-    """What a reader should know of the rates."""
+    """Return remarks about the rates for the user."""
     if rates is None:
         if scenario.days_between_failures is None:
             return [
-                "no failures assumed: set plan.faults.days_between_failures, --days-between-failures or --incidents"
+                "no failures assumed; to assume some, set plan.faults.days_between_failures, --days-between-failures "
+                "or --incidents"
             ]
         return []
     lines = [
         f"{name}: {rate.events} in {rate.days:.1f} days, so one every {_range(rate)} days (90 % interval)"
         for name, rate in _named(rates).items()
     ]
-    lines.append("with so few events the rates are uncertain: each training draws its own")
+    lines.append("the rates are uncertain because there are few events, so each simulated training draws its own")
     if rates.maintenance_hours is None and scenario.days_between_maintenances is not None:
-        lines.append(f"how long a maintenance takes is not said there: {scenario.maintenance_hours:g} h are assumed")
+        lines.append(
+            f"the incidents do not state how long a maintenance takes; {scenario.maintenance_hours:g} h are assumed"
+        )
     return lines
 
 

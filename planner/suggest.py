@@ -1,4 +1,5 @@
-"""Layouts for a model on a number of GPUs, ranked by estimated speed; and why each other one fails."""
+"""Rank the possible layouts of a model on a number of GPUs by estimated speed, and state why other layouts are
+impossible."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _MICRO_BATCHES = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True)
 class Layout:
-    """One way to spread a training; `reason` says why it fails, None where it does not."""
+    """One layout of a training. `reason` states why it is impossible, and is None if it is possible."""
 
     tensor: int
     pipeline: int
@@ -32,15 +33,15 @@ class Layout:
     tflops_hardware: float = 0.0
     tflops_model: float = 0.0
     memory_bytes: int = 0
-    """Of the fullest stage."""
+    """Memory of one GPU of the fullest stage."""
     bubble_fraction: float = 0.0
 
 
 def suggest(config: RunConfig, gpu_count: int, memory_bytes: int, batch_samples: int) -> list[Layout]:
-    """Every layout of exactly `gpu_count` GPUs with `memory_bytes` each and a global batch of `batch_samples`.
+    """Return every layout of exactly `gpu_count` GPUs with `memory_bytes` each and a global batch of `batch_samples`.
 
-    The ones that work come first, fastest first; then the rejected ones, each with its reason. Speeds are estimates
-    (`bloomery.spec.duration`) for `plan.gpu`, which must be given.
+    Possible layouts come first, fastest first. The rejected layouts follow, each with its reason. Speeds are estimates
+    (`bloomery.spec.duration`) for `plan.gpu`, which must be set.
     """
     found = [_judge(config, layout, memory_bytes, batch_samples) for layout in _layouts(config, gpu_count)]
     return sorted(found, key=lambda each: (each.reason is not None, -each.tflops_model, each.memory_bytes))
@@ -64,7 +65,7 @@ def _judge(config: RunConfig, layout: Layout, memory_bytes: int, batch_samples: 
     layout = replace(layout, memory_bytes=worst.total)
     if worst.total > usable_bytes(memory_bytes):
         room = format_bytes(usable_bytes(memory_bytes))
-        reason = f"stage {worst.stage} needs {format_bytes(worst.total)}, {room} can be used"
+        reason = f"stage {worst.stage} needs {format_bytes(worst.total)}, but only {room} can be used"
         return replace(layout, reason=reason)
     seconds = iteration_seconds(tried, batch_samples)
     speed = speed_at(tried, state_at(tried, iteration=1), seconds)
@@ -81,12 +82,15 @@ def _impossible(config: RunConfig, layout: Layout, batch_samples: int) -> str | 
     model, tensor, pipeline = config.model, layout.tensor, layout.pipeline
     rows, unit = model.padded_vocabulary_size, layout.micro_batch_size * layout.data
     checks = {
-        f"{model.heads} heads do not split over tensor {tensor}": model.heads % tensor != 0,
-        f"a feed-forward layer of {model.ffn_size} does not split over tensor {tensor}": model.ffn_size % tensor != 0,
+        f"{model.heads} heads do not split over tensor-parallel size {tensor}": model.heads % tensor != 0,
+        f"feed-forward width {model.ffn_size} does not split over tensor-parallel size {tensor}": model.ffn_size
+        % tensor
+        != 0,
         f"{rows} vocabulary rows are not divisible by {model.vocabulary_multiple} x {tensor}": rows is not None
         and rows % (model.vocabulary_multiple * tensor) != 0,
-        f"{model.layers} layers cannot fill {pipeline} stages": pipeline > model.layers,
-        f"the layers of {model.family} do not partition": model.family != "gpt" and pipeline > 1,
+        f"{model.layers} layers cannot fill {pipeline} pipeline stages": pipeline > model.layers,
+        f"the layers of a {model.family} model cannot be divided over pipeline stages": model.family != "gpt"
+        and pipeline > 1,
         f"batch {batch_samples} is not divisible by micro-batch x data = {unit}": batch_samples % unit != 0,
     }
     reason = next((reason for reason, fails in checks.items() if fails), None)
@@ -94,7 +98,8 @@ def _impossible(config: RunConfig, layout: Layout, batch_samples: int) -> str | 
 
 
 def _with_layout(config: RunConfig, layout: Layout, batch_samples: int) -> RunConfig:
-    """`config` with a layout, at a constant batch; the speed is estimated, not stated."""
+    """Return `config` with this layout and a constant batch size. Any stated speed is removed, so that the speed is
+    estimated."""
     training = config.training
     parallel = training.parallel.model_copy(
         update={

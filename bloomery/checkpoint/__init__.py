@@ -1,4 +1,4 @@
-"""Reading a checkpoint whole: any parameter, its fp32 master copy and its moments, from the files of any layout.
+"""Read a checkpoint of any layout: every parameter, its fp32 master copy and its moments.
 
-The one implementation that export (weights) and the training (all of it, on another layout) call.
+Export uses it for the weights. Training uses it for the whole state if the layout changed.
 """

@@ -1,4 +1,4 @@
-"""Rows of the embedding of a training that goes on: those that it began with, whatever the layout now."""
+"""Choose the number of embedding rows. A resumed training keeps its number of rows, whatever the new layout."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 def embedding_rows(
     manifest: CheckpointManifest | None, tokenizer_entries: int, model: ModelConfig, tensor_parallel: int
 ) -> int:
-    """Rows to build the network with: the checkpoint's, or, without one, the padded vocabulary of this layout.
+    """Return the number of embedding rows with which the network is built.
 
-    Raises:
-        ConfigError: the tensor-parallel size does not divide the checkpoint's rows.
+    These are the checkpoint's rows or, without a checkpoint, the padded vocabulary of this layout.
     """
     if manifest is None:
         return padded_vocabulary(tokenizer_entries, model, tensor_parallel)
@@ -26,9 +25,9 @@ def embedding_rows(
     if rows % tensor_parallel:
         sizes = [size for size in range(1, 2 * tensor_parallel + 1) if rows % size == 0]
         raise ConfigError(
-            f"{tensor_parallel} does not divide the {rows} embedding rows of the checkpoint (trained with tensor "
-            f"{manifest.tensor_parallel})",
+            f"{tensor_parallel} does not divide the {rows} embedding rows of the checkpoint (trained with "
+            f"tensor-parallel size {manifest.tensor_parallel})",
             where="training.parallel.tensor",
-            expected=f"one of {', '.join(map(str, sizes))}; a training keeps the rows that it began with",
+            expected=f"one of {', '.join(map(str, sizes))}; the number of rows cannot change during a training",
         )
     return rows

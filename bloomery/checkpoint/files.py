@@ -1,4 +1,4 @@
-"""A checkpoint's files are opened by memory map and never unpickled into anything but tensors and plain data."""
+"""Open a checkpoint's files by memory map. They are unpickled only into tensors and plain data."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from bloomery.base.errors import InputError
 
 
 class Plain:
-    """Stands for a class of DeepSpeed's in a file: it takes the attributes and can do nothing."""
+    """Placeholder for a DeepSpeed class in a file. It accepts the attributes and has no behaviour."""
 
     def __init__(self, *_values: object) -> None: ...
 
 
 class Fragment(Plain):
-    """Where a parameter's elements lie in a replica's part of a group."""
+    """Position of a parameter's elements in a replica's part of a parameter group."""
 
     start: int
     numel: int
@@ -34,13 +34,17 @@ _STAND_INS: list[tuple[type[Plain], str]] = [
 
 
 def optimizer_file(replica: int, stage: int, tensor_rank: int, tensor_parallel: int, *, bf16: bool) -> str:
-    """DeepSpeed's file of one replica's part of the optimizer's state of a (pipeline stage, tensor rank)."""
+    """Return the name of DeepSpeed's file of one replica's optimizer state for a (pipeline stage, tensor rank)."""
     model_rank = stage * tensor_parallel + tensor_rank
     return f"{'bf16_' if bf16 else ''}zero_pp_rank_{replica}_mp_rank_{model_rank:02d}_optim_states.pt"
 
 
 def open_state(path: Path) -> dict[str, Any]:
-    """Open a file of `torch.save`; its tensors stay on the disk until they are read. Raises InputError."""
+    """Open a file of `torch.save`. Its tensors stay on the disk until they are read.
+
+    Raises:
+        InputError: the file is not a state dict of tensors and plain data.
+    """
     import torch
 
     try:
@@ -49,5 +53,5 @@ def open_state(path: Path) -> dict[str, Any]:
     except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
         raise InputError(f"not a state dict that torch can read safely ({error})", where=str(path)) from error
     if not isinstance(state, dict):
-        raise InputError(f"holds a {type(state).__name__}", where=str(path), expected="a state dict")
+        raise InputError(f"contains a {type(state).__name__}", where=str(path), expected="a state dict")
     return dict(state)

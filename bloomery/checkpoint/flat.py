@@ -1,8 +1,8 @@
-"""Where a parameter lies in the flat fp32 state of ZeRO stage 1: arithmetic, without torch.
+"""Compute the position of a parameter in the flat fp32 state of ZeRO stage 1, without torch.
 
-A group's parameters lie end to end, zeros fill up to a multiple of 2 x replicas elements, and each replica holds an
-equal piece of it (DeepSpeed 0.19: runtime/bf16_optimizer.py `_setup_for_real_optimizer`, runtime/zero/stage_1_and_2.py
-`DeepSpeedZeroOptimizer.__init__`).
+The parameters of a group are concatenated and padded with zeros to a multiple of 2 x replicas elements. Each replica
+holds an equal part (DeepSpeed 0.19: runtime/bf16_optimizer.py `_setup_for_real_optimizer`,
+runtime/zero/stage_1_and_2.py `DeepSpeedZeroOptimizer.__init__`).
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from bloomery.spec.groups import optimizer_groups
 from bloomery.spec.placement import Parameter
 
 _ALIGNMENT = 2
-"""Elements: DeepSpeed's `nccl_start_alignment_factor`."""
+"""Alignment in elements: DeepSpeed's `nccl_start_alignment_factor`."""
 
 
 @dataclass(frozen=True)
 class StatePiece:
-    """A run of elements of a parameter's shard, and where one replica holds it."""
+    """Consecutive elements of a parameter's shard, and their position on one replica."""
 
     replica: int
     group: int
     start: int
-    """First element within the replica's part of the group."""
+    """First element, counted in the replica's part of the group."""
     first: int
-    """First element within the shard, flat."""
+    """First element, counted in the flattened shard."""
     count: int
 
 
 class FlatState:
-    """The state that the replicas of one (pipeline stage, tensor rank) share."""
+    """Flat optimizer state that the replicas of one (pipeline stage, tensor rank) share."""
 
     def __init__(self, parameters: Sequence[Parameter], tensor_parallel: int, replicas: int) -> None:
-        """Lay out the `parameters` of one stage (`bloomery.spec.groups.held`)."""
+        """Compute the positions of one stage's `parameters` (`bloomery.spec.groups.held`)."""
         self.replicas = replicas
         self.part_sizes: list[int] = []
-        """Elements of each group on a replica."""
+        """Number of elements of each group on a replica."""
         self._at: dict[str, tuple[int, int, int]] = {}
         for number, group in enumerate(optimizer_groups(parameters)):
             offset = 0
@@ -50,7 +50,7 @@ class FlatState:
             self.part_sizes.append(-(-offset // unit) * unit // replicas)
 
     def pieces(self, parameter: Parameter) -> list[StatePiece]:
-        """Where the parameter's shard lies, in its own order."""
+        """Return the positions of the parameter's shard, in the order of its elements."""
         group, offset, count = self._at[parameter.name]
         size, end = self.part_sizes[group], offset + count
         found = []
@@ -61,7 +61,7 @@ class FlatState:
         return found
 
     def slices(self, replica: int) -> list[dict[str, tuple[int, int]]]:
-        """For each group, what the replica holds: name of the parameter -> (start, count)."""
+        """Return, for each group, the parameters that the replica holds: name -> (start, count)."""
         found: list[dict[str, tuple[int, int]]] = [{} for _ in self.part_sizes]
         for name, (group, offset, count) in self._at.items():
             begin = replica * self.part_sizes[group]

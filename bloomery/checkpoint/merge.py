@@ -1,6 +1,6 @@
-"""One parameter, or a range of it, from the shards of tensor ranks: copied to its place; replicas must be equal.
+"""Assemble one parameter, or a range of it, from the shards of the tensor-parallel ranks.
 
-Replicas are never averaged: a difference is a drift, and an error that names it.
+Replicas are never averaged. If they differ, an error names the parameter and the ranks.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 
 def part_of(parameter: Parameter, rank: int, tensor_parallel: int) -> range | None:
-    """What tensor rank `rank` of `tensor_parallel` holds: indices of the split dimension; None: all of it.
+    """Return the indices of the split dimension that tensor rank `rank` of `tensor_parallel` holds.
 
-    Raises ValueError when the dimension does not divide.
+    Return None if the parameter is replicated.
+
+    Raises:
+        ValueError: the split dimension is not a multiple of `tensor_parallel`.
     """
     dimension = parameter.placement.dimension
     if dimension is None:
@@ -29,7 +32,10 @@ def part_of(parameter: Parameter, rank: int, tensor_parallel: int) -> range | No
 
 
 def shards_of(parameter: Parameter, tensor_parallel: int, wanted: range | None) -> range:
-    """The tensor ranks of `tensor_parallel` whose shards hold something of `wanted`; None: of the whole parameter."""
+    """Return the tensor ranks of `tensor_parallel` whose shards contain some of the indices `wanted`.
+
+    If `wanted` is None, the whole parameter is meant.
+    """
     dimension = parameter.placement.dimension
     if dimension is None or wanted is None:
         return range(tensor_parallel)
@@ -47,19 +53,19 @@ def assemble(
     what: str,
     where: str,
 ) -> torch.Tensor:
-    """The parameter, contiguous, in `dtype`; only the indices `wanted` of its split dimension where they are given.
+    """Return the contiguous parameter in `dtype`, or only the indices `wanted` of its split dimension.
 
     Args:
-        parameter: its shape and placement.
-        shard: gives the shard of a tensor rank; only those are asked for that hold something of what is wanted.
+        parameter: shape and placement of the parameter.
+        shard: function that returns the shard of a tensor rank. It is called only for ranks that hold wanted indices.
         tensor_parallel: number of shards.
-        dtype: of the result.
-        wanted: indices of the split dimension; None: all.
-        what: name of it in an error.
-        where: the checkpoint.
+        dtype: type of the result.
+        wanted: indices of the split dimension; None for all.
+        what: name of the parameter in an error.
+        where: the checkpoint, for an error.
 
     Raises:
-        CheckFailedError: replicas over the tensor ranks differ in a bit.
+        CheckFailedError: the replicas on the tensor ranks are not bit-equal.
     """
     import torch
 
@@ -81,7 +87,7 @@ def assemble(
 
 
 def bits_equal(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Equal in type, shape and every bit, so that NaN equals itself and -0.0 differs from 0.0."""
+    """Return whether type, shape and every bit are equal, so that NaN equals itself and -0.0 differs from 0.0."""
     import torch
 
     if first.dtype != second.dtype or first.shape != second.shape:
@@ -91,7 +97,7 @@ def bits_equal(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def greatest_difference(first: torch.Tensor, second: torch.Tensor) -> float:
-    """Greatest difference of two elements."""
+    """Return the largest absolute difference between two elements."""
     return float((first.float() - second.float()).abs().max())
 
 
@@ -103,5 +109,5 @@ def _check_replicas(shards: list[torch.Tensor], what: str, where: str) -> None:
             f"{what} is a replica on every tensor rank, but on rank(s) {', '.join(map(str, drifted))} it "
             f"differs from rank 0 by up to {greatest:.3g}",
             where=where,
-            expected="bit-equal replicas; drift means that the ranks took different updates",
+            expected="bit-equal replicas; if they differ, the ranks applied different updates",
         )

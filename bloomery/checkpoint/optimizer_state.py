@@ -1,7 +1,8 @@
-"""The optimizer's state in a checkpoint: fp32 master weights, moments, steps, loss scale; one parameter at a time.
+"""Read the optimizer's state from a checkpoint, one parameter at a time.
 
-Only the files and the ranges of them are read that hold what is asked for: a rank of a new layout reads its own part
-of BLOOM-176B's 2.1 TB of state, and no rank holds more than one shard beside what it keeps.
+The state consists of fp32 master weights, moments, steps and the loss scale. Only the necessary files, and the
+necessary ranges of them, are read. A rank of a new layout thus reads only its own part of BLOOM-176B's 2.1 TB of state.
+In addition to its own part, a rank holds at most one shard in memory.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
     from bloomery.spec.placement import Parameter
 
 MASTER = "master"
-"""The fp32 weights, beside the names that the optimizer gives to its moments (Adam: exp_avg, exp_avg_sq)."""
+"""Name of the fp32 weights. The optimizer names its moments itself (Adam: exp_avg, exp_avg_sq)."""
 
 _TIED = re.compile(r"tied_modules\.[^.]+\.(.+)")
 _OWNED = re.compile(r"(\d+)\.(.+)")
 
 
 class _Part:
-    """What one file holds: for each group, its flat tensors by kind; the step; the loss scaler."""
+    """Content of one file: each group's flat tensors by kind, the step and the loss scaler."""
 
     def __init__(self, path: str, state: dict[str, Any], sizes: list[int]) -> None:
         import torch
@@ -41,7 +42,7 @@ class _Part:
             base = optimizer["base_optimizer_state"]
             masters, groups = optimizer["single_partition_of_fp32_groups"], base["param_groups"]
             if not len(masters) == len(groups) == len(sizes):
-                raise InputError(f"has {len(masters)} groups", where=path, expected=f"{len(sizes)}")
+                raise InputError(f"has {len(masters)} groups", where=path, expected=f"{len(sizes)} groups")
             self.slices = [
                 {name: (each.start, each.numel) for name, each in group.items()}
                 for group in optimizer["param_slice_mappings"]
@@ -54,38 +55,38 @@ class _Part:
                 self.tensors.append({MASTER: master, **flat})
                 steps += [float(each) for each in (moments.get("step"), group.get("step")) if each is not None]
                 for kind, value in self.tensors[number].items():
-                    # ZeRO leaves the padding at the end of the master weights out.
+                    # ZeRO omits the padding at the end of the master weights.
                     if value.dtype != torch.float32 or value.numel() > sizes[number]:
                         raise CheckFailedError(
                             f"{kind} of group {number} has {value.numel()} elements of type {value.dtype}",
                             where=path,
-                            expected=f"at most {sizes[number]} of float32",
+                            expected=f"at most {sizes[number]} elements of torch.float32",
                         )
             scaler = optimizer.get("loss_scaler")
         except (KeyError, IndexError, AttributeError, TypeError) as error:
-            raise InputError(f"not a part of ZeRO's state ({error!r})", where=path) from error
+            raise InputError(f"not a file of ZeRO's optimizer state ({error!r})", where=path) from error
         self.scaler: dict[str, Any] = dict(vars(scaler)) if scaler is not None else {}
         self.step = steps[0] if steps else None
         if any(step != self.step for step in steps):
-            raise CheckFailedError(f"its groups have made {steps} steps", where=path, expected="one number")
+            raise CheckFailedError(f"its groups have made {steps} steps", where=path, expected="the same number in all")
 
 
 def _is_flat(value: Any) -> bool:
-    """A moment has an element for each of the group's; the step is one number."""
+    """Return whether `value` is a moment. A moment is one-dimensional, but the step is a single number."""
     import torch
 
     return isinstance(value, torch.Tensor) and value.dim() == 1
 
 
 class OptimizerState:
-    """Master weights, moments and step of a checkpoint, whole, whatever layout wrote them."""
+    """Master weights, moments and step of a whole checkpoint, written by any layout."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        """Find which stage held what.
+        """Determine which stage holds each parameter.
 
         Raises:
             CheckFailedError: a file differs from the manifest.
-            InputError: a file is not what DeepSpeed writes, or the manifest does not say how it was split.
+            InputError: a file was not written by DeepSpeed, or the manifest does not state the layout.
         """
         manifest = checkpoint.manifest
         self._checkpoint = checkpoint
@@ -107,20 +108,21 @@ class OptimizerState:
         self.kinds: tuple[str, ...] = tuple(first.tensors[0])
         """`master` and the names of the moments."""
         self.step: float | None = first.step
-        """Updates that the optimizer has made; None where it does not count them."""
+        """Number of updates that the optimizer has made; None if it does not count them."""
         self.loss_scaler: dict[str, Any] = first.scaler
-        """Attributes of DeepSpeed's loss scaler; empty where there is none."""
+        """Attributes of DeepSpeed's loss scaler; empty if there is none."""
 
     def part(self, parameter: Parameter, kind: str, wanted: range | None = None) -> torch.Tensor:
-        """fp32, contiguous: the parameter's `kind`; only the indices `wanted` of its split dimension where given.
+        """Return the parameter's state of kind `kind` in fp32 and contiguous, or only the indices `wanted` of its split
+        dimension.
 
-        A tied parameter's comes from its owner, whose weights all copies take after each update; what a copy's own
-        optimizer makes of the same gradients may be rounded otherwise.
+        For a tied parameter the owner's state is returned. After each update all copies take the owner's weights,
+        because the optimizer of a copy may round the same gradients differently.
 
         Raises:
-            CheckFailedError: replicas over the tensor ranks differ in a bit; a file differs from the manifest, from the
-                plan of the layout or from the other files.
-            InputError: a file is not what DeepSpeed writes.
+            CheckFailedError: replicas on the tensor ranks are not bit-equal, or a file differs from the manifest, from
+                the layout or from the other files.
+            InputError: a file was not written by DeepSpeed.
         """
         import torch
 
@@ -165,13 +167,15 @@ class OptimizerState:
                 raise CheckFailedError(
                     f"group {number} has layer {different[0]}'s {different[1]} at {there.get(different)}",
                     where=str(path),
-                    expected=f"{here.get(different)}, as (first element, elements) of this layout",
+                    expected=f"{here.get(different)}, as (first element, number of elements) of this layout",
                 )
             ends = max((start + count for start, count in slices.values()), default=0)
             for kind, tensor in part.tensors[number].items():
                 if tensor.numel() < ends:
                     raise CheckFailedError(
-                        f"{kind} of group {number} has {tensor.numel()} elements", where=str(path), expected=f"{ends}"
+                        f"{kind} of group {number} has {tensor.numel()} elements",
+                        where=str(path),
+                        expected=f"at least {ends}",
                     )
         first = next(iter(self._parts.values()), part)
         for kinds in part.tensors:
@@ -185,7 +189,8 @@ class OptimizerState:
 
 
 def _declared_key(name: str) -> tuple[int | None, str]:
-    """DeepSpeed's name of a parameter as (pipeline layer, its name there); no layer for a tied one."""
+    """Return DeepSpeed's name of a parameter as (pipeline layer, name in the layer). The layer of a tied parameter is
+    None."""
     if tied := _TIED.fullmatch(name):
         return None, tied[1]
     if owned := _OWNED.fullmatch(name):

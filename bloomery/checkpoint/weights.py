@@ -1,7 +1,8 @@
-"""A checkpoint's weights: its layer files, verified before they are opened, one pipeline layer at a time.
+"""Read a checkpoint's weights from its layer files, one pipeline layer at a time. Files are verified before they are
+opened.
 
-What must be there follows from the declared parameters, not from file names. Memory: one parameter beside the
-memory-mapped shards; BLOOM-176B's largest, the embedding, takes 7.2 GB in bf16.
+The declared parameters determine which files and tensors must exist, not the file names. Reading needs memory for one
+parameter in addition to the memory-mapped shards. BLOOM-176B's largest parameter, the embedding, takes 7.2 GB in bf16.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 
 _LAYER_FILE = re.compile(r"layer_(\d+)-model_(\d+)-model_states\.pt")
 _SAME_FUNCTION = ("stable_attention",)
-"""Keys of the model that change nothing but rounding."""
+"""Keys of the model that affect only rounding."""
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-"""training.precision -> type of the weights."""
+"""Map from training.precision to the type of the weights."""
 
 
 class Checkpoint:
@@ -38,14 +39,15 @@ class Checkpoint:
         """Read the manifest and compare it with `model` and with the declared parameters.
 
         Args:
-            folder: the checkpoint.
-            model: the network that it must be of; None: the one that its manifest names.
-            verified: all its files were compared with the manifest a moment ago; otherwise each is, before it is
+            folder: folder of the checkpoint.
+            model: network that the checkpoint must contain; None for the network in its manifest.
+            verified: whether all files were just compared with the manifest. If not, each file is compared before it is
                 opened.
 
         Raises:
-            InputError: no manifest, a manifest of another version, or trained with another network than `model`.
-            CheckFailedError: layer files are missing, or there are some that no parameter explains.
+            InputError: the manifest is missing or of another version, or the checkpoint was trained with another
+                network.
+            CheckFailedError: layer files are missing, or there are layer files that belong to no declared layer.
         """
         self.folder = folder
         self.manifest: CheckpointManifest = read_checkpoint(folder)
@@ -58,22 +60,29 @@ class Checkpoint:
         self._open: tuple[int, list[dict[str, torch.Tensor]]] | None = None
 
     def trained_with(self, key: str) -> str:
-        """A text of the configuration's `training` section that it was trained with. Raises InputError without it."""
+        """Return the text value of `training.<key>` in the configuration of the checkpoint's training.
+
+        Raises:
+            InputError: the manifest has no text value for this key.
+        """
         training = self.manifest.config.get("training")
         value = training.get(key) if isinstance(training, dict) else None
         if not isinstance(value, str):
-            raise InputError(f"the manifest does not say training.{key}", where=str(self.folder))
+            raise InputError(f"the manifest has no value for training.{key}", where=str(self.folder))
         return value
 
     def _check_model(self) -> None:
-        # Read as a configuration: an older version's lacks keys, which then have their defaults.
+        # The manifest is parsed as a configuration, because an older version lacks keys, which then get their defaults.
         trained = _own_model(self.folder, self.manifest).model_dump(mode="json")
         expected = self.model.model_dump(mode="json")
         different = [key for key in sorted(expected) if trained[key] != expected[key] and key not in _SAME_FUNCTION]
         if different:
             raise InputError(
-                "was trained with another network than the configuration says: "
-                + ", ".join(f"model.{key} {trained[key]!r} there, {expected[key]!r} here" for key in different),
+                "was trained with a different network: "
+                + "; ".join(
+                    f"model.{key} is {trained[key]!r} in the checkpoint and {expected[key]!r} in the configuration"
+                    for key in different
+                ),
                 where=str(self.folder),
                 expected="the model section that the checkpoint was trained with",
             )
@@ -81,17 +90,17 @@ class Checkpoint:
             raise InputError(
                 f"has {self.manifest.layers} pipeline layers",
                 where=str(self.folder),
-                expected=f"{layer_count(self.model)} for {self.model.layers} blocks",
+                expected=f"{layer_count(self.model)} pipeline layers for {self.model.layers} blocks",
             )
 
     def _check_file_names(self) -> None:
         in_manifest = {name for name in self.manifest.files if _LAYER_FILE.fullmatch(name)}
         needed = {layer_file(parameter.layer, rank) for parameter in self.parameters for rank in range(self.ranks)}
-        # A layer without parameters has a file too.
+        # A layer without parameters also has a file.
         possible = {layer_file(layer, rank) for layer in range(self.manifest.layers) for rank in range(self.ranks)}
         for problem, names in (
-            ("the manifest lists no", needed - in_manifest),
-            ("no declared parameter explains", in_manifest - possible),
+            ("the manifest does not list", needed - in_manifest),
+            ("the manifest lists files of unknown layers or ranks:", in_manifest - possible),
         ):
             if names:
                 raise CheckFailedError(
@@ -101,22 +110,26 @@ class Checkpoint:
                 )
 
     def file(self, name: str) -> Path:
-        """Path of a file whose content is what the manifest says. Raises CheckFailedError where it is not."""
+        """Return the path of a file after comparing its content with the manifest.
+
+        Raises:
+            CheckFailedError: the content differs from the manifest.
+        """
         if name not in self._verified:
             verify_file(self.folder, self.manifest, name)
             self._verified.add(name)
         return self.folder / name
 
     def has_layer(self, layer: int) -> bool:
-        """Whether the pipeline layer has files of its own (a tied head may have none)."""
+        """Return whether the pipeline layer has its own files (a tied head may have none)."""
         return layer_file(layer, 0) in self.manifest.files
 
     def weight(self, parameter: Parameter, dtype: torch.dtype, wanted: range | None = None) -> torch.Tensor:
-        """The parameter, contiguous, in `dtype`; only the indices `wanted` of its split dimension where given.
+        """Return the contiguous parameter in `dtype`, or only the indices `wanted` of its split dimension.
 
         Raises:
-            CheckFailedError: replicas (over the tensor ranks, or a tied layer's copy) differ in a bit; a file differs
-                from the manifest, lacks a key, has one more, or a wrong shape or type.
+            CheckFailedError: replicas (on the tensor ranks, or copies of a tied parameter) are not bit-equal, a file
+                differs from the manifest, or a file has missing or unexpected keys, wrong shapes or wrong types.
             InputError: a file is not a state dict.
         """
         shards = self.shards(parameter)
@@ -134,9 +147,14 @@ class Checkpoint:
         )
 
     def shards(self, parameter: Parameter, layer: int | None = None) -> list[torch.Tensor]:
-        """The parameter's tensor on each tensor rank, memory-mapped; `layer` picks a tied copy instead of the owner.
+        """Return the parameter's tensor on each tensor rank, memory-mapped.
 
-        Raises as `weight` does.
+        `layer` selects the copy of a tied parameter in that layer. If it is None, the owner's tensors are returned.
+
+        Raises:
+            CheckFailedError: a file differs from the manifest or has missing or unexpected keys, wrong shapes or wrong
+                types.
+            InputError: a file is not a state dict.
         """
         number = parameter.layer if layer is None else layer
         if self._open is None or self._open[0] != number:
@@ -172,7 +190,8 @@ class Checkpoint:
         return state
 
     def _check_tied(self, parameter: Parameter, shards: list[torch.Tensor], layer: int, wanted: range | None) -> None:
-        # Only what is read: each rank of BLOOM's ends would compare 14 GB at every load otherwise.
+        # Compare only the shards that are read. Otherwise each rank of BLOOM's first and last stage would compare 14 GB
+        # at every load.
         copies = self.shards(parameter, layer)
         for rank in shards_of(parameter, self.ranks, wanted):
             owner, copy = shards[rank], copies[rank]
@@ -189,4 +208,4 @@ def _own_model(folder: Path, manifest: CheckpointManifest) -> ModelConfig:
     try:
         return ModelConfig.model_validate(manifest.config.get("model"))
     except ValidationError as error:
-        raise InputError(f"configuration of another version: {error}", where=str(folder)) from error
+        raise InputError(f"the manifest's configuration is of another version: {error}", where=str(folder)) from error

@@ -1,1 +1,4 @@
-"""The formats that pass between rooms. Rooms never import each other; they agree here."""
+"""Formats of the files that data_prep, training, export, monitoring and planner exchange.
+
+These packages do not import each other.
+"""

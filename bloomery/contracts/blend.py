@@ -1,4 +1,4 @@
-"""Stages of a blend, as index.json states them: a closed form of which dataset every training sample comes from."""
+"""Define the stages of a blend in index.json: a closed form for the dataset of every training sample."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ from pydantic import BaseModel, ConfigDict
 
 
 class StageShare(BaseModel):
-    """A dataset's part in a stage of the blend."""
+    """Share of one dataset in a stage of the blend."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     weight: float
-    """What the stage asks for; all of its datasets' sum to 1."""
+    """Weight of the dataset in the stage. The weights of all datasets of a stage sum to 1."""
     quota: int
-    """Samples laid out from the stage's first to `spread_to`: `bloomery.spec.blend_counts` says where each lies."""
+    """Number of samples planned from the stage's first sample up to `spread_to`.
+
+    `bloomery.spec.blend_counts` computes the position of each of them.
+    """
     first_sample: int
-    """Of the dataset, where the stages before stopped."""
+    """First sample of the dataset in this stage. The previous stages read the samples before it."""
     taken: int
-    """Samples read in the stage: less than the quota where it ends before `spread_to`."""
+    """Number of samples read in the stage. It is less than the quota if the stage ends before `spread_to`."""
 
 
 class StageEntry(BaseModel):
-    """A stage of the blend: the training samples [from_sample, to_sample)."""
+    """Stage of the blend, which covers the training samples [from_sample, to_sample)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     from_sample: int
     to_sample: int
     spread_to: int
-    """Sample to which the quotas are laid out, at least `to_sample`; they sum to what lies between."""
+    """Sample up to which the quotas are planned, at least `to_sample`. The quotas sum to `spread_to - from_sample`."""
     datasets: dict[str, StageShare]
     """Datasets with a quota, by name."""

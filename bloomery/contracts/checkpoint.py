@@ -1,4 +1,7 @@
-"""A checkpoint: DeepSpeed's folder and `manifest.json`, written last. Only what matches its manifest is unpickled."""
+"""Define a checkpoint: DeepSpeed's folder and a `manifest.json` that is written last.
+
+Only files that match the manifest are unpickled.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,10 @@ from bloomery.contracts.sample_prefix import SamplePrefix
 
 MANIFEST_NAME = "manifest.json"
 LATEST_NAME = "latest"
-"""Beside the checkpoints: the name of the newest one, as DeepSpeed's tools look for it."""
+"""File beside the checkpoints that names the newest one. DeepSpeed's tools look for it."""
 REFERENCE_NAME = "reference.safetensors"
-"""Tokens (int64, [samples, length]) and fp32 logits ([samples, length, vocabulary_rows]) of the training model."""
+"""File with tokens (int64, [samples, length]) and fp32 logits ([samples, length, vocabulary_rows]) of the training
+model."""
 _STEP = re.compile(r"step\d{8}")
 
 
@@ -31,65 +35,71 @@ class FileEntry(BaseModel):
 
 
 class Change(BaseModel):
-    """A key of the configuration that changed when a training went on from a checkpoint."""
+    """Key of the configuration that changed when a training resumed from a checkpoint."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     iteration: int
-    """Last one that was trained with the old value."""
+    """Last iteration that was trained with the old value."""
     key: str
     before: JsonValue
     after: JsonValue
 
 
 class CheckpointManifest(BaseModel):
-    """What a checkpoint holds."""
+    """Manifest of a checkpoint."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: int = 1
     identity: str
-    """Digest of what it was trained from, its samples aside."""
+    """Digest of everything that determines the training, except its samples."""
     prefix: SamplePrefix
-    """What decided the samples that it was trained from."""
+    """Everything that determines the samples that the training has consumed."""
     config: dict[str, object]
-    """The training's part of the configuration (TrainStage) as JSON."""
+    """Training's part of the configuration (TrainStage) as JSON."""
     iteration: int
     consumed_samples: int
     consumed_tokens: int
     skipped_samples: int = 0
-    """Of the consumed samples, those that were not trained on."""
+    """Number of consumed samples that the model was not trained on."""
     skipped_updates: int = 0
-    """Iterations that left the weights as they were."""
+    """Number of iterations that did not update the weights."""
     non_finite: int = 0
-    """Of them, those whose loss or gradient was not finite."""
+    """Number of skipped updates whose loss or gradient was not finite."""
     changes: list[Change] = []
-    """In the order in which they came."""
+    """Changes of the configuration since the training began, in order."""
     tensor_parallel: int
     pipeline_parallel: int
     data_parallel: int
     sequence_parallel: bool = False
     stage_layers: list[int] | None = None
-    """First pipeline layer of each stage, then the number of layers; None: of an older version, as its plan says."""
+    """First pipeline layer of each stage, followed by the number of layers.
+
+    None in checkpoints of older versions. Their stages follow from the configuration.
+    """
     vocabulary_size: int
-    """Entries of the tokenizer."""
+    """Number of entries of the tokenizer."""
     vocabulary_rows: int
-    """Rows of the embedding."""
+    """Number of rows of the embedding."""
     layers: int
-    """Pipeline layers; layer files are numbered by them."""
+    """Number of pipeline layers. Layer files are numbered by pipeline layer."""
     versions: dict[str, str]
     files: dict[str, FileEntry]
 
 
 def step_name(iteration: int) -> str:
-    """Folder of a checkpoint: `step00000100`."""
+    """Return the name of a checkpoint's folder, such as `step00000100`."""
     return f"step{iteration:08d}"
 
 
 def step_folders(folder: Path) -> list[Path]:
-    """Folders that have a checkpoint's name, newest first. They get it whole: what is missing was lost.
+    """Return the folders with a checkpoint's name, newest first.
 
-    Raises OSError where the disk does not answer: that is no training without checkpoints, which would begin anew.
+    A folder gets this name only when the checkpoint is complete, so any missing file was lost later.
+
+    Raises:
+        OSError: the disk does not answer. An empty list would make the training start from scratch.
     """
     try:
         with os.scandir(folder) as entries:
@@ -100,7 +110,10 @@ def step_folders(folder: Path) -> list[Path]:
 
 
 def newest_manifest(folder: Path) -> CheckpointManifest | None:
-    """Manifest of the newest checkpoint in `folder`; a damaged one is passed over: who loads checkpoints names it."""
+    """Return the manifest of the newest undamaged checkpoint in `folder`; None if there is none.
+
+    Damaged manifests are skipped here. Loading a checkpoint reports them.
+    """
     for checkpoint in step_folders(folder):
         try:
             return read_checkpoint(checkpoint)
@@ -110,12 +123,12 @@ def newest_manifest(folder: Path) -> CheckpointManifest | None:
 
 
 def layer_file(layer: int, tensor_rank: int) -> str:
-    """DeepSpeed's file of one pipeline layer on one tensor-parallel rank."""
+    """Return the name of DeepSpeed's file of one pipeline layer on one tensor-parallel rank."""
     return f"layer_{layer:02d}-model_{tensor_rank:02d}-model_states.pt"
 
 
 def list_files(folder: Path) -> dict[str, FileEntry]:
-    """Size and hash of every file below a checkpoint's folder, its manifest aside."""
+    """Return the size and hash of every file in a checkpoint's folder, except its manifest."""
     return {
         path.relative_to(folder).as_posix(): FileEntry(bytes=path.stat().st_size, sha256=sha256_file(path))
         for path in sorted(folder.rglob("*"))
@@ -124,12 +137,16 @@ def list_files(folder: Path) -> dict[str, FileEntry]:
 
 
 def write_manifest(folder: Path, manifest: CheckpointManifest) -> None:
-    """Write the manifest: from now on the checkpoint exists."""
+    """Write the manifest, which makes the checkpoint valid."""
     write_json(folder / MANIFEST_NAME, manifest.model_dump(mode="json"))
 
 
 def read_checkpoint(folder: Path) -> CheckpointManifest:
-    """Read a checkpoint's manifest. Raises InputError when there is none (it was never finished)."""
+    """Read a checkpoint's manifest.
+
+    Raises:
+        InputError: there is no manifest, because the checkpoint was never completed, or it is damaged.
+    """
     try:
         return CheckpointManifest.model_validate(read_json(folder / MANIFEST_NAME))
     except ValidationError as error:
@@ -137,13 +154,17 @@ def read_checkpoint(folder: Path) -> CheckpointManifest:
 
 
 def verify_file(folder: Path, manifest: CheckpointManifest, name: str) -> Path:
-    """Compare one file's size and hash with the manifest; returns its path. Raises CheckFailedError if they differ."""
+    """Compare the size and hash of one file with the manifest, and return the file's path.
+
+    Raises:
+        CheckFailedError: the file is missing or differs from the manifest, or the manifest does not list it.
+    """
     path = folder / name
     entry = manifest.files.get(name)
     if entry is None:
         raise CheckFailedError("the manifest does not list this file", where=str(path))
     if not path.is_file():
-        raise CheckFailedError("file is missing", where=str(path), expected="as the manifest lists it")
+        raise CheckFailedError("file is missing", where=str(path), expected="the file that the manifest lists")
     size = path.stat().st_size
     if size != entry.bytes:
         raise CheckFailedError(f"has {size} bytes", where=str(path), expected=f"{entry.bytes} bytes")

@@ -1,7 +1,9 @@
-"""The token index: Megatron `.bin/.idx` pairs, a sidecar a pair, arrays, and index.json that names them all.
+"""Define the token index: Megatron `.bin/.idx` pairs, a sidecar for each pair, arrays, and an index.json that lists
+them.
 
-`.idx` (little endian): magic `MMIDIDX\\0\\0`, u64 version 1, u8 dtype code, u64 sequences, u64 documents + 1, then i32
-lengths, i64 byte offsets, i64 document bounds. `.bin`: raw tokens. Byte for byte what Megatron-LM writes for text.
+An `.idx` (little endian) consists of the magic `MMIDIDX\\0\\0`, u64 version 1, u8 dtype code, u64 sequences, u64
+documents + 1, then i32 lengths, i64 byte offsets and i64 document bounds. A `.bin` consists of raw tokens. The files
+are byte for byte what Megatron-LM writes for text.
 """
 
 from __future__ import annotations
@@ -26,31 +28,31 @@ _HEADER = struct.Struct("<9sQBQQ")
 DTYPE_CODES: dict[int, np.dtype[Any]] = {4: np.dtype("<i4"), 8: np.dtype("<u2")}
 """Token types that this project writes: int32 and uint16."""
 _FOREIGN_CODES = {
-    1: "uint8, no type of token ids",
-    2: "int8, no type of token ids",
-    3: "int16, which ids of 32,768 and more overflow",
-    5: "int64, twice the size of any vocabulary's ids",
+    1: "uint8, which is too small for token ids",
+    2: "int8, which is too small for token ids",
+    3: "int16, which overflows for ids from 32,768",
+    5: "int64, which is twice as large as any vocabulary needs",
     6: "a floating-point type",
-    7: "a floating-point type, of 4 or 8 bytes by the version of Megatron",
+    7: "a floating-point type of 4 or 8 bytes, depending on the version of Megatron",
 }
 _LEGACY_MAGIC = b"TNTIDX"
 _CHECKED = 1 << 20
-"""Sequences that a check looks at together: some tens of MB whatever the file holds."""
+"""Number of sequences checked at a time. This needs a few tens of MB, whatever the size of the file."""
 
 
 def token_dtype(vocabulary_size: int) -> np.dtype[Any]:
-    """Token type for a vocabulary of the tokenizer's (unpadded) size."""
+    """Return the token type for a vocabulary of the tokenizer's (unpadded) size."""
     return DTYPE_CODES[8] if vocabulary_size < UINT16_BELOW else DTYPE_CODES[4]
 
 
 def write_idx(path: Path, lengths: npt.NDArray[np.int32], dtype: np.dtype[Any]) -> None:
-    """Write an `.idx` with one sequence a document, atomically. `lengths`: int32 [documents], tokens."""
+    """Atomically write an `.idx` with one sequence for each document. `lengths` are their tokens, int32 [documents]."""
     with atomic_path(path) as temporary:
         dump_idx(temporary, lengths, dtype)
 
 
 def dump_idx(path: Path, lengths: npt.NDArray[np.int32], dtype: np.dtype[Any]) -> None:
-    """Write what `write_idx` does to `path` itself, which its caller renames."""
+    """Write an `.idx` to `path` itself. The caller must rename it."""
     code = next(code for code, known in DTYPE_CODES.items() if known == dtype)
     offsets = np.zeros(len(lengths), dtype="<i8")
     if len(lengths) > 1:
@@ -64,10 +66,10 @@ def dump_idx(path: Path, lengths: npt.NDArray[np.int32], dtype: np.dtype[Any]) -
 
 @dataclass(frozen=True)
 class TokenFile:
-    """An open `.bin/.idx` pair.
+    """An open `.bin/.idx` pair, memory-mapped.
 
-    `lengths` int32 [sequences], `offsets` int64 [sequences] in bytes, `documents` int64 [documents + 1],
-    `tokens` [all tokens], memory-mapped.
+    `lengths` is int32 [sequences], `offsets` int64 [sequences] in bytes, `documents` int64 [documents + 1], and
+    `tokens` has all tokens.
     """
 
     prefix: Path
@@ -83,16 +85,16 @@ def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
 
     Args:
         prefix: path without suffix.
-        check: read all of the `.idx` (20 bytes a document) and check it; otherwise only header and sizes, in constant
-            time, for readers of an index that was checked when it was built.
+        check: whether to read and check the whole `.idx` (20 bytes a document). If False, only header and sizes are
+            checked, in constant time. This is for readers of an index that was checked when it was built.
 
     Raises:
-        InputError: missing, cut, foreign or inconsistent files, with what is wrong.
+        InputError: a file is missing, truncated, of another format or inconsistent.
     """
     idx, binary = prefix.with_name(prefix.name + ".idx"), prefix.with_name(prefix.name + ".bin")
     try:
         idx_bytes, bin_bytes = idx.stat().st_size, binary.stat().st_size
-        # Opened, too: what may not be read has a size as well.
+        # The files are also opened, because `stat` succeeds on files without read permission.
         with idx.open("rb"), binary.open("rb"):
             pass
     except FileNotFoundError as error:
@@ -100,19 +102,21 @@ def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", where=str(error.filename)) from error
     if idx_bytes < _HEADER.size:
-        raise InputError(f"only {idx_bytes} bytes", where=str(idx), expected="a Megatron .idx (header of 34 bytes)")
+        raise InputError(f"has only {idx_bytes} bytes", where=str(idx), expected="a Megatron .idx (header of 34 bytes)")
     raw: npt.NDArray[np.uint8] = np.memmap(idx, dtype=np.uint8, mode="r")
     magic, version, code, sequences, bounds = _HEADER.unpack(raw[: _HEADER.size].tobytes())
     if magic != MAGIC or version != 1:
         legacy = " but fairseq's older form" if magic.startswith(_LEGACY_MAGIC) else ""
         raise InputError(f"not a Megatron .idx{legacy}", where=str(idx), expected=f"magic {MAGIC!r}, version 1")
     if code not in DTYPE_CODES:
-        reason = _FOREIGN_CODES.get(code, "no Megatron writes it")
+        reason = _FOREIGN_CODES.get(code, "no version of Megatron writes it")
         raise InputError(f"token type code {code}: {reason}", where=str(idx), expected="4 (int32) or 8 (uint16)")
     expected = _HEADER.size + 12 * sequences + 8 * bounds
     if idx_bytes != expected:
-        modes = ", and a byte more for each: a multimodal file" if idx_bytes == expected + sequences else ""
-        right = f"{expected} for {sequences} sequences of text and {bounds} document bounds"
+        modes = (
+            ", one too many for each sequence: this is a multimodal file" if idx_bytes == expected + sequences else ""
+        )
+        right = f"{expected} bytes for {sequences} sequences of text and {bounds} document bounds"
         raise InputError(f"has {idx_bytes} bytes{modes}", where=str(idx), expected=right)
     dtype = DTYPE_CODES[code]
     position = _HEADER.size
@@ -123,7 +127,9 @@ def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
     documents = np.frombuffer(raw, dtype="<i8", count=bounds, offset=position)
     total_bytes = int(offsets[-1]) + int(lengths[-1]) * dtype.itemsize if sequences else 0
     if total_bytes != bin_bytes:
-        raise InputError(f"has {bin_bytes} bytes", where=str(binary), expected=f"{total_bytes}, by its .idx")
+        raise InputError(
+            f"has {bin_bytes} bytes", where=str(binary), expected=f"{total_bytes} bytes, as stated by its .idx"
+        )
     if check:
         _check_idx(idx, lengths, offsets, documents, dtype.itemsize)
     tokens: npt.NDArray[Any] = np.memmap(binary, dtype=dtype, mode="r") if bin_bytes else np.empty(0, dtype=dtype)
@@ -137,14 +143,18 @@ def _check_idx(
     documents: npt.NDArray[np.int64],
     itemsize: int,
 ) -> None:
-    """Lengths are not negative, offsets follow from them, document bounds rise. Raises InputError."""
+    """Check that lengths are not negative, that offsets follow from lengths, and that document bounds do not decrease.
+
+    Raises:
+        InputError: one of these conditions does not hold.
+    """
     if len(documents) < 1 or documents[0] != 0 or documents[-1] != len(lengths):
-        raise InputError("document bounds do not go from 0 to the number of sequences", where=str(idx))
+        raise InputError("document bounds do not begin with 0 and end with the number of sequences", where=str(idx))
     end = 0
     for begin in range(0, len(lengths), _CHECKED):
         part = lengths[begin : begin + _CHECKED]
         if np.any(part < 0):
-            raise InputError("a negative sequence length", where=str(idx))
+            raise InputError("a sequence length is negative", where=str(idx))
         ends = end + np.cumsum(part, dtype=np.int64) * itemsize
         own = offsets[begin : begin + _CHECKED]
         if own[0] != end or not np.array_equal(own[1:], ends[:-1]):
@@ -152,7 +162,7 @@ def _check_idx(
         end = int(ends[-1])
     for begin in range(0, len(documents), _CHECKED):
         if np.any(np.diff(documents[begin : begin + _CHECKED + 1]) < 0):
-            raise InputError("document bounds fall", where=str(idx))
+            raise InputError("document bounds decrease", where=str(idx))
 
 
 class ArrayEntry(BaseModel):
@@ -161,7 +171,7 @@ class ArrayEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str
-    """Relative to the index folder."""
+    """Path relative to the index folder."""
     dtype: str
     shape: list[int]
     digest: str
@@ -173,7 +183,7 @@ class TokenFileEntry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     prefix: str
-    """Relative to the index folder, without suffix."""
+    """Path relative to the index folder, without suffix."""
     documents: int
     tokens: int
     bin_digest: str
@@ -184,15 +194,20 @@ class TokenFileEntry(BaseModel):
 
 
 class DatasetEntry(BaseModel):
-    """One named set of samples (a language of the training or the validation part).
+    """One named set of samples, such as a language of the training or validation part.
 
-    Arrays, each in the smaller of two types that holds its numbers: `documents` uint32 | int64 [entries], numbers of
-    documents in reading order, counted through all token files in their order; `sample_starts` uint32 | int64
-    [n + 1, 2] (position in `documents`, token offset in that document), n >= samples; `shuffle` uint32 | int64
-    [samples], numbers below n. Sample i holds the sequence_length + 1 tokens from sample_starts[shuffle[i]].
+    Each array has the smaller of two types that can hold its numbers:
 
-    `documents` holds each unique document once an epoch; in order `epochs` it ends with the one that the last sample
-    ends in.
+    - `documents`, uint32 or int64 [entries]: document numbers in reading order. Documents are numbered through all
+      token files, in the order of the files.
+    - `sample_starts`, uint32 or int64 [n + 1, 2] with n >= samples: position in `documents` and token offset in that
+      document.
+    - `shuffle`, uint32 or int64 [samples]: numbers below n.
+
+    Sample i consists of the sequence_length + 1 tokens that begin at sample_starts[shuffle[i]].
+
+    `documents` holds each unique document once for each epoch. With `index.order: epochs` it ends with the document in
+    which the last sample ends.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -203,48 +218,53 @@ class DatasetEntry(BaseModel):
     unique_tokens: int
     epochs: int
     samples: int
-    """Samples that may be read."""
+    """Number of samples that can be read."""
     identity: str
-    """Digest of what decides the sequence of its samples, however many are taken: text, order, seed, length."""
+    """Digest of everything that determines the sequence of samples: text, order, seed and length.
+
+    The digest does not depend on the number of samples that are read.
+    """
     documents: ArrayEntry
     sample_starts: ArrayEntry
     shuffle: ArrayEntry
 
 
 class TextRead(BaseModel):
-    """Training text of a language or of a source in it, and how much of it the training reads."""
+    """Training text of a language, or of one source in a language, and how much of it the training reads."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     documents: int
     tokens: int
-    """Unique tokens, ends of documents counted; what is held out for validation is not in it."""
+    """Number of unique tokens, including end-of-document tokens and excluding text held out for validation."""
     share: float
-    """Share of the tokens that the training reads."""
+    """Share of all tokens that the training reads."""
     epochs: float
-    """How often the training reads them."""
+    """Number of times that the training reads these tokens."""
 
 
 class LanguageRead(TextRead):
-    """A language of the mixture, in tokens."""
+    """Language of the mixture, measured in tokens."""
 
     weight: float
-    """In mixture.json; `share` differs where `max_epochs` cuts it, and by the rounding to whole samples."""
+    """Weight in mixture.json. `share` differs from it if `max_epochs` limits the language, and by rounding to whole
+    samples."""
     sources: dict[str, TextRead]
 
 
 class IndexManifest(BaseModel):
-    """index.json: written last; without it there is no index."""
+    """Content of index.json. The file is written last, and an index without it does not exist."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Literal[2] = 2
-    """2: documents are numbered through all token files, arrays are uint32 where that holds them."""
+    """Version of the format. In version 2 documents are numbered through all token files, and arrays are uint32 if
+    possible."""
     digest: str
     """Digest of everything that the arrays were built from (token files, configuration)."""
     sequence_length: int
     order: Literal["epochs", "megatron"] = "epochs"
-    """Of the training's documents and samples (`index.order`)."""
+    """Order of the training's documents and samples (`index.order`)."""
     vocabulary_size: int
     end_of_document: int
     tokenizer_digest: str
@@ -252,25 +272,31 @@ class IndexManifest(BaseModel):
     train: list[DatasetEntry]
     validation: list[DatasetEntry]
     blend_dataset: ArrayEntry
-    """int16 [train_samples], int32 of more than 32,768 datasets: dataset of each global sample."""
+    """Dataset of each global sample: int16 [train_samples], or int32 for more than 32,768 datasets."""
     blend_sample: ArrayEntry
-    """uint32 [train_samples], int64 where that is too small: sample within that dataset."""
+    """Sample within that dataset: uint32 [train_samples], or int64 if uint32 is too small."""
     train_samples: int
     stages: list[StageEntry]
-    """The blend in closed form, first stage first: together they hold every training sample once."""
+    """Blend in closed form, first stage first. Together the stages contain every training sample once."""
     shares: dict[str, float]
-    """Share of the training samples per dataset."""
+    """Share of the training samples, by dataset."""
     languages: dict[str, LanguageRead] = {}
-    """The mixture in tokens."""
+    """Mixture measured in tokens, by language."""
 
 
 def read_index_manifest(path: Path) -> IndexManifest:
-    """Read index.json. Raises InputError."""
+    """Read index.json.
+
+    Raises:
+        InputError: the file is damaged or of another format version.
+    """
     value = read_json(path)
     found = value.get("format") if isinstance(value, dict) else None
     if found != 2:
         raise InputError(
-            f"an index of format {found}", where=str(path), expected="format 2; delete it and run the index stage again"
+            f"this index has format {found}",
+            where=str(path),
+            expected="format 2; delete it and run the index stage again",
         )
     try:
         return IndexManifest.model_validate(value)
@@ -279,14 +305,19 @@ def read_index_manifest(path: Path) -> IndexManifest:
 
 
 def array_entries(manifest: IndexManifest) -> list[ArrayEntry]:
-    """Every array of the index."""
+    """Return every array of the index."""
     datasets = [*manifest.train, *manifest.validation]
     own = [entry for d in datasets for entry in (d.documents, d.sample_starts, d.shuffle)]
     return [*own, manifest.blend_dataset, manifest.blend_sample]
 
 
 def verify_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
-    """Open an array whose content is what was written. Raises CheckFailedError (content), InputError (form)."""
+    """Open an array and check its content.
+
+    Raises:
+        CheckFailedError: the content differs from what was written.
+        InputError: the array cannot be read, or its type or shape is wrong.
+    """
     array = open_array(folder, entry)
     path = folder / entry.path
     if digest_file(path) != entry.digest:
@@ -299,7 +330,11 @@ def verify_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
 
 
 def open_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
-    """Memory-map an array of the index and check its type and shape. Raises InputError."""
+    """Memory-map an array of the index and check its type and shape.
+
+    Raises:
+        InputError: the array cannot be read, or its type or shape is wrong.
+    """
     path = folder / entry.path
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -1,4 +1,7 @@
-"""train/lease: who trains a run. The launcher holds it and writes it; `bloomery status` reads it."""
+"""Define train/lease, the file that names the process that trains a run.
+
+The launcher holds and writes it, and `bloomery status` reads it.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +13,29 @@ LEASE_NAME = "lease"
 
 @dataclass(frozen=True)
 class LeaseHolder:
-    """Who trains."""
+    """Process that trains a run."""
 
     pid: int
     host: str
     job: str | None
-    """SLURM job, if in one."""
+    """SLURM job that the process belongs to; None outside SLURM."""
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}" + (f", SLURM job {self.job}" if self.job else "")
 
     @property
     def how_to_end(self) -> str:
-        """The command that lets it save and end."""
+        """Command that makes the process save a checkpoint and end."""
         return f"scancel {self.job}" if self.job else f"kill -TERM {self.pid}"
 
 
 def render_holder(holder: LeaseHolder) -> str:
-    """What the lease's file says while it is held."""
+    """Return the content of the lease's file while the lease is held."""
     return json.dumps(asdict(holder))
 
 
 def parse_holder(text: str) -> LeaseHolder | None:
-    """Who wrote the lease's file; None when it was given back or says nothing."""
+    """Return the process that wrote the lease's file; None if the lease was released or the file is unreadable."""
     try:
         return LeaseHolder(**json.loads(text))
     except (ValueError, TypeError):

@@ -1,7 +1,8 @@
-"""Megatron's log line: what people grep. Rendered from a record; columns that nobody measures are not printed.
+"""Render and parse Megatron's log line, which users search with grep.
 
-Parsed are our own lines, BigScience's (with a rank before the line, loss scale, zeros, skipped and nan iterations) and
-those of today's Megatron-LM (milliseconds, throughput per GPU). Columns that nobody here knows are kept as text.
+The line is rendered from a metrics record, without the columns that were not measured. Three formats are parsed: this
+project's lines, BigScience's (a rank before the line, loss scale, zeros, skipped and nan iterations), and those of
+today's Megatron-LM (milliseconds, throughput per GPU). Unknown columns are retained as text.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _HEAD = re.compile(r"(?:^|[\s:\]])iteration\s+(\d+)\s*/\s*(\d+)\s*\|(.*)$")
 
 @dataclass(frozen=True)
 class LogLine:
-    """What a log line says of one iteration; None where it says nothing."""
+    """Values of one iteration's log line. A value is None if the line does not contain it."""
 
     iteration: int
     total_iterations: int
     consumed_samples: int | None = None
     consumed_tokens: int | None = None
     seconds: float | None = None
-    """Elapsed time of the iteration."""
+    """Elapsed time of the iteration in seconds."""
     learning_rate: float | None = None
     global_batch_size: int | None = None
     loss: float | None = None
@@ -40,9 +41,9 @@ class LogLine:
     nan_iterations: int | None = None
     samples_per_second: float | None = None
     tflops: float | None = None
-    """TFLOP/s of one GPU; BigScience's count the recomputation."""
+    """TFLOP/s of one GPU. BigScience's numbers include recomputation."""
     other: dict[str, str] = field(default_factory=dict)
-    """Columns of another name, as they stand."""
+    """Text of unknown columns, by name."""
 
 
 def _milliseconds(text: str) -> float:
@@ -66,17 +67,24 @@ _COLUMNS: dict[str, tuple[str, Callable[[str], Any], str | None]] = {
     "TFLOPs": ("tflops", float, ".2f"),
     "throughput per GPU (TFLOP/s/GPU)": ("tflops", float, None),
 }
-"""Column -> field of `LogLine`, how it is read, and how it is printed (None: only read), in the order of a line."""
+"""Map from a column to its field of `LogLine`, its parser and its print format, in the order of a line.
+
+Columns with print format None are only parsed.
+"""
 
 
 def parse_line(line: str) -> LogLine | None:
-    """What a line says; None for a line that is not an iteration's. Raises ValueError where a number is none."""
+    """Parse a log line; return None if the line does not describe an iteration.
+
+    Raises:
+        ValueError: a number cannot be parsed.
+    """
     head = _HEAD.search(line.rstrip("\n"))
     if head is None:
         return None
     values: dict[str, Any] = {"iteration": int(head.group(1)), "total_iterations": int(head.group(2))}
     other = {}
-    # Every column ends with a bar. What follows the last one is no column, or one that a dying job cut short.
+    # Every column ends with a bar. Text after the last bar is not a column, or it was truncated when a job ended.
     for cell in head.group(3).split("|")[:-1]:
         name, colon, text = (part.strip() for part in cell.partition(":"))
         if not colon:
@@ -90,10 +98,10 @@ def parse_line(line: str) -> LogLine | None:
 
 
 def read_log(path: Path) -> Iterator[tuple[int, LogLine]]:
-    """(number of the line, what it says) for every iteration of a log; other lines are passed over.
+    """Yield (line number, parsed line) for every iteration of a log. Other lines are skipped.
 
     Raises:
-        InputError: no such file, or a number of an iteration's line cannot be read.
+        InputError: the file cannot be read, or a number in an iteration's line is invalid.
     """
     try:
         with path.open(encoding="utf-8", errors="replace") as handle:
@@ -101,7 +109,7 @@ def read_log(path: Path) -> Iterator[tuple[int, LogLine]]:
                 try:
                     found = parse_line(line)
                 except ValueError as error:
-                    raise InputError(f"not an iteration's line: {error}", where=f"{path}:{number}") from error
+                    raise InputError(f"not a valid line of an iteration: {error}", where=f"{path}:{number}") from error
                 if found is not None:
                     yield number, found
     except OSError as error:
@@ -109,14 +117,17 @@ def read_log(path: Path) -> Iterator[tuple[int, LogLine]]:
 
 
 def render_line(line: LogLine) -> str:
-    """The line in the format of BigScience's published logs, with the columns that `line` has."""
+    """Return the line in the format of BigScience's published logs, with the columns that `line` has."""
     cells = [(name, form, getattr(line, key)) for name, (key, _, form) in _COLUMNS.items() if form is not None]
     texts = [f"{name}: {value:{form}}" for name, form, value in cells if value is not None]
     return f" iteration {line.iteration:8d}/{line.total_iterations:8d} | {' | '.join(texts)} |"
 
 
 def render(record: MetricsRecord) -> str:
-    """The line of one iteration. As in Megatron's, skipped and nan iterations are those since the line before."""
+    """Return the line of one iteration.
+
+    As in Megatron's log, the numbers of skipped and nan iterations count from the previous line.
+    """
     return render_line(
         LogLine(
             iteration=record.iteration,
@@ -138,12 +149,12 @@ def render(record: MetricsRecord) -> str:
 
 
 def _number(value: float | None) -> float:
-    """What was measured and is not finite is null in a record, and NAN in a line."""
+    """Return NaN for null, which stands for a measured but non-finite value in a record."""
     return math.nan if value is None else value
 
 
 def render_validation(record: ValidationRecord) -> list[str]:
-    """Lines of one validation: one a set, and their mean, in which every set counts alike."""
+    """Return the lines of one validation: one for each set, and the unweighted mean of the sets."""
     head = f" validation loss at iteration {record.iteration}"
     return [
         *(f"{head} on {name} | {_losses(loss)}" for name, loss in sorted(record.validation.items())),
@@ -156,7 +167,7 @@ def _losses(loss: float | None) -> str:
 
 
 def render_event(record: EventRecord) -> str:
-    """The line of an event."""
+    """Return the line of an event."""
     samples = ""
     if record.from_sample is not None and record.to_sample is not None:
         samples = f"; samples {record.from_sample} to {record.to_sample - 1}"
@@ -165,7 +176,7 @@ def render_event(record: EventRecord) -> str:
 
 
 def render_energy(record: EnergyRecord) -> str:
-    """The line of a segment's energy so far."""
+    """Return the line of a segment's energy so far."""
     return (
         f"[{record.time}] energy of segment {record.segment} up to iteration {record.iteration}: "
         f"{format_energy(record.energy_kwh, record.co2_kg, record.estimated_kwh)}, "

@@ -1,4 +1,7 @@
-"""metrics.jsonl: one record an iteration, the truth about a training; every other log is rendered from it."""
+"""Define metrics.jsonl, which has one record for each iteration.
+
+It is the authoritative record of a training, and all other logs are rendered from it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from bloomery.base.errors import InputError
 
 _BLOCK_BYTES = 256 << 10
-"""Some hundreds of records: enough for a speed, and a millisecond to read of a file of any size."""
+"""Block size for reading, in bytes. A block has a few hundred records, enough for a speed, and is read in 1 ms."""
 
 
 def _finite(value: object) -> object:
@@ -22,11 +25,11 @@ def _finite(value: object) -> object:
 
 
 Finite = Annotated[float | None, BeforeValidator(_finite)]
-"""A measured value; None when it is not finite, for JSON has no such numbers."""
+"""Measured value; None if it is not finite, because JSON has no such numbers."""
 
 
 class MetricsRecord(BaseModel):
-    """One optimizer step. Counts include the step itself."""
+    """One optimizer step. Counters include the step itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -36,39 +39,43 @@ class MetricsRecord(BaseModel):
     global_batch_size: int
     learning_rate: float
     loss: Finite
-    """Mean over the tokens of the global batch; None when it is not finite."""
+    """Mean loss over the tokens of the global batch; None if it is not finite."""
     grad_norm: Finite
-    """Of the whole gradient before clipping; None when it is not finite."""
+    """Norm of the whole gradient before clipping; None if it is not finite."""
     seconds: float
     tokens_per_second: float
     tflops_hardware: float
-    """TFLOP/s of a device, recomputation counted."""
+    """TFLOP/s of a device, including recomputation."""
     tflops_model: float
-    """TFLOP/s of a device, only what the model needs."""
+    """TFLOP/s of a device without recomputation."""
     samples_per_second: float
     total_iterations: int
     segment: int
     time: str
-    """UTC, ISO 8601."""
+    """UTC time in ISO 8601."""
     mfu: float | None = None
-    """Model TFLOP/s over the device's peak, when the peak is configured."""
+    """Model TFLOP/s divided by the device's peak; None if no peak is configured."""
     sequence_length: int | None = None
-    """Tokens of a sample, where a curriculum cuts it."""
+    """Tokens of a sample; None unless a curriculum is configured."""
     skipped_samples: int = 0
-    """Of the consumed samples, those that were not trained on (`training.skip`, roll-backs)."""
+    """Number of consumed samples that the model was not trained on (`training.skip`, roll-backs)."""
     update_skipped: bool = False
-    """The weights stayed as they were: a guard left the update out, or fp16 overflowed."""
+    """Whether the weights were not updated, because a guard skipped the update or fp16 overflowed."""
     skipped_updates: int = 0
-    """Such iterations of the whole training so far, this one included."""
+    """Number of iterations without an update in the whole training so far, including this one."""
     non_finite: int = 0
-    """Of all iterations so far, those that are not `is_finite`."""
+    """Number of iterations so far that are not `is_finite`."""
     loss_scale: float | None = None
-    """fp16: the scale that the gradient was computed with."""
+    """Loss scale with which the gradient was computed (fp16)."""
     overflowed: bool | None = None
-    """fp16: the scaled gradient overflowed while the scale could still fall: part of finding the scale."""
+    """Whether the scaled fp16 gradient overflowed while the loss scale could still be reduced.
+
+    Such an overflow is part of the search for the loss scale.
+    """
     fastest_rank: int | None = None
     fastest_seconds: float | None = None
-    """Time that the fastest rank computed in the forward and backward passes, its waiting for others left out."""
+    """Seconds that the fastest rank spent computing in the forward and backward passes, without waiting for other
+    ranks."""
     slowest_rank: int | None = None
     slowest_seconds: float | None = None
     memory_bytes: int | None = None
@@ -76,23 +83,24 @@ class MetricsRecord(BaseModel):
 
     @property
     def is_finite(self) -> bool:
-        """Whether loss and gradient were; what overflowed in the search for a loss scale is not held against it."""
+        """Whether loss and gradient were finite. An fp16 overflow during the loss-scale search does not count as
+        non-finite."""
         return self.loss is not None and (self.grad_norm is not None or bool(self.overflowed))
 
 
 class Stamp(TypedDict):
-    """Where and when a record is made: the fields that every kind of record shares."""
+    """Place and time of a record: the fields that every kind of record has."""
 
     iteration: int
     consumed_samples: int
     consumed_tokens: int
     segment: int
     time: str
-    """UTC, ISO 8601."""
+    """UTC time in ISO 8601."""
 
 
 class _Stamped(BaseModel):
-    """Where and when a record beside the steps was made: the fields of `Stamp`."""
+    """Place and time of a record that is not a step: the fields of `Stamp`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -101,40 +109,43 @@ class _Stamped(BaseModel):
     consumed_tokens: int
     segment: int
     time: str
-    """UTC, ISO 8601."""
+    """UTC time in ISO 8601."""
 
 
 class ValidationRecord(_Stamped):
     """Losses of the fixed, named validation sets after an iteration."""
 
     validation: dict[str, Finite]
-    """Mean loss per set."""
+    """Mean loss of each set."""
     validation_mean: Finite
-    """Mean over sets."""
+    """Mean of the losses of all sets."""
 
 
 class EventRecord(_Stamped):
-    """Something that a guard saw and did."""
+    """Event that a guard detected, and its action."""
 
     event: Literal["spike", "non_finite", "drift", "resumed"]
     action: Literal["log", "skip", "roll_back", "stop"]
     message: str
     from_sample: int | None = None
-    """First sample that the event is about; None: none in particular."""
+    """First sample that the event concerns; None if it concerns no particular samples."""
     to_sample: int | None = None
-    """First behind them."""
+    """First sample after those that the event concerns."""
 
 
 class EnergyRecord(_Stamped):
-    """Energy of a segment so far, over all its nodes."""
+    """Energy of a segment so far, summed over all its nodes."""
 
     energy_kwh: float
     co2_kg: float
     nodes: int
-    """Nodes that were measured."""
+    """Number of nodes that were measured."""
     estimated_kwh: float | None = None
-    """Of `energy_kwh`, what no sensor measured: memory, and processors whose counters nobody may read. 0: all was
-    measured, on every node; None: not recorded."""
+    """Part of `energy_kwh` that was estimated, because no sensor measured it.
+
+    This concerns memory, and processors whose counters cannot be read. The value is 0 if everything was measured on
+    every node, and None if it was not recorded.
+    """
 
 
 Record = MetricsRecord | ValidationRecord | EventRecord | EnergyRecord
@@ -147,16 +158,20 @@ _KIND_BY_KEY: dict[str, type[Record]] = {
 
 
 def parse_record(line: str) -> Record:
-    """One line of metrics.jsonl. Raises ValueError."""
+    """Parse one line of metrics.jsonl.
+
+    Raises:
+        ValueError: the line is not a record.
+    """
     value = json.loads(line)
     kind = next((kind for key, kind in _KIND_BY_KEY.items() if key in value), MetricsRecord)
     return kind.model_validate(value)
 
 
 def dump_record(record: Record) -> str:
-    """The line of metrics.jsonl, without its newline: columns that nobody measured are left out.
+    """Return a record's line of metrics.jsonl, without a newline. Columns that were not measured are left out.
 
-    A loss or norm that is not finite is null: it was measured.
+    A loss or norm that was measured but is not finite is written as null.
     """
     fields = type(record).model_fields.items()
     absent = {name for name, field in fields if not field.is_required() and getattr(record, name) is None}
@@ -164,14 +179,21 @@ def dump_record(record: Record) -> str:
 
 
 def perplexity(loss: float | None) -> float | None:
-    """exp of a loss; beyond e^20, where it says nothing more, no greater. None of a loss that is not finite."""
+    """Return the exponential of a loss; None if the loss is not finite.
+
+    The result is at most e^20, because larger perplexities have no meaning.
+    """
     return None if loss is None else math.exp(min(loss, 20.0))
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Records of a metrics file in order; an unfinished last line (the writer was killed) is left out.
+    """Yield the records of a metrics file in order. An unfinished last line (the writer was killed) is left out.
 
-    Where a training went back to a checkpoint, what was recorded behind it no longer counts: see `valid_records`.
+    After a training returned to a checkpoint, earlier records of later iterations are no longer valid. `valid_records`
+    removes them.
+
+    Raises:
+        InputError: the file does not exist, or a line is not a record.
     """
     try:
         data = path.read_bytes()
@@ -186,23 +208,24 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 def read_tail(path: Path, limit: int = _BLOCK_BYTES) -> list[Record]:
-    """The last records of a metrics file, oldest first; lines that are cut off or damaged are passed over.
+    """Return the last records of a metrics file, oldest first. Truncated or damaged lines are skipped.
 
-    `limit`: bytes of the file to read.
+    `limit` is the number of bytes that are read from the end of the file.
     """
     records = [_record_or_none(line) for line in _newest_lines(path, limit)]
     return [record for record in reversed(records) if record is not None]
 
 
 def last_records(path: Path) -> tuple[MetricsRecord | None, ValidationRecord | None]:
-    """The newest step and the newest validation of a metrics file; lines that are no records are passed over.
+    """Return the newest step and the newest validation of a metrics file. Lines that are not records are skipped.
 
-    Reads from the end until both are found: of a file without any validation, all of it, a block at a time.
+    The file is read from its end, a block at a time, until both are found. A file without any validation is read as a
+    whole.
     """
     step: MetricsRecord | None = None
     validation: ValidationRecord | None = None
     for line in _newest_lines(path):
-        # Between two validations of a large training lie thousands of steps, of which one is worth parsing.
+        # A large training has thousands of steps between two validations. Only the newest step is parsed.
         if (validation if b'"validation":' in line else step) is not None:
             continue
         record = _record_or_none(line)
@@ -223,10 +246,10 @@ def _record_or_none(line: bytes) -> Record | None:
 
 
 def _newest_lines(path: Path, limit: int | None = None) -> Iterator[bytes]:
-    """Whole lines of a file, the newest first; none when there is no file.
+    """Yield the complete lines of a file, newest first; nothing if there is no file.
 
-    What follows the last newline is being written and left out, and so is a line that begins before the last `limit`
-    bytes.
+    Text after the last newline is still being written and is left out. Lines that begin before the last `limit` bytes
+    are left out too.
     """
     try:
         handle = path.open("rb")
@@ -235,8 +258,8 @@ def _newest_lines(path: Path, limit: int | None = None) -> Iterator[bytes]:
     with handle:
         end = handle.seek(0, os.SEEK_END)
         stop = 0 if limit is None else max(0, end - limit)
-        pieces: list[bytes] = []  # of the line that goes on at `end`, the last piece first
-        ended = False  # whether a newline follows them
+        pieces: list[bytes] = []  # Pieces of the line that continues at `end`, last piece first.
+        ended = False  # Whether a newline follows these pieces.
         while end > stop:
             start = max(stop, end - _BLOCK_BYTES)
             handle.seek(start)
@@ -255,10 +278,10 @@ def _newest_lines(path: Path, limit: int | None = None) -> Iterator[bytes]:
 
 
 def valid_records(path: Path) -> tuple[list[MetricsRecord], list[ValidationRecord]]:
-    """Training and validation records by iteration, as they count.
+    """Return the valid training and validation records, in order of their iterations.
 
-    A training that goes on from a checkpoint repeats iterations, or, after a roll-back, has fewer of them: with the
-    first that it records all later ones of before are void.
+    A training that resumes from a checkpoint repeats iterations, and after a roll-back it has fewer of them. Its first
+    record therefore invalidates all earlier records of this iteration and of later ones.
     """
     steps: list[MetricsRecord] = []
     checks: list[ValidationRecord] = []
@@ -277,15 +300,15 @@ def valid_records(path: Path) -> tuple[list[MetricsRecord], list[ValidationRecor
 
 
 def events(path: Path) -> list[EventRecord]:
-    """All that guards saw and did, in order; also what was gone back from."""
+    """Return all events of the guards in order, including those of iterations that a roll-back made invalid."""
     return [record for record in read_records(path) if isinstance(record, EventRecord)]
 
 
 def total_energy(path: Path) -> EnergyRecord | None:
-    """Energy and CO2 of all segments together, also of work that was done again; None when nobody measured.
+    """Return the energy and CO2 of all segments together, including repeated work; None if they were not measured.
 
-    The other fields are those of the newest record. A segment's meter begins at 0: where the numbers fall, or the
-    segment is another, a new one began.
+    The other fields are those of the newest record. A segment's meter starts at 0. A new meter is assumed if the
+    segment's number changes or the energy falls.
     """
     total: EnergyRecord | None = None
     before: EnergyRecord | None = None
@@ -301,19 +324,22 @@ def total_energy(path: Path) -> EnergyRecord | None:
 
 
 def _added(column: str, now: EnergyRecord, since: EnergyRecord | None, total: EnergyRecord | None) -> float | None:
-    """`total` and what `now` has more than `since`, none of which counts as 0; None where one does not say it."""
+    """Return `total` plus the increase from `since` to `now`; None if one of the three lacks the column's value.
+
+    `since` and `total` count as 0 if they are None.
+    """
     end, start, sum_before = (0.0 if each is None else getattr(each, column) for each in (now, since, total))
     return None if None in (end, start, sum_before) else end - start + sum_before
 
 
 def find_step(path: Path, iteration: int) -> MetricsRecord | None:
-    """The record of a step as it was last run; None when it was never recorded. Reads from the end, a block at a time.
+    """Return the record of a step's last run; None if the step was never recorded or there is no metrics file.
 
-    Lines that are no records are passed over; a training without a metrics file has none.
+    The file is read from its end, a block at a time. Lines that are not records are skipped.
     """
     number = str(iteration).encode()
     for line in _newest_lines(path):
-        # Parsing is the dear part: of a hundred thousand lines the few that hold the digits are enough.
+        # Parsing is slow, so only the few lines that contain the digits of the iteration are parsed.
         record = _record_or_none(line) if number in line else None
         if isinstance(record, MetricsRecord) and record.iteration == iteration:
             return record

@@ -1,4 +1,7 @@
-"""parity.json: proof that an exported model computes what the trained one did. Nothing is published without it."""
+"""Define parity.json, the proof that an exported model computes the same as the trained one.
+
+No model is published without it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ PARITY_NAME = "parity.json"
 
 
 class Parity(BaseModel):
-    """The check, what it was made with, and every file of the folder that it speaks for."""
+    """Result of the check, what it was made with, and the files that it covers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,33 +28,33 @@ class Parity(BaseModel):
     iteration: int
     consumed_tokens: int
     parameters: int
-    """Parameters of the exported model (tied ones once)."""
+    """Number of parameters of the exported model. Tied parameters count once."""
     dtype: str
     """Type of the exported weights."""
     vocabulary_rows: int
-    """Rows of the exported embedding."""
+    """Number of rows of the exported embedding."""
     samples: int
-    """Reference samples compared."""
+    """Number of reference samples that were compared."""
     tokens: int
-    """Positions compared."""
+    """Number of token positions that were compared."""
     tolerance: float
     max_difference: float
-    """Greatest difference of fp32 logits, divided by max(1, greatest logit)."""
+    """Largest difference between fp32 logits, divided by max(1, largest logit)."""
     max_absolute_difference: float
     max_logit: float
     argmax_agreement: float
-    """Share of positions where both models prefer the same token."""
+    """Share of positions at which both models give the same token the largest logit."""
     prompt: str
-    """Beginning of a reference sample."""
+    """Beginning of a reference sample, used as a prompt."""
     text: str
     """Greedy continuation of the prompt by the exported model, without the prompt."""
     versions: dict[str, str]
     files: dict[str, FileEntry]
-    """Every other file of the folder."""
+    """Every file of the folder except parity.json."""
 
     @property
     def passed(self) -> bool:
-        """Whether the difference is within the tolerance (never for NaN)."""
+        """Whether the difference is within the tolerance. NaN is never within it."""
         return self.max_difference <= self.tolerance
 
 
@@ -61,11 +64,17 @@ def write_parity(folder: Path, parity: Parity) -> None:
 
 
 def read_parity(folder: Path) -> Parity:
-    """Read an exported model's parity.json. Raises InputError when there is none or it is damaged."""
+    """Read an exported model's parity.json.
+
+    Raises:
+        InputError: the file is missing or damaged.
+    """
     path = folder / PARITY_NAME
     if not path.is_file():
         raise InputError(
-            "the exported model has no parity.json", where=str(folder), expected="a model that `export` has verified"
+            "the exported model has no parity.json",
+            where=str(folder),
+            expected="a model that `bloomery export` has verified",
         )
     try:
         return Parity.model_validate(read_json(path))

@@ -1,4 +1,4 @@
-"""Where everything of one run lies. The Snakemake rules and the verbs name files through this page only."""
+"""Paths of everything in one run. Snakemake rules and commands use only these paths."""
 
 from __future__ import annotations
 
@@ -8,116 +8,117 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class RunPaths:
-    """Paths below `<root>/<name>/`."""
+    """Paths below a run's folder, `<root>/<name>/`."""
 
     run: Path
 
     @classmethod
     def of(cls, root: str, name: str) -> RunPaths:
-        """Paths of run `name` under `root`."""
+        """Return the paths of run `name` under `root`."""
         return cls(Path(root) / name)
 
     @property
     def config(self) -> Path:
-        """Stage parts of the configuration."""
+        """Each stage's part of the configuration."""
         return self.run / "config"
 
     @property
     def corpus(self) -> Path:
-        """raw, stripped, measures, verdicts, duplicates, clean, quarantine, mixture.json."""
+        """Folder of raw, stripped, measures, verdicts, duplicates, clean, quarantine and mixture.json."""
         return self.run / "corpus"
 
     @property
     def tokenizer(self) -> Path:
-        """tokenizer.json and its report."""
+        """Folder of tokenizer.json and its report."""
         return self.run / "tokenizer"
 
     @property
     def index(self) -> Path:
-        """Token files and arrays; index.json is written last."""
+        """Folder of token files and arrays. index.json is written last."""
         return self.run / "index"
 
     @property
     def index_manifest(self) -> Path:
-        """What the index holds."""
+        """Manifest of the index."""
         return self.index / "index.json"
 
     @property
     def train(self) -> Path:
-        """checkpoints, segments, logs, control."""
+        """Folder of checkpoints, segments, logs and control."""
         return self.run / "train"
 
     @property
     def checkpoints(self) -> Path:
-        """DeepSpeed checkpoints, one folder a step, and `latest`. Never a declared output."""
+        """Folder of DeepSpeed checkpoints, one folder for each saved step, and `latest`. It is never a declared output
+        of a rule."""
         return self.train / "checkpoints"
 
     @property
     def segments(self) -> Path:
-        """One JSON a segment."""
+        """Folder with one JSON file for each segment."""
         return self.train / "segments"
 
     @property
     def finished(self) -> Path:
-        """The last segment, once the training has finished."""
+        """File of the last segment, written when the training has finished."""
         return self.train / "finished.json"
 
     @property
     def logs(self) -> Path:
-        """metrics.jsonl, main_log.txt, tensorboard/."""
+        """Folder of metrics.jsonl, main_log.txt and tensorboard/."""
         return self.train / "logs"
 
     @property
     def control(self) -> Path:
-        """Files that steer a running training: `stop`, `save`."""
+        """Folder of files that control a running training: `stop` and `save`."""
         return self.train / "control"
 
     @property
     def skips(self) -> Path:
-        """Ranges of samples that are not trained on, beside those of the configuration."""
+        """File of sample ranges that are not trained on, in addition to those of the configuration."""
         return self.train / "skips.json"
 
     @property
     def incidents(self) -> Path:
-        """What guards saw, and the texts of the samples that it was about."""
+        """Folder of events that guards detected, with the texts of the samples concerned."""
         return self.train / "incidents"
 
     @property
     def rolled_back(self) -> Path:
-        """Checkpoints that a roll-back set aside, a folder each time."""
+        """Folder of checkpoints that roll-backs set aside, with one folder for each roll-back."""
         return self.train / "rolled-back"
 
     @property
     def starts(self) -> Path:
-        """How often a training was started without a new checkpoint."""
+        """File with the number of starts since the last new checkpoint."""
         return self.train / "starts.json"
 
     @property
     def monitoring(self) -> Path:
-        """What watches over the run: state of the sync, names of its workflows' SLURM jobs."""
+        """Folder for monitoring the run: state of the sync, names of its workflows' SLURM jobs."""
         return self.run / "monitoring"
 
     @property
     def slurm_runs(self) -> Path:
-        """Name of the SLURM jobs of each workflow, a line each, the newest last."""
+        """File with the name of each workflow's SLURM jobs, one line for each workflow, newest last."""
         return self.monitoring / "slurm_runs.txt"
 
     @property
     def sync_state(self) -> Path:
-        """How far the logs are on the Hub."""
+        """File that records how much of the logs the Hub has."""
         return self.monitoring / "sync.json"
 
     @property
     def report(self) -> Path:
-        """corpus.json and pages."""
+        """Folder of corpus.json and the report's pages."""
         return self.run / "report"
 
     @property
     def export(self) -> Path:
-        """One folder a model."""
+        """Folder with one folder for each exported model."""
         return self.run / "export"
 
     @property
     def published(self) -> Path:
-        """publish.json and, without a Hub, the local folder of the same layout."""
+        """Folder of publish.json and, without a Hub, the local copy with the same layout."""
         return self.run / "published"

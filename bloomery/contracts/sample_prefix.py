@@ -1,7 +1,8 @@
-"""What the first samples of an index follow from: a checkpoint holds it, a rebuilt index is held against it.
+"""Define what determines the first samples of an index.
 
-An index may change under a training: later stages of the blend, more samples, more text of other languages. What was
-read must stay what it was, or the training would repeat some of it and lose the rest.
+A checkpoint stores it, and a rebuilt index is compared with it. An index may change during a training: later stages of
+the blend, more samples, more text of other languages. The samples that were already read must stay the same. Otherwise
+the training would repeat some of them and never read others.
 """
 
 from __future__ import annotations
@@ -18,35 +19,36 @@ if TYPE_CHECKING:
 
 
 class PrefixStage(BaseModel):
-    """A stage of the blend, as far as it was read."""
+    """Stage of the blend, up to the last sample that was read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     from_sample: int
     to_sample: int
     quotas: dict[str, int]
-    """Per dataset. They and `from_sample` say where each sample lies (`bloomery.spec.blend_counts`)."""
+    """Quota of each dataset. With `from_sample` they determine the position of each sample
+    (`bloomery.spec.blend_counts`)."""
 
     @property
     def spread_to(self) -> int:
-        """Sample to which the quotas are laid out."""
+        """Sample up to which the quotas are planned."""
         return self.from_sample + sum(self.quotas.values())
 
 
 class SamplePrefix(BaseModel):
-    """What decides the first samples of an index: equal here, they are equal token for token."""
+    """Everything that determines the first samples of an index. If two prefixes are equal, so is every token."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     samples: int
     stages: list[PrefixStage]
-    """Those that were begun."""
+    """Stages of which at least one sample was read."""
     datasets: dict[str, str]
-    """Identity of each dataset that gave samples."""
+    """Identity of each dataset that contributed samples."""
 
 
 def sample_prefix(index: IndexManifest, samples: int) -> SamplePrefix:
-    """What decides the first `samples` of the training samples of `index`; of all where there are fewer."""
+    """Return what determines the first `samples` training samples of `index`, or all of them if it has fewer."""
     stages, read = [], Counter[str]()
     for stage in index.stages:
         end = min(stage.to_sample, samples)
@@ -63,10 +65,10 @@ def sample_prefix(index: IndexManifest, samples: int) -> SamplePrefix:
 
 
 def prefix_differences(before: SamplePrefix, after: SamplePrefix) -> list[str]:
-    """What is not the same, a phrase each; none: the samples are the same."""
+    """Return one phrase for each difference; an empty list means that the samples are the same."""
     found = []
     if before.samples != after.samples:
-        found.append(f"the index holds {after.samples} samples, {before.samples} were read")
+        found.append(f"the index holds {after.samples} samples, but {before.samples} were read")
     for number, (old, new) in enumerate(zip(before.stages, after.stages, strict=False)):
         for what in ("from_sample", "spread_to", "to_sample"):
             if getattr(old, what) != getattr(new, what):
@@ -78,7 +80,7 @@ def prefix_differences(before: SamplePrefix, after: SamplePrefix) -> list[str]:
             quotas = f"{old.quotas.get(name, 0)} -> {new.quotas.get(name, 0)}"
             found.append(f"quota of {name} in blend stage {number}{more}: {quotas}")
     if len(before.stages) != len(after.stages):
-        found.append(f"blend stages begun: {len(before.stages)} -> {len(after.stages)}")
+        found.append(f"number of blend stages read: {len(before.stages)} -> {len(after.stages)}")
     others = [
         name for name, identity in sorted(before.datasets.items()) if after.datasets.get(name, identity) != identity
     ]
@@ -88,12 +90,12 @@ def prefix_differences(before: SamplePrefix, after: SamplePrefix) -> list[str]:
 
 
 def how_to_keep(before: SamplePrefix) -> str:
-    """What `index.blend` must say so that an index begins with the samples of `before`."""
-    stages = [f"{{from_sample: {stage.from_sample}, ...}} as it was" for stage in before.stages[:-1]]
+    """Return what the configuration must contain so that an index begins with the samples of `before`."""
+    stages = [f"{{from_sample: {stage.from_sample}, ...}} unchanged" for stage in before.stages[:-1]]
     last = before.stages[-1]
-    stages.append(f"{{from_sample: {last.from_sample}, spread_to: {last.spread_to}}} with the weights it had")
+    stages.append(f"{{from_sample: {last.from_sample}, spread_to: {last.spread_to}}} with its old weights")
     stages.append(
-        f"what shall change in a stage with from_sample >= {before.samples}, and what a longer training adds in one "
-        f"with from_sample <= {last.spread_to}"
+        f"new weights only in a stage with from_sample >= {before.samples}, and samples of a longer training only in "
+        f"a stage with from_sample <= {last.spread_to}"
     )
     return f"the same documents and, in index.blend, {'; '.join(stages)}"

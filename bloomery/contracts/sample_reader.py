@@ -1,9 +1,9 @@
-"""Reading samples of the index: what training feeds on and what the index's own checks and traces read.
+"""Read samples of the index, for training and for the index's own checks and traces.
 
-A sample is `sequence_length + 1` consecutive tokens of a dataset's documents laid end to end; it crosses documents and
-token files. Everything is memory-mapped: a reader costs a few pages a sample, whatever the size of the corpus, and
-every rank of a node shares them. At most `OPEN_TOKEN_FILES` pairs are open at once, because each holds two file
-descriptors and a corpus of 1.6 TB has thousands of pairs.
+A sample is `sequence_length + 1` consecutive tokens of a dataset whose documents are concatenated. It crosses the
+borders of documents and token files. All files are memory-mapped, so a sample costs a few pages, whatever the size of
+the corpus, and all ranks of a node share them. At most `OPEN_TOKEN_FILES` pairs are open at once, because each pair
+uses two file descriptors and a corpus of 1.6 TB has thousands of pairs.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ OPEN_TOKEN_FILES = 128
 
 
 class SampleRangeError(BloomeryError, IndexError):
-    """A sample, or a set of samples, that the index does not hold."""
+    """The index does not contain the requested sample or set of samples."""
 
 
 @dataclass(frozen=True)
 class DocumentSpan:
-    """A stretch of a sample: tokens `begin` to `end` of one document."""
+    """Part of a sample that comes from one document: the tokens `begin` to `end` of that document."""
 
     token_file: int
-    """Number of the pair."""
+    """Index of the token file."""
     document: int
-    """Number of the document in it."""
+    """Index of the document in the token file."""
     begin: int
     end: int
     tokens: int
-    """Of the whole document."""
+    """Number of tokens of the whole document."""
     epoch: int
-    """How often the dataset was read before, from 0. Order `megatron` mixes its epochs: as if it did not."""
+    """Number of times that the dataset was read before, from 0.
+
+    It is computed as if epochs were not mixed, although `megatron` order mixes them.
+    """
 
 
 @dataclass(frozen=True)
@@ -52,10 +55,14 @@ class _Dataset:
 
 
 class SampleReader:
-    """Samples of an index folder (the one that holds `index.json`)."""
+    """Reader of the samples in an index folder (the folder that contains `index.json`)."""
 
     def __init__(self, index_folder: Path) -> None:
-        """Open the manifest and map the arrays. Raises InputError for a missing or damaged index."""
+        """Open the manifest and map the arrays.
+
+        Raises:
+            InputError: the index is missing or damaged.
+        """
         self.folder = Path(index_folder)
         self.manifest = read_index_manifest(self.folder / "index.json")
         self.sequence_length = self.manifest.sequence_length
@@ -66,17 +73,17 @@ class SampleReader:
         self._blend_sample = open_array(self.folder, self.manifest.blend_sample)
         counts = [file.documents for file in self.manifest.token_files]
         self._ends = np.cumsum(counts, dtype=np.int64)
-        """Number of the first document behind each token file."""
+        """Number of the first document after each token file."""
         self._open_files: OrderedDict[int, TokenFile] = OrderedDict()
 
     @property
     def train_samples(self) -> int:
-        """Training samples that may be read."""
+        """Number of training samples that can be read."""
         return len(self._blend_dataset)
 
     @property
     def train_names(self) -> list[str]:
-        """Names of the training datasets; their positions are the numbers in the blend."""
+        """Names of the training datasets. The blend refers to a dataset by its position in this list."""
         return [dataset.entry.name for dataset in self._train]
 
     @property
@@ -85,21 +92,37 @@ class SampleReader:
         return list(self._validation)
 
     def validation_samples(self, name: str) -> int:
-        """Samples of a validation set. Raises SampleRangeError for an unknown name."""
+        """Return the number of samples of a validation set.
+
+        Raises:
+            SampleRangeError: there is no set of this name.
+        """
         return len(self._validation_set(name).shuffle)
 
     def train(self, global_sample: int) -> npt.NDArray[np.int64]:
-        """Tokens of a training sample, int64 [sequence_length + 1]. Raises SampleRangeError."""
+        """Return the tokens of a training sample, int64 [sequence_length + 1].
+
+        Raises:
+            SampleRangeError: there is no such sample.
+        """
         dataset, sample = self.locate(global_sample)
         return self._read(self._train[dataset], sample)
 
     def locate(self, global_sample: int) -> tuple[int, int]:
-        """(training dataset, sample within it) of a global sample. Raises SampleRangeError."""
+        """Return (training dataset, sample within it) of a global sample.
+
+        Raises:
+            SampleRangeError: there is no such sample.
+        """
         self._check_range(global_sample, self.train_samples, "the training samples")
         return int(self._blend_dataset[global_sample]), int(self._blend_sample[global_sample])
 
     def validation(self, name: str, sample: int) -> npt.NDArray[np.int64]:
-        """Tokens of a sample of a validation set, int64 [sequence_length + 1]. Raises SampleRangeError."""
+        """Return the tokens of a sample of a validation set, int64 [sequence_length + 1].
+
+        Raises:
+            SampleRangeError: there is no such set or sample.
+        """
         return self._read(self._validation_set(name), sample)
 
     def _validation_set(self, name: str) -> _Dataset:
@@ -125,7 +148,7 @@ class SampleReader:
             raise SampleRangeError(
                 f"sample {sample} of {what} does not exist",
                 where=str(self.folder),
-                expected=f"0 to {length - 1}: the index was built for {length} samples",
+                expected=f"0 to {length - 1}, because the index was built for {length} samples",
             )
 
     def _token_file(self, number: int) -> TokenFile:
@@ -140,16 +163,24 @@ class SampleReader:
         return found
 
     def train_spans(self, global_sample: int) -> Iterator[DocumentSpan]:
-        """Which documents a training sample is made of, in order. Raises SampleRangeError."""
+        """Yield the parts of documents that form a training sample, in order.
+
+        Raises:
+            SampleRangeError: there is no such sample.
+        """
         dataset, sample = self.locate(global_sample)
         return self._spans(self._train[dataset], sample)
 
     def validation_spans(self, name: str, sample: int) -> Iterator[DocumentSpan]:
-        """Which documents a sample of a validation set is made of, in order. Raises SampleRangeError."""
+        """Yield the parts of documents that form a sample of a validation set, in order.
+
+        Raises:
+            SampleRangeError: there is no such set or sample.
+        """
         return self._spans(self._validation_set(name), sample)
 
     def document_tokens(self, token_file: int, document: int) -> npt.NDArray[Any]:
-        """All tokens of a document, memory-mapped."""
+        """Return all tokens of a document, memory-mapped."""
         file = self._token_file(token_file)
         begin = int(file.offsets[document]) // file.dtype.itemsize
         return file.tokens[begin : begin + int(file.lengths[document])]
@@ -171,7 +202,7 @@ class SampleReader:
             number, document = self._document(dataset, position)
             tokens = int(self._token_file(number).lengths[document])
             end = min(begin + wanted, tokens)
-            # An empty document is no stretch of anything.
+            # Empty documents are skipped.
             if end > begin:
                 yield DocumentSpan(
                     number, document, begin, end, tokens, position // max(dataset.entry.unique_documents, 1)
@@ -180,7 +211,7 @@ class SampleReader:
             position, begin = position + 1, 0
 
     def _document(self, dataset: _Dataset, position: int) -> tuple[int, int]:
-        """(token file, document in it) at a position of the reading order."""
+        """Return (token file, document in it) at a position of the reading order."""
         if position >= len(dataset.documents):
             raise InputError(
                 f"samples of {dataset.entry.name!r} reach beyond its documents",

@@ -1,4 +1,7 @@
-"""segments/<n>.json: why a piece of training ended and where it stands. The workflow believes it, not the scheduler."""
+"""Define segments/<n>.json, which records why a segment of a training ended and its position.
+
+The workflow trusts this file, not the scheduler.
+"""
 
 from __future__ import annotations
 
@@ -11,59 +14,66 @@ from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
 
 STOP_FILE = "stop"
-"""File in train/control: save after the current iteration and end."""
+"""File in train/control that makes the training save after the current iteration and end."""
 SAVE_FILE = "save"
-"""File in train/control: save after the current iteration and go on."""
+"""File in train/control that makes the training save after the current iteration and continue."""
 
 
 def clear_request(path: Path) -> None:
-    """Remove a stop or save file that was heeded. Raises InputError where a folder has its name."""
+    """Remove a stop or save file after its request was carried out.
+
+    Raises:
+        InputError: a folder has the file's name.
+    """
     if path.is_dir():
         raise InputError(
-            "is a folder: it was heeded, and cannot be cleared",
+            "is a folder; its request was carried out, but the folder cannot be removed automatically",
             where=str(path),
-            expected="a file, as `touch` makes it; remove the folder and run the same command again",
+            expected="a file, such as `touch` creates; remove the folder and run the same command again",
         )
     path.unlink(missing_ok=True)
 
 
 class SegmentStatus(StrEnum):
-    """Why a segment ended."""
+    """Reason why a segment ended."""
 
     FINISHED = "finished"
-    """All samples are trained."""
+    """The training is complete."""
     TIME_LIMIT = "time_limit"
-    """Its time is up; the next segment goes on."""
+    """The segment's time or iteration limit was reached. The next segment resumes the training."""
     ROLLED_BACK = "rolled_back"
-    """A guard went back to an earlier checkpoint; the next segment goes on from there and skips what was behind it."""
+    """A guard returned to an earlier checkpoint. The next segment resumes from it and skips the samples after it."""
     STOPPED = "stopped"
-    """A person asked it to stop (signal or stop file)."""
+    """A user stopped the segment (signal or stop file)."""
     CRASHED = "crashed"
-    """It died; the next segment goes on from the last checkpoint, within the crash budget."""
+    """The segment crashed. The next segment resumes from the last checkpoint, within the crash budget."""
     FAILED = "failed"
-    """A check of the training failed, such as a loss that is not finite: a person must look. Only in the history."""
+    """A check of the training failed, such as a loss that is not finite. A user must inspect it.
+
+    This status appears only in the history.
+    """
 
 
 class Segment(BaseModel):
-    """One segment."""
+    """One segment of a training."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     number: int
     status: SegmentStatus
     first_iteration: int
-    """First iteration that this segment ran (0: none)."""
+    """First iteration that this segment ran; 0 if it ran none."""
     iteration: int
-    """Last iteration done."""
+    """Last completed iteration."""
     total_iterations: int
     consumed_samples: int
     consumed_tokens: int
     checkpoint: str | None
-    """Folder of the newest good checkpoint below train/checkpoints, e.g. `step00000100`."""
+    """Name of the newest valid checkpoint's folder below train/checkpoints, such as `step00000100`."""
     identity: str
-    """Digest of what the checkpoints were trained from (model, data, schedule, seed)."""
+    """Digest of everything that the checkpoints depend on (model, data, schedule, seed)."""
     crashes: int = 0
-    """Crashes in a row up to and including this segment."""
+    """Number of consecutive crashes up to and including this segment."""
     message: str = ""
 
 
@@ -73,7 +83,11 @@ def write_segment(path: Path, segment: Segment) -> None:
 
 
 def read_segment(path: Path) -> Segment:
-    """Read a segment's file. Raises InputError."""
+    """Read a segment's file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
     try:
         return Segment.model_validate(read_json(path))
     except ValidationError as error:

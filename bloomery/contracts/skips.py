@@ -1,7 +1,7 @@
-"""train/skips.json: ranges of samples that are not trained on, beside those of the configuration.
+"""Define train/skips.json: ranges of samples that are not trained on, in addition to those of the configuration.
 
-A range stays for good, so that a restart leaves out the same samples. All who count samples read it together with
-`training.skip`: the training, `bloomery status`, `bloomery trace`.
+A range is never removed, so a restart skips the same samples. Everything that counts samples reads these ranges
+together with `training.skip`: the training, `bloomery status` and `bloomery trace`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from bloomery.contracts.paths import RunPaths
 
 
 class Skip(SkipRange):
-    """One range, and why it is there."""
+    """One range and the reason for it."""
 
     reason: str
     roll_back: bool = False
-    """Whether the training went back to before the range; False: it was added before the training came there."""
+    """Whether the training returned to a checkpoint before the range.
+
+    False if the range was added before the training reached it.
+    """
     by_guard: bool = True
-    """Whether a guard went back; False: a person asked for it."""
+    """Whether a guard requested the roll-back; False if a user requested it."""
 
 
 class Skips(BaseModel):
@@ -37,7 +40,11 @@ class Skips(BaseModel):
 
 
 def read_skips(paths: RunPaths) -> Skips:
-    """The ranges of a run; none where no file is. Raises InputError when it is damaged."""
+    """Return the ranges of a run, which are empty if there is no file.
+
+    Raises:
+        InputError: the file is damaged.
+    """
     if not paths.skips.exists():
         return Skips()
     try:
@@ -52,7 +59,7 @@ def write_skips(paths: RunPaths, skips: Skips) -> None:
 
 
 def merged(ranges: Iterable[SkipRange]) -> list[SkipRange]:
-    """The same samples as ranges in ascending order that neither overlap nor touch."""
+    """Return ranges in ascending order that cover the same samples and neither overlap nor touch."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted((each.from_sample, each.to_sample) for each in ranges):
         if found and begin <= found[-1][1]:
@@ -63,6 +70,10 @@ def merged(ranges: Iterable[SkipRange]) -> list[SkipRange]:
 
 
 def effective(stage: TrainStage, paths: RunPaths) -> TrainStage:
-    """The stage whose `training.skip` holds every range of the run too, merged. Raises InputError (damaged file)."""
+    """Return a stage whose `training.skip` also contains every range of the run, merged.
+
+    Raises:
+        InputError: the run's file of ranges is damaged.
+    """
     skip = merged([*stage.training.skip, *read_skips(paths).skips])
     return stage.model_copy(update={"training": stage.training.model_copy(update={"skip": skip})})

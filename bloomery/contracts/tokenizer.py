@@ -1,7 +1,7 @@
-"""The tokenizer's folder: `tokenizer.json`, and beside it the two files that say which of its tokens has which role.
+"""Read the tokenizer's folder: `tokenizer.json` and the two files that assign roles to its tokens.
 
-A tokenizer is trained here or comes from elsewhere, so nothing may be taken for granted of it: its end of document has
-the name that the folder gives it, and its ids may have holes.
+A tokenizer is trained here or imported, so nothing is assumed about it. Its end-of-document token has the name that the
+folder states, and its ids may have gaps.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ from bloomery.base.errors import InputError
 
 TOKENIZER, CONFIG, SPECIAL = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 FILES = (TOKENIZER, CONFIG, SPECIAL)
-"""Every file of the folder that is read after it was made."""
+"""Every file of the folder that is read after the tokenizer was made."""
 
 
 def tokenizer_file(place: Path) -> Path:
-    """The `tokenizer.json` that a person means: the file itself, or the folder that it lies in."""
+    """Return the `tokenizer.json` that a user's path means: the file itself, or the file in that folder."""
     return place / TOKENIZER if place.is_dir() else place
 
 
 def load_tokenizer(path: Path) -> Any:
-    """The `tokenizers.Tokenizer` in the file `path`, encoding whole texts and the same ones alike.
+    """Return the `tokenizers.Tokenizer` in the file `path`, set to encode whole texts deterministically.
 
-    Whatever the file says, it neither truncates nor pads, and a BPE drops no merge by chance.
-    Raises InputError when the file is missing or damaged.
+    Truncation, padding and BPE dropout are turned off, whatever the file contains.
+
+    Raises:
+        InputError: the file is missing or damaged.
     """
     from tokenizers import Tokenizer
 
@@ -34,7 +36,7 @@ def load_tokenizer(path: Path) -> Any:
         raise InputError("no such file", where=str(path), expected=f"a {TOKENIZER}")
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare Exception for a file it cannot read
+    except Exception as error:  # The library raises a bare Exception for a file that it cannot read.
         raise InputError(f"not a tokenizer ({error})", where=str(path), expected=f"a {TOKENIZER}") from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -44,14 +46,17 @@ def load_tokenizer(path: Path) -> Any:
 
 
 def vocabulary_size(tokenizer: Any) -> int:
-    """Greatest id + 1, added tokens counted: more than its tokens where ids have holes."""
+    """Return the largest id + 1, including added tokens. If ids have gaps, this exceeds the number of tokens."""
     return 1 + max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
 
 
 def special_tokens(folder: Path) -> dict[str, str]:
-    """Text per role (`bos`, `eos`, `pad`, `unk`, ...) by tokenizer_config.json, else by special_tokens_map.json.
+    """Return the text of each role (`bos`, `eos`, `pad`, `unk`, ...).
 
-    Raises InputError for a damaged file.
+    tokenizer_config.json takes precedence over special_tokens_map.json.
+
+    Raises:
+        InputError: a file is damaged.
     """
     found: dict[str, str] = {}
     for name in (SPECIAL, CONFIG):
@@ -66,10 +71,10 @@ def special_tokens(folder: Path) -> dict[str, str]:
 
 
 def end_of_document(path: Path, tokenizer: Any) -> int:
-    """Id of the token that ends every document: the `eos` of the folder of `path`, a tokenizer.json.
+    """Return the id of the token that ends every document: the `eos` of the folder of `path`, a tokenizer.json.
 
     Raises:
-        InputError: the folder names none, or one that the tokenizer lacks.
+        InputError: the folder does not name such a token, or the tokenizer does not contain it.
     """
     text = special_tokens(path.parent).get("eos")
     where = str(path.with_name(CONFIG))

@@ -1,1 +1,1 @@
-"""Pure functions over the stream of metrics: what is out of the ordinary."""
+"""Detect anomalies in a stream of metrics, with pure functions."""

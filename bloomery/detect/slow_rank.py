@@ -1,7 +1,8 @@
-"""A rank that computes slower than those with the same work, again and again: one slow GPU brakes all (BLOOM: 5 %).
+"""Detect a rank that repeatedly computes more slowly than other ranks with the same work.
 
-Pure: time that each rank computed in, iteration by iteration; waiting for others must not be in it, for then all are
-equally slow.
+One slow GPU slows down the whole training (BLOOM: by 5 %). The input is each rank's computing time in each iteration.
+It must not include time spent waiting for other ranks, because then all ranks appear equally slow. The detector reads
+no clock and no file.
 """
 
 from __future__ import annotations
@@ -12,47 +13,54 @@ from dataclasses import dataclass
 from statistics import median
 
 _SHARE = 0.9
-"""Of the window's iterations in which the same rank must be the slowest of its peers."""
+"""Share of the window's iterations in which the same rank must be the slowest of its group."""
 
 
 @dataclass(frozen=True)
 class SlowRank:
-    """The same rank was the slowest of its peers over a window."""
+    """Rank that was the slowest of its group in at least 90 % of a window's iterations."""
 
     iteration: int
     rank: int
     slower_by: float
-    """Median over the window of its time over its peers' median time, minus 1."""
+    """Relative slowdown: the median of (time of the rank / median time of the other ranks in its group) - 1.
+
+    Only iterations in which this rank was the slowest count.
+    """
     window: int
 
     @property
     def message(self) -> str:
-        """In words."""
+        """Message for the log."""
         return (
-            f"rank {self.rank} computes {100 * self.slower_by:.0f} % longer than those with the same work, over the "
-            f"{self.window} iterations up to {self.iteration}: all wait for it"
+            f"rank {self.rank} computed {100 * self.slower_by:.0f} % longer than ranks with the same work in the "
+            f"{self.window} iterations up to {self.iteration}; all other ranks wait for it"
         )
 
 
 class SlowRankDetector:
-    """Compares the ranks of each pipeline stage: only they have equal work."""
+    """Detector of slow ranks. It compares only ranks with equal work, such as those of one pipeline stage."""
 
     def __init__(self, peers: Sequence[Sequence[int]], window: int = 50, margin: float = 0.1) -> None:
         """Prepare a detector.
 
         Args:
-            peers: groups of ranks with equal work; one that is alone has none to compare with.
-            window: iterations that must agree.
-            margin: share of its peers' time by which a rank must be slower.
+            peers: groups of ranks with equal work. A rank that is alone in its group is not compared.
+            window: number of iterations on which a decision is based.
+            margin: fraction by which a rank must be slower than the median of its group.
         """
         self._margin, self._window = margin, window
-        # (slowest rank, its time over its peers') of the last iterations, for each group.
+        # Maps each group to (slowest rank, its time / median time of the other ranks) for each of the last iterations.
         self._slowest: dict[tuple[int, ...], deque[tuple[int, float]]] = {
             tuple(group): deque(maxlen=window) for group in peers if len(group) > 1
         }
 
     def seen(self, iteration: int, seconds: Sequence[float]) -> SlowRank | None:
-        """Take in the seconds of each rank. A slow rank is told once a window; of several the slowest."""
+        """Add one iteration's seconds of each rank, and return the slow rank if one is found.
+
+        The same slow rank is reported at most once in each window. If several groups have one, the slowest rank is
+        returned.
+        """
         found: list[SlowRank] = []
         for group, past in self._slowest.items():
             rank = max(group, key=lambda each: seconds[each])
@@ -68,7 +76,7 @@ class SlowRankDetector:
 
 
 def extremes(seconds: Sequence[float]) -> tuple[int, float, int, float]:
-    """(fastest rank, its seconds, slowest rank, its seconds); of equal ones the first."""
+    """Return (fastest rank, its seconds, slowest rank, its seconds). Of equally fast ranks the first is chosen."""
     fastest = min(range(len(seconds)), key=seconds.__getitem__)
     slowest = max(range(len(seconds)), key=seconds.__getitem__)
     return fastest, seconds[fastest], slowest, seconds[slowest]

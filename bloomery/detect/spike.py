@@ -1,11 +1,14 @@
-"""Spikes of the gradient norm and of the loss: values far above what the last iterations had.
+"""Detect spikes of the gradient norm and the loss: values far above those of the last iterations.
 
-Usual and spread are median and median absolute deviation over a window, of logarithms: both quantities move by
-factors, and a few wild values change neither. What is judged also enters the window, so that a lasting change (another
-length of samples, say) becomes the usual after half a window and is not reported for ever.
+A value is compared with the median of a window of iterations, in units of the window's median absolute deviation. Both
+are computed from logarithms, because gradient norm and loss change by factors. A few extreme values hardly affect
+either of them.
 
-Pure: state is the window alone, rebuilt from metrics.jsonl by `replay`, so a training that resumed decides as one that
-was never interrupted.
+Every value also enters the window. After a lasting change, such as a new sequence length, the new values are therefore
+considered normal after half a window.
+
+The only state is the window, which `replay` rebuilds from metrics.jsonl. A resumed training therefore decides exactly
+like an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -23,46 +26,51 @@ if TYPE_CHECKING:
 GRADIENT_NORM, LOSS = "gradient norm", "loss"
 
 _MAD_TO_DEVIATION = 1.4826
-"""Standard deviation of a normal distribution over its median absolute deviation."""
+"""Ratio of a normal distribution's standard deviation to its median absolute deviation."""
 _LEAST_DEVIATION = {GRADIENT_NORM: 0.05, LOSS: 0.005}
-"""Of the logarithms: so calm that a smaller rise counts is no training, only a window of equal values."""
+"""Smallest standard deviation of the logarithms that is used.
+
+A real training varies at least this much. Without the limit, a window of nearly equal values would make every small
+increase a spike.
+"""
 _QUIET_ITERATIONS = 16
-"""A spike after so many iterations without one is a new one."""
+"""A spike counts as a new one if it follows this many iterations without a spike."""
 
 
 @dataclass(frozen=True)
 class Spike:
-    """One iteration's value far above the usual."""
+    """Value of one iteration that is far above the median of its window."""
 
     iteration: int
     quantity: str
-    """`gradient norm` or `loss`."""
+    """Name of the quantity: `gradient norm` or `loss`."""
     value: float
     usual: float
     """Median of the window."""
     deviations: float
-    """Robust standard deviations of the logarithm above the usual one."""
+    """Distance of the value's logarithm from the median, in robust standard deviations."""
     begins: bool
-    """Whether it is the first of its kind for a while, and not one more iteration of a spike that goes on."""
+    """Whether this is a new spike, and not a further iteration of a continuing one."""
 
     @property
     def message(self) -> str:
-        """In words."""
+        """Message for the log."""
         return (
-            f"{self.quantity} {self.value:.4g} is {self.deviations:.1f} deviations above the usual {self.usual:.4g} "
-            f"at iteration {self.iteration}"
+            f"{self.quantity} {self.value:.4g} at iteration {self.iteration} is {self.deviations:.1f} robust standard "
+            f"deviations above {self.usual:.4g}, the median of recent iterations"
         )
 
 
 class SpikeDetector:
-    """Watches the gradient norm, which leads, and the loss."""
+    """Detector of spikes in the gradient norm, which usually rises first, and in the loss."""
 
     def __init__(self, window: int, deviations: float) -> None:
         """Prepare a detector.
 
         Args:
-            window: iterations that say what is usual; nothing is judged before half of them were seen.
-            deviations: a value so many robust standard deviations above the usual one is a spike.
+            window: number of iterations whose median is the reference. Values are judged only once half of them are
+                known.
+            deviations: robust standard deviations above the median from which a value is a spike.
         """
         self._least_values = max(2, window // 2)
         self._deviations = deviations
@@ -70,9 +78,10 @@ class SpikeDetector:
         self._last_spike: int | None = None
 
     def seen(self, iteration: int, grad_norm: float | None, loss: float | None) -> Spike | None:
-        """Judge an iteration by those before it, then count it to them. Of two spikes the gradient norm's is told.
+        """Judge an iteration by the previous ones, then add it to the window. Return the spike, or None.
 
-        Values that are None, not finite or not positive are passed over: another guard's matter.
+        If both quantities have a spike, the gradient norm's is returned. Values that are None, not finite or not
+        positive are ignored, because another guard handles them.
         """
         spike: Spike | None = None
         for quantity, value in ((GRADIENT_NORM, grad_norm), (LOSS, loss)):
@@ -87,16 +96,19 @@ class SpikeDetector:
         return spike
 
     def is_high(self, grad_norm: float) -> bool:
-        """Whether this gradient norm would be a spike; nothing is recorded. For a decision before the update."""
+        """Return whether this gradient norm would be a spike, without recording it. It is called before the update."""
         return _usable(grad_norm) and self._judge(GRADIENT_NORM, grad_norm)[1] > self._deviations
 
     def replay(self, records: Iterable[MetricsRecord]) -> None:
-        """Take in the last records of a training, in order."""
+        """Add the last records of a training, in order."""
         for record in records:
             self.seen(record.iteration, record.grad_norm, record.loss)
 
     def _judge(self, quantity: str, value: float) -> tuple[float, float]:
-        """(what is usual, deviations of `value` above it); no deviation while too little was seen."""
+        """Return (median of the window, deviations of `value` above it).
+
+        The deviation is 0 until enough values are known.
+        """
         logs = self._windows[quantity]
         if len(logs) < self._least_values:
             return value, 0.0

@@ -1,7 +1,8 @@
-"""The global batch as a function of consumed samples (Megatron's ramp-up rule), the micro-batch as one of the batch.
+"""Compute the global batch size from the consumed samples, and the micro-batch size from the global batch size.
 
-The batch is `start + steps * increment` with `steps = int(consumed / (ramp_samples / increments))` while
-`consumed <= ramp_samples`, and the full batch after. Checked against BLOOM's published log (tests/integration/plan).
+The ramp-up follows Megatron. While `consumed <= ramp_samples`, the global batch size is `start + steps * increment`
+with `steps = int(consumed / (ramp_samples / increments))`. Afterwards it is the full batch size. A test compares the
+result with BLOOM's published log (tests/integration/plan).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def global_batch_size(batch: BatchConfig, consumed_samples: int) -> int:
-    """Samples of the optimizer step that starts after `consumed_samples`."""
+    """Return the global batch size of the optimizer step that starts after `consumed_samples`."""
     ramp = batch.rampup
     if ramp is None or consumed_samples > ramp.samples or ramp.start >= batch.global_batch_size:
         return batch.global_batch_size
@@ -25,7 +26,7 @@ def global_batch_size(batch: BatchConfig, consumed_samples: int) -> int:
 
 
 def ladder_rungs(batch: BatchConfig) -> list[int]:
-    """Every global batch size that the run passes through, ascending."""
+    """Return every global batch size that the run uses, in ascending order."""
     ramp = batch.rampup
     if ramp is None:
         return [batch.global_batch_size]
@@ -33,26 +34,29 @@ def ladder_rungs(batch: BatchConfig) -> list[int]:
 
 
 def micro_batch_size(batch: BatchConfig, batch_samples: int) -> int:
-    """Samples of a micro-batch in an optimizer step of `batch_samples`."""
+    """Return the micro-batch size of an optimizer step with a global batch of `batch_samples`."""
     reached = (change.size for change in reversed(batch.micro_batch_changes) if change.from_batch <= batch_samples)
     return next(reached, batch.micro_batch_size)
 
 
 def largest_micro_batch(batch: BatchConfig) -> int:
-    """Samples of the largest micro-batch that the run passes through: what its memory must hold."""
+    """Return the largest micro-batch size that the run uses, which determines the memory it needs."""
     return max([batch.micro_batch_size, *(change.size for change in batch.micro_batch_changes)])
 
 
 def samples_of_time(batch: BatchConfig, parallel: ParallelConfig, batch_samples: int) -> int:
-    """How long a stage takes for an optimizer step of `batch_samples`, in samples: m + p - 1 turns of a micro-batch
-    with m micro-batches and p stages (1F1B), the pipeline's bubble among them."""
+    """Return how long a pipeline stage takes for one optimizer step, in units of the time for one sample.
+
+    With m micro-batches and p stages (1F1B) the step takes the time of m + p - 1 micro-batches. This includes the
+    pipeline bubble.
+    """
     bubble = (parallel.pipeline - 1) * micro_batch_size(batch, batch_samples)
     return batch_samples // parallel.data + bubble
 
 
 @dataclass(frozen=True)
 class Step:
-    """One optimizer step. `consumed_samples` counts the samples before it."""
+    """One optimizer step. `consumed_samples` counts the samples before the step."""
 
     iteration: int
     consumed_samples: int
@@ -60,7 +64,8 @@ class Step:
 
 
 def steps(batch: BatchConfig, train_samples: int) -> Iterator[Step]:
-    """The steps of a run, iteration 1 first; a last batch that cannot be filled is not run (as in Megatron)."""
+    """Yield the steps of a run, starting with iteration 1. A last batch that cannot be filled is not run (as in
+    Megatron)."""
     iteration, consumed = 0, 0
     while (size := global_batch_size(batch, consumed)) <= train_samples - consumed:
         iteration += 1
@@ -69,9 +74,10 @@ def steps(batch: BatchConfig, train_samples: int) -> Iterator[Step]:
 
 
 def leading(alike: Callable[[int], bool], most: int) -> int:
-    """How many steps in a row are like step 0, at most `most` (1 or more): `alike(step)` is true, then false for good.
+    """Return how many of the first `most` steps are like step 0. `most` must be at least 1.
 
-    By bisection, so that a ramp-up over any number of samples is walked at once.
+    `alike(step)` must be true for the first steps and false for all later ones. The search is a bisection, so a ramp-up
+    over any number of samples costs little.
     """
     low, high = 1, most
     while low < high:
@@ -84,10 +90,11 @@ def leading(alike: Callable[[int], bool], most: int) -> int:
 
 
 def samples_to_read(batch: BatchConfig, train_samples: int) -> int:
-    """Positions that the index holds for the run: `train_samples` without what is left for a last, unfilled batch.
+    """Return the number of sample positions that the index holds for the run.
 
-    Skip ranges and `train_tokens` end a run earlier and leave this alone: the index is not built again for them.
-    In O(batch sizes) and not O(run).
+    This is `train_samples` without the samples that cannot fill a last batch. Skip ranges and `train_tokens` end a run
+    earlier but do not change this number, so they never cause the index to be rebuilt. The cost is O(number of batch
+    sizes), not O(number of steps).
     """
     consumed = 0
     while (size := global_batch_size(batch, consumed)) <= train_samples - consumed:

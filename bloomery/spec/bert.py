@@ -1,8 +1,13 @@
-"""BERT as Megatron-LM builds it (Shoeybi et al. 2019, arXiv:1909.08053).
+"""Declare BERT as Megatron-LM builds it (Shoeybi et al. 2019, arXiv:1909.08053).
 
-LayerNorm before each sub-layer, a masked-token head tied with the embedding, a sentence head on the pooled first token.
+LayerNorm precedes each sub-layer. The masked-token head is tied with the embedding. The sentence head reads the pooled
+first token.
 
-Pipeline layers with L blocks: 0 embeddings, 1 .. L blocks, L+1 final LayerNorm and heads.
+With L blocks the pipeline layers are:
+
+- 0: the embeddings.
+- 1 to L: the blocks.
+- L+1: the final LayerNorm and the heads.
 """
 
 from __future__ import annotations
@@ -16,16 +21,16 @@ if TYPE_CHECKING:
     from bloomery.config.model import ModelConfig
 
 SEGMENTS = 2
-"""Token types: first and second sentence."""
+"""Number of token types: first and second sentence."""
 
 
 def layer_count(model: ModelConfig) -> int:
-    """Number of pipeline layers."""
+    """Return the number of pipeline layers."""
     return model.layers + 2
 
 
 def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
-    """Every parameter, in pipeline order."""
+    """Return every parameter, in pipeline order."""
     hidden, last = model.hidden_size, model.layers + 1
     return [
         vocabulary("word_embeddings", vocabulary_rows, hidden, 0, (last,)),
@@ -46,7 +51,10 @@ def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
 
 
 def parameter_count(model: ModelConfig, vocabulary_rows: int) -> int:
-    """By formula: l (12 h^2 + 13 h) + (V + s + 2) h + 2 h^2 + 8 h + V + 2 for a feed-forward layer of 4 h."""
+    """Return the number of parameters by formula.
+
+    If the feed-forward width is 4 h, the formula is l (12 h^2 + 13 h) + (V + s + 2) h + 2 h^2 + 8 h + V + 2.
+    """
     hidden = model.hidden_size
     embeddings = (vocabulary_rows + model.sequence_length + SEGMENTS) * hidden
     heads = 2 * (hidden**2 + hidden) + 4 * hidden + vocabulary_rows + 2 * hidden + 2

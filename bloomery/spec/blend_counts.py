@@ -1,8 +1,11 @@
-"""Where the samples of a blend lie: a closed form, in integers, for index, resume and trace alike.
+"""Count how many of the first samples of a blend belong to each dataset.
 
-In a stage laid out over `planned` samples, sample k of a dataset with quota q belongs at (k + 1/2) / q of it. The order
-sorts by that, ties by the name; the quotas sum to `planned`. Cut the stage into `planned` slots of equal width:
-each then holds at most one sample of a dataset, because q <= planned.
+The closed form uses integers only. The index, resuming and `trace` share it.
+
+In a blend stage planned for `planned` samples, sample k of a dataset with quota q is placed at the relative position (k
++ 1/2) / q. Samples are sorted by this position, and ties are sorted by the dataset's name. The quotas sum to `planned`.
+If the stage is cut into `planned` slots of equal width, each slot holds at most one sample of a dataset, because q <=
+planned.
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ from fractions import Fraction
 
 
 def before_slot(quota: int, planned: int, slot: int) -> int:
-    """Number of k >= 0 with (k + 1/2) / quota < slot / planned."""
+    """Return the number of k >= 0 with (k + 1/2) / quota < slot / planned."""
     return max(0, -((planned - 2 * quota * slot) // (2 * planned)))
 
 
 def taken(quotas: Mapping[str, int], samples: int) -> dict[str, int]:
-    """How many of the first `samples` of a stage are each dataset's: 0 <= `samples` <= sum of `quotas`."""
+    """Return how many of the first `samples` samples of a stage belong to each dataset.
+
+    `samples` must be between 0 and the sum of `quotas`.
+    """
     planned = sum(quotas.values())
     if not 0 < samples < planned:
         return {name: quota if samples else 0 for name, quota in quotas.items()}

@@ -1,4 +1,4 @@
-"""Parameters that every model family is built of: LayerNorm, linear layer, attention, feed-forward layer."""
+"""Declare the parameters that all model families share: LayerNorm, linear layers, attention, feed-forward layer."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from bloomery.spec.placement import Initializer, Parameter, Placement
 
 @dataclass(frozen=True)
 class Block:
-    """Where a transformer block's parameters are declared."""
+    """Declares the parameters of one transformer block."""
 
     prefix: str
-    """Such as `h.3.`."""
+    """Prefix of the parameters' names, such as `h.3.`."""
     layer: int
-    """Pipeline layer."""
+    """Index of the pipeline layer that holds the block."""
     hidden: int
     ffn: int
     gated: bool = False
-    """SwiGLU: the feed-forward layer has two outputs a feature."""
+    """Whether the feed-forward layer is gated (SwiGLU). Its first matrix then has two outputs for each feature."""
 
     def norm(self, module: str) -> list[Parameter]:
-        """A LayerNorm."""
+        """Return the parameters of a LayerNorm."""
         return norm(f"{self.prefix}{module}", self.layer, f"{module}.", self.hidden)
 
     def column(self, module: str, outputs: int) -> list[Parameter]:
-        """A linear layer whose output features are split; `outputs` of them."""
+        """Return a linear layer whose `outputs` output features are split over the tensor-parallel ranks."""
         return self._linear(module, (outputs, self.hidden), Placement.COLUMN, Initializer.NORMAL)
 
     def row(self, module: str, inputs: int) -> list[Parameter]:
-        """A linear layer back to the residual stream, whose input features are split; `inputs` of them.
+        """Return a linear layer back to the residual stream, whose `inputs` input features are split.
 
-        It adds its bias once, after the reduction: that bias is replicated, never summed.
+        The bias is replicated, because the layer adds it once, after the reduction.
         """
         return self._linear(module, (self.hidden, inputs), Placement.ROW, Initializer.OUTPUT_NORMAL)
 
@@ -46,10 +46,10 @@ class Block:
         ]
 
     def transformer(self) -> list[Parameter]:
-        """Self-attention and feed-forward layer.
+        """Return the parameters of self-attention and the feed-forward layer.
 
-        Rows of query_key_value are ordered [head, (q, k, v), head_dim], those of a gated dense_h_to_4h [feature, (gate,
-        up)]: a slice for a tensor-parallel rank holds whole heads and whole pairs.
+        Rows of query_key_value are ordered [head, (q, k, v), head_dim]. Rows of a gated dense_h_to_4h are ordered
+        [feature, (gate, up)]. A tensor-parallel rank's slice therefore holds whole heads and whole pairs.
         """
         return [
             *self.norm("input_layernorm"),
@@ -61,7 +61,7 @@ class Block:
         ]
 
     def cross_attention(self) -> list[Parameter]:
-        """Attention of a decoder block to the encoder's output."""
+        """Return the parameters of a decoder block's attention to the encoder's output."""
         return [
             *self.norm("post_inter_attention_layernorm"),
             *self.column("inter_attention.query", self.hidden),
@@ -71,20 +71,20 @@ class Block:
 
 
 def transformer_count(hidden: int, ffn: int, *, gated: bool = False) -> int:
-    """Parameters of `Block.transformer` by formula: 4 h^2 + 2 h f + 9 h + f (f = 4 h: 12 h^2 + 13 h).
+    """Return the number of parameters of `Block.transformer` by formula.
 
-    Gated (SwiGLU): h f + f more.
+    The formula is 4 h^2 + 2 h f + 9 h + f, which is 12 h^2 + 13 h for f = 4 h. SwiGLU (`gated`) adds h f + f.
     """
     return 4 * hidden**2 + (3 if gated else 2) * hidden * ffn + 9 * hidden + (2 if gated else 1) * ffn
 
 
 def cross_attention_count(hidden: int) -> int:
-    """Parameters of `Block.cross_attention` by formula: 4 h^2 + 6 h."""
+    """Return the number of parameters of `Block.cross_attention` by formula: 4 h^2 + 6 h."""
     return 4 * hidden**2 + 6 * hidden
 
 
 def norm(name: str, layer: int, local: str, hidden: int) -> list[Parameter]:
-    """A LayerNorm; `local` is the prefix of its parameters' names in the pipeline layer."""
+    """Return the parameters of a LayerNorm. `local` is the prefix of their names in the pipeline layer."""
     return [
         Parameter(f"{name}.weight", (hidden,), Placement.REPLICATED, layer, f"{local}weight", Initializer.ONES, False),
         Parameter(f"{name}.bias", (hidden,), Placement.REPLICATED, layer, f"{local}bias", Initializer.ZEROS, False),
@@ -92,19 +92,19 @@ def norm(name: str, layer: int, local: str, hidden: int) -> list[Parameter]:
 
 
 def embedding(name: str, rows: int, hidden: int, layer: int) -> Parameter:
-    """A small table of `rows` embeddings that every rank holds whole."""
+    """Return a small table of `rows` embeddings. Every rank holds the whole table."""
     weight = f"{name}.weight"
     return Parameter(weight, (rows, hidden), Placement.REPLICATED, layer, weight, Initializer.NORMAL, True)
 
 
 def vocabulary(name: str, rows: int, hidden: int, layer: int, tied_layers: tuple[int, ...] = ()) -> Parameter:
-    """A table of the vocabulary's `rows`, split over the ranks: the embedding, or a head of its own."""
+    """Return the embedding or an untied output head: a table of `rows` vocabulary rows, split over the ranks."""
     weight = f"{name}.weight"
     return Parameter(weight, (rows, hidden), Placement.VOCABULARY, layer, weight, Initializer.NORMAL, True, tied_layers)
 
 
 def replicated_linear(name: str, outputs: int, hidden: int, layer: int) -> list[Parameter]:
-    """A small linear layer that every rank holds whole."""
+    """Return the parameters of a small linear layer. Every rank holds the whole layer."""
     normal, zeros, whole = Initializer.NORMAL, Initializer.ZEROS, Placement.REPLICATED
     return [
         Parameter(f"{name}.weight", (outputs, hidden), whole, layer, f"{name}.weight", normal, True),
@@ -113,6 +113,6 @@ def replicated_linear(name: str, outputs: int, hidden: int, layer: int) -> list[
 
 
 def head_bias(rows: int, layer: int) -> Parameter:
-    """Bias of a tied output head, one number a vocabulary row."""
+    """Return the bias of a tied output head, with one number for each vocabulary row."""
     name = "lm_head.bias"
     return Parameter(name, (rows,), Placement.VOCABULARY, layer, name, Initializer.ZEROS, False)

@@ -1,7 +1,8 @@
-"""Which implementation computes what on a machine, and why: the rules behind `auto` in training.kernels.
+"""Choose the implementation of each kernel on a machine: the rules for `auto` in training.kernels.
 
-All implementations of a thing are equal within rounding, so this is a matter of speed and memory only. What is asked
-for by name and cannot run here is refused, never replaced.
+All implementations of a kernel agree within rounding, so the choice affects speed and memory only. Each choice comes
+with its reason. If an implementation is requested by name but cannot run, an error is raised. It is never replaced by
+another one.
 """
 
 from __future__ import annotations
@@ -17,19 +18,22 @@ if TYPE_CHECKING:
     from bloomery.config.training import TrainingConfig
 
 FLASH_WITH_ALIBI = (2, 4)
-"""First flash-attn that takes ALiBi's slopes, also in the backward pass."""
+"""First version of flash-attn that supports ALiBi slopes, also in the backward pass."""
 AMPERE = (8, 0)
-"""Compute capability from which on flash-attn runs, and FlexAttention's kernels are worth their compilation."""
+"""Lowest compute capability on which flash-attn runs and compiling FlexAttention's kernels is worthwhile."""
 GREATEST_FLASH_HEAD = 256
 LEAST_FLEX_HEAD = 16
 LONGEST_EAGER = 512
-"""Up to so many tokens plain bf16 products beat torch's fused attention on a CPU (forward and backward, one core of an
-EPYC with AVX-512 bf16, ms: 4 against 12 at 64 tokens, 16 / 21 at 256, 40 / 54 at 512, 100 / 97 at 1,024); not fp32."""
+"""Number of tokens up to which plain bf16 products are faster on a CPU than torch's fused attention.
+
+Times for forward and backward pass on one core of an EPYC with AVX-512 bf16, plain against fused: 4 and 12 ms at 64
+tokens, 16 and 21 ms at 256, 40 and 54 ms at 512, 100 and 97 ms at 1,024. In fp32 the fused attention is always chosen.
+"""
 
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """What of a machine decides."""
+    """Facts about a machine that decide the choice of kernels."""
 
     cuda: bool = False
     """Whether torch sees a GPU."""
@@ -38,29 +42,32 @@ class MachineFacts:
     triton: bool = False
     """Whether torch can compile for the GPU."""
     flash_attn: tuple[int, ...] | None = None
-    """Version of the flash-attn package; None: not installed."""
+    """Version of the flash-attn package; None if it is not installed."""
     apex: installed.Apex = installed.Apex.ABSENT
 
     @classmethod
     def here(cls, *, cuda: bool, capability: tuple[int, int] = (0, 0)) -> MachineFacts:
-        """This machine: the caller asks torch for its GPU, packages are found without importing them."""
+        """Return the facts of this machine.
+
+        The caller asks torch about the GPU and passes the answer. Packages are found without importing them.
+        """
         flash = installed.version("flash_attn") if installed.has("flash_attn") else None
         return cls(cuda, capability, installed.compiles_for_gpu(), flash, installed.apex())
 
 
 @dataclass(frozen=True)
 class Kernels:
-    """An implementation of each thing, never `auto`, with the reason."""
+    """The chosen implementation of each kernel (never `auto`) and the reason for it."""
 
     attention: str
     layer_norm: str
     optimizer: str
     reasons: dict[str, str]
-    """By the key's name."""
+    """Reason for each choice, by the key in training.kernels."""
 
     @property
     def names(self) -> dict[str, str]:
-        """Key of training.kernels -> what computes it."""
+        """Map from each key of training.kernels to the chosen implementation."""
         return {"attention": self.attention, "layer_norm": self.layer_norm, "optimizer": self.optimizer}
 
     def __str__(self) -> str:
@@ -68,7 +75,11 @@ class Kernels:
 
 
 def choose_kernels(model: ModelConfig, training: TrainingConfig, facts: MachineFacts) -> Kernels:
-    """What `training.kernels` means on a machine. Raises ConfigError for what it asks for and cannot have."""
+    """Return the implementations that `training.kernels` selects on a machine.
+
+    Raises:
+        ConfigError: an implementation that is requested by name cannot run on the machine.
+    """
     attention, why_attention = _attention(model, training, facts)
     layer_norm, why_layer_norm = _layer_norm(training, facts)
     optimizer, why_optimizer = _optimizer(training, facts)
@@ -83,40 +94,41 @@ def _attention(model: ModelConfig, training: TrainingConfig, facts: MachineFacts
         return _asked("attention", asked, lacks.get(asked))
     if not facts.cuda:
         if training.precision != "fp32" and model.sequence_length <= LONGEST_EAGER:
-            return "eager", f"no GPU, 16 bits and at most {LONGEST_EAGER} tokens: faster there than sdpa"
+            return "eager", f"faster than sdpa without a GPU, in 16 bits, up to {LONGEST_EAGER} tokens"
         return "sdpa", "no GPU"
     if model.positions != "alibi":
-        return "sdpa", "without ALiBi it is one fused kernel"
+        return "sdpa", "without ALiBi, sdpa runs as one fused kernel"
     if lacks["flash"] is None:
-        return "flash", "flash-attn takes ALiBi's slopes, so no bias is read"
+        return "flash", "flash-attn computes ALiBi from its slopes and reads no bias"
     if lacks["flex"] is None and training.precision != "fp32":
-        return "flex", f"it computes ALiBi in its kernel, so no bias is read; flash: {lacks['flash']}"
-    return "sdpa", f"flash: {lacks['flash']}; flex: {lacks['flex'] or 'not for fp32'}"
+        return "flex", f"FlexAttention computes ALiBi in its kernel and reads no bias; flash: {lacks['flash']}"
+    return "sdpa", f"flash: {lacks['flash']}; flex: {lacks['flex'] or 'not used for fp32'}"
 
 
 def _flash_lacks(model: ModelConfig, training: TrainingConfig, facts: MachineFacts) -> str | None:
-    """What flash-attn lacks here; None: nothing."""
+    """Return why flash-attn cannot be used here; None if it can."""
     return _first(
         {
             "no GPU": not facts.cuda,
             "flash-attn is not installed": facts.flash_attn is None,
             "flash-attn is older than 2.4": facts.flash_attn is not None and facts.flash_attn < FLASH_WITH_ALIBI,
             "the GPU is older than compute capability 8.0": facts.capability < AMPERE,
-            "it has no fp32": training.precision == "fp32",
-            f"a head of {model.head_size} is no multiple of 8 up to {GREATEST_FLASH_HEAD}": model.head_size % 8 != 0
-            or model.head_size > GREATEST_FLASH_HEAD,
+            "it does not support fp32": training.precision == "fp32",
+            f"it needs a head size that is a multiple of 8 and at most {GREATEST_FLASH_HEAD}, not {model.head_size}": (
+                model.head_size % 8 != 0 or model.head_size > GREATEST_FLASH_HEAD
+            ),
         }
     )
 
 
 def _flex_lacks(model: ModelConfig, facts: MachineFacts) -> str | None:
-    """What FlexAttention lacks here; None: nothing."""
+    """Return why FlexAttention cannot be used here; None if it can."""
     return _first(
         {
-            "no GPU: it has no backward pass on a CPU": not facts.cuda,
+            "no GPU, and FlexAttention has no backward pass on a CPU": not facts.cuda,
             "Triton, or a C compiler for it, is not installed": not facts.triton,
             "the GPU is older than compute capability 8.0": facts.capability < AMPERE,
-            f"a head of {model.head_size} is smaller than {LEAST_FLEX_HEAD}": model.head_size < LEAST_FLEX_HEAD,
+            f"head size {model.head_size} is smaller than {LEAST_FLEX_HEAD}": model.head_size < LEAST_FLEX_HEAD,
         }
     )
 
@@ -126,28 +138,28 @@ def _layer_norm(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str
     if asked != "auto":
         return _asked("layer_norm", asked, lacks if asked == "apex" else None)
     if lacks is None and training.kernels.compile:
-        return "torch", "the compiler fuses it"
+        return "torch", "torch.compile fuses it"
     return ("torch", lacks) if lacks is not None else ("apex", "NVIDIA's apex is installed")
 
 
 def _optimizer(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]:
     asked, lacks = training.kernels.optimizer, _apex_lacks(facts)
     if lacks is None and training.optimizer.kind != "adam":
-        lacks = f"apex is used for Adam, not for {training.optimizer.kind}"
+        lacks = f"apex is used only for Adam, not for {training.optimizer.kind}"
     if asked != "auto":
         return _asked("optimizer", asked, lacks if asked == "apex" else None)
     if lacks is None:
         return "apex", "NVIDIA's apex is installed"
-    return "fused", f"one pass over the weights; apex: {lacks}"
+    return "fused", f"updates the weights in one pass; apex: {lacks}"
 
 
 def _apex_lacks(facts: MachineFacts) -> str | None:
-    """What NVIDIA's apex lacks here; None: nothing."""
+    """Return why NVIDIA's apex cannot be used here; None if it can."""
     return _first(
         {
             "no GPU": not facts.cuda,
             "apex is not installed": facts.apex is installed.Apex.ABSENT,
-            "the apex that is installed is another project's": facts.apex is installed.Apex.OTHER,
+            "the installed package apex is another project's, not NVIDIA's": facts.apex is installed.Apex.OTHER,
             "apex was built without its CUDA kernels": facts.apex is installed.Apex.SOURCE,
         }
     )
@@ -160,5 +172,5 @@ def _first(lacking: dict[str, bool]) -> str | None:
 def _asked(key: str, name: str, lacks: str | None) -> tuple[str, str]:
     if lacks is not None:
         where = f"training.kernels.{key}"
-        raise ConfigError(f"{name} cannot be used here: {lacks}", where=where, expected="auto, or another of the key's")
-    return name, "asked for"
+        raise ConfigError(f"{name} cannot be used here: {lacks}", where=where, expected="auto or another value")
+    return name, "set in the configuration"

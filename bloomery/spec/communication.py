@@ -1,4 +1,4 @@
-"""Bytes that one GPU sends in an iteration, by what they are for (ring algorithms; Narayanan et al. 2021)."""
+"""Compute the bytes that one GPU sends in an iteration, by purpose (ring algorithms; Narayanan et al. 2021)."""
 
 from __future__ import annotations
 
@@ -16,34 +16,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Communication:
-    """Bytes sent by a GPU of the fullest stage."""
+    """Bytes that a GPU of the fullest pipeline stage sends in an iteration."""
 
     tensor: int
-    """All-reduces within blocks, over all micro-batches; with sequence parallelism all-gathers and reduce-scatters."""
+    """All-reduces within the blocks, for all micro-batches. With sequence parallelism they are all-gathers and
+    reduce-scatters."""
     pipeline: int
-    """Activations to the next stage and gradients to the one before."""
+    """Activations to the next stage and gradients to the previous stage."""
     data: int
-    """Gradients' all-reduce and the all-gather of the updated weights (ZeRO-1)."""
+    """All-reduce of the gradients and all-gather of the updated weights (ZeRO-1)."""
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of all bytes."""
         return self.tensor + self.pipeline + self.data
 
 
 def reductions(training: TrainingConfig) -> float:
-    """All-reduces of the residual stream in one block, for one micro-batch (a test counts them on real ranks).
+    """Return the number of all-reduces of the residual stream in one block, for one micro-batch.
 
-    Two in the forward pass, two in the backward pass, one more where the block is recomputed (selectively too), which
-    ends before the second. An all-gather or a reduce-scatter is half of one; with sequence parallelism two matrices
-    gather their inputs again in the backward pass.
+    There are two in the forward pass, two in the backward pass, and one more if the block is recomputed (fully or
+    selectively). Recomputation stops before the second all-reduce of the forward pass. An all-gather or a
+    reduce-scatter counts as half an all-reduce. With sequence parallelism two matrices gather their inputs again in the
+    backward pass. A test counts the operations on real ranks.
     """
     split, again = training.parallel.sequence_parallel, training.activation_checkpointing != "none"
     return (5.0 if split else 4.0) + (1.5 if split else 1.0) * again
 
 
 def communication(config: RunConfig, batch_samples: int, sequence_length: int | None = None) -> Communication:
-    """Bytes of an iteration of `batch_samples` samples of `sequence_length` tokens (None: the model's)."""
+    """Return the bytes of an iteration of `batch_samples` samples of `sequence_length` tokens.
+
+    If `sequence_length` is None, the model's sequence length is used.
+    """
     training = config.training
     parallel, tensor, data = training.parallel, training.parallel.tensor, training.parallel.data
     parts = stages(config.model, training, planned_rows(config))

@@ -1,4 +1,7 @@
-"""Sequence length as a function of consumed samples (Li et al. 2021, arXiv:2108.06084; DeepSpeed's `fixed_linear`)."""
+"""Compute the sequence length from the consumed samples.
+
+The rule is DeepSpeed's `fixed_linear` (Li et al. 2021, arXiv:2108.06084).
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ if TYPE_CHECKING:
 def sequence_length(
     curriculum: CurriculumConfig | None, model: ModelConfig, consumed_samples: int, batch_samples: int
 ) -> int:
-    """Tokens of a sample in the step of `batch_samples` that starts after `consumed_samples`.
+    """Return the tokens of a sample in the step of `batch_samples` samples that starts after `consumed_samples`.
 
-    The length is start + share * (longest - start), cut to whole `length_step`s, where share counts the step itself: at
-    a constant batch this is DeepSpeed's rule, which counts steps from 1.
+    The length is start + share * (longest - start), rounded down to a multiple of `length_step`. `share` includes the
+    samples of the step itself. At a constant batch size this equals DeepSpeed's rule, which counts steps from 1.
     """
     if curriculum is None:
         return model.sequence_length

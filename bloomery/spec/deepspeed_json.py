@@ -1,4 +1,4 @@
-"""The DeepSpeed configuration, generated: it is never written by hand, so it cannot contradict the run's YAML."""
+"""Generate the DeepSpeed configuration from the run's YAML, so that the two cannot contradict each other."""
 
 from __future__ import annotations
 
@@ -10,32 +10,39 @@ if TYPE_CHECKING:
     from bloomery.config.training import TrainingConfig
 
 EXPECTED_WRAPPER = {"bf16": "BF16_Optimizer", "fp16": "DeepSpeedZeroOptimizer", "fp32": "DeepSpeedZeroOptimizer"}
-"""Class that `deepspeed.initialize` must build for each precision (checked after it; facts: DeepSpeed can build a
-bf16-accumulating one without an error)."""
+"""Optimizer class that `deepspeed.initialize` must build for each precision.
+
+The class is checked after the call, because DeepSpeed can build one that accumulates in bf16 without an error.
+"""
 
 REDUCE_BUCKET_ELEMENTS = 50_000_000
-"""Gradients that ZeRO's own wrapper (fp16, fp32) reduces at a time: DeepSpeed's default of 5e8 would hold 2 GB."""
+"""Number of gradient elements that ZeRO's own wrapper (fp16, fp32) reduces at a time.
+
+DeepSpeed's default of 5e8 would take 2 GB.
+"""
 
 
 def accumulation_type(training: TrainingConfig) -> str:
-    """Type in which the gradients of micro-batches are summed and reduced over the replicas: bf16, fp16 or fp32."""
+    """Return the type in which micro-batches' gradients are summed and reduced over replicas: bf16, fp16 or fp32."""
     return "fp32" if training.gradient_accumulation == "fp32" else training.precision
 
 
 def deepspeed_json(training: TrainingConfig) -> dict[str, Any]:
-    """DeepSpeed's configuration for a training run.
+    """Return DeepSpeed's configuration for a training run.
 
-    bf16 needs ZeRO stage 1 and `grad_accum_dtype: fp32` to get the optimizer that accumulates in fp32; stage 0 would
-    silently accumulate in bf16 (DeepSpeed runtime/engine.py, 0.19). So a configured stage 0 is run as 1: the numbers
-    are the same, the state is split. `communication_data_type` would by default be the weights' type, to which the
-    sums in fp32 would be rounded on their way over the replicas, also where there is only one.
+    In bf16 DeepSpeed builds the optimizer that accumulates in fp32 only with ZeRO stage 1 and `grad_accum_dtype: fp32`.
+    Stage 0 would silently accumulate in bf16 (DeepSpeed 0.19, runtime/engine.py). A configured stage 0 is therefore run
+    as stage 1. The numbers are the same, but the optimizer state is split.
+
+    `communication_data_type` is set because its default is the type of the weights. The fp32 sums would be rounded to
+    that type when they are reduced over the replicas, even with a single replica.
     """
     batch, scale = training.batch, training.loss_scale
     replicated = not training.parallel.sequence_parallel
     accumulation = accumulation_type(training)
     return {
-        # Between stages each tensor rank sends its part of what all of them hold; with sequence parallelism each holds
-        # its own, and the next stage would put a mixture together.
+        # Between stages, each tensor-parallel rank sends its part of an activation that all ranks hold in full. With
+        # sequence parallelism each rank holds a different part, so the next stage would assemble a mixture of them.
         "pipeline": {"pipe_partitioned": replicated, "grad_partitioned": replicated},
         "train_micro_batch_size_per_gpu": micro_batch_size(batch, batch.global_batch_size),
         "train_batch_size": batch.global_batch_size,
@@ -44,7 +51,7 @@ def deepspeed_json(training: TrainingConfig) -> dict[str, Any]:
         "bf16": {"enabled": training.precision == "bf16"},
         "fp16": {
             "enabled": training.precision == "fp16",
-            # 0: dynamic.
+            # 0 means dynamic loss scaling.
             "loss_scale": 0,
             "initial_scale_power": scale.initial_power,
             "loss_scale_window": scale.window_iterations,
@@ -53,9 +60,9 @@ def deepspeed_json(training: TrainingConfig) -> dict[str, Any]:
         },
         "data_types": {"grad_accum_dtype": accumulation},
         "communication_data_type": accumulation,
-        # SGD is missing in DeepSpeed's list; it works on each element alone, so that a flat shard is as good.
+        # DeepSpeed's list of tested optimizers lacks SGD. SGD updates each element alone, so it works on a flat shard.
         "zero_allow_untested_optimizer": training.optimizer.kind == "sgd",
-        # The replicas of a stage share the writing of its layers.
+        # The replicas of a stage share the work of writing its layers.
         "checkpoint": {"parallel_write": {"pipeline_stage": True}},
         "steps_per_print": 1_000_000_000,
         "wall_clock_breakdown": False,

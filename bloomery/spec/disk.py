@@ -1,4 +1,4 @@
-"""Disk that a run fills: checkpoints under the retention policy, exported weights, token index, logs."""
+"""Compute the disk space of a run: retained checkpoints, exported weights, token index and logs."""
 
 from __future__ import annotations
 
@@ -16,37 +16,40 @@ if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
 METRICS_BYTES = 1_000
-"""An iteration in all logs together: metrics.jsonl, main_log.txt, TensorBoard."""
+"""Bytes that an iteration adds to all logs together: metrics.jsonl, main_log.txt and TensorBoard."""
 
 
 @dataclass(frozen=True)
 class DiskUse:
-    """Bytes, at most."""
+    """Largest disk space of a run, in bytes."""
 
     checkpoints: int
-    """All that are ever there at once: kept ones and the one that is being written."""
+    """Largest size of all checkpoints that exist at one time: the retained ones and the one being written."""
     kept_checkpoints: int
-    """How many that is."""
+    """Number of these checkpoints."""
     export: int
-    """The exported model, and its published copy in a folder."""
+    """The exported model and its published copy in a folder."""
     index: int
-    """Token files, when every token is read once."""
+    """Token files, if every token is read once."""
     logs: int
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of all bytes."""
         return self.checkpoints + self.export + self.index + self.logs
 
 
 def checkpoint_bytes(config: RunConfig) -> int:
-    """Bytes of one checkpoint."""
+    """Return the bytes of one checkpoint."""
     parameters = parameter_count(config.model, planned_rows(config))
     return parameters * checkpoint_bytes_per_parameter(config.training.precision)
 
 
 def kept_checkpoints(config: RunConfig, iterations: int) -> int:
-    """Most checkpoints that are there at once in `iterations` iterations, the one being written included."""
+    """Return the largest number of checkpoints that exist at one time within `iterations` iterations.
+
+    The checkpoint that is being written is included.
+    """
     policy = config.training.checkpoint
     saves = saves_until(policy, iterations) + 1
     kept = min(saves, policy.keep_last) + len({each for each in policy.at_iterations if each <= iterations})
@@ -56,9 +59,9 @@ def kept_checkpoints(config: RunConfig, iterations: int) -> int:
 
 
 def disk_bytes(config: RunConfig) -> DiskUse:
-    """The most that a run fills."""
+    """Return the largest disk space that a run uses."""
     rows, end = planned_rows(config), trajectory(config.model, config.training).end
-    # A curriculum cuts samples that the index holds whole.
+    # The index holds whole samples, also where a curriculum shortens them.
     tokens = end.consumed_samples * config.model.sequence_length
     kept = kept_checkpoints(config, end.iteration)
     return DiskUse(

@@ -1,8 +1,11 @@
-"""Seconds of an iteration, of a run, of a save.
+"""Estimate the seconds of an iteration, of a whole run and of a save.
 
-A stated `plan.tflops_hardware` holds at the full batch. Without it the time is estimated from the GPU's table row and
-one efficiency of matrix products, calibrated with BLOOM-176B's published 105.22 s; elsewhere take it for +-20 %.
-Smaller batches are slower by the pipeline's bubble: a stage works for m micro-batches of m + p - 1 turns.
+If `plan.tflops_hardware` is set, it is the speed at the full batch. Otherwise the time is estimated from the GPU's row
+of the table and an efficiency of matrix products. That efficiency is calibrated with BLOOM-176B's published iteration
+time of 105.22 s. Expect an error of about 20 % for other models and machines.
+
+Smaller batches are slower because of the pipeline bubble: a stage computes for m of the m + p - 1 micro-batch times of
+an iteration.
 """
 
 from __future__ import annotations
@@ -24,38 +27,44 @@ if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
 KERNEL_EFFICIENCY = 0.761
-"""Share of the peak that large matrix products, and all that lies between them, reach; calibrated as said above."""
+"""Share of a GPU's peak that large matrix products and the operations between them reach. The module's docstring names
+its calibration."""
 HALF_EFFICIENT_WIDTH = 600
-"""Width of a matrix's part on one rank at which the efficiency is half: an assumption."""
+"""Width, on one rank, of a matrix's part at which the efficiency is half of its maximum. This is an assumption."""
 HALF_EFFICIENT_TOKENS = 256
-"""Tokens of a micro-batch at which the efficiency is half: an assumption."""
+"""Tokens of a micro-batch at which the efficiency is half of its maximum. This is an assumption."""
 
 
 def bubble_fraction(stages_count: int, micro_batches: int) -> float:
-    """Share of an iteration that a stage waits: (p - 1) / (m + p - 1). Over the work alone it is (p - 1) / m."""
+    """Return the share of an iteration during which a stage is idle: (p - 1) / (m + p - 1).
+
+    The ratio of idle time to work is (p - 1) / m.
+    """
     return (stages_count - 1) / (micro_batches + stages_count - 1)
 
 
 def micro_batches(config: RunConfig, batch_samples: int) -> int:
-    """Micro-batches of one replica in an iteration."""
+    """Return the number of micro-batches of one replica in an iteration."""
     training = config.training
     return batch_samples // (micro_batch_size(training.batch, batch_samples) * training.parallel.data)
 
 
 def has_speed(config: RunConfig) -> bool:
-    """Whether the plan knows enough to tell times."""
+    """Return whether the configuration states enough to estimate times."""
     return config.plan.gpu is not None or config.plan.tflops_hardware is not None
 
 
 def iteration_seconds(config: RunConfig, batch_samples: int, sequence_length: int | None = None) -> float:
-    """Seconds of an iteration of `batch_samples` samples of `sequence_length` tokens (None: the model's).
+    """Return the seconds of an iteration of `batch_samples` samples of `sequence_length` tokens.
+
+    If `sequence_length` is None, the model's sequence length is used.
 
     Raises:
-        ConfigError: neither a GPU nor its speed is given.
+        ConfigError: the configuration states neither a GPU nor a speed.
     """
     if not has_speed(config):
         raise ConfigError(
-            "neither a GPU nor its speed is given, so no time can be told",
+            "neither a GPU nor its speed is set, so no time can be estimated",
             where="plan.gpu",
             expected="a GPU (`bloomery plan gpus` lists them; --gpu a100-80gb) or plan.tflops_hardware",
         )
@@ -84,7 +93,7 @@ def _hardware_flops(config: RunConfig, batch_samples: int, sequence_length: int 
 
 
 def _turn_seconds(config: RunConfig, batch_samples: int, sequence_length: int | None) -> float:
-    """One micro-batch of a batch, forward and backward, on the fullest stage; 0 without a GPU."""
+    """Return the seconds of one micro-batch, forward and backward, on the fullest stage; 0 without a GPU."""
     if config.plan.gpu is None:
         return 0.0
     gpu, training, model = gpus()[config.plan.gpu], config.training, config.model
@@ -95,7 +104,8 @@ def _turn_seconds(config: RunConfig, batch_samples: int, sequence_length: int | 
     efficiency = KERNEL_EFFICIENCY * width / (width + HALF_EFFICIENT_WIDTH) * tokens / (tokens + HALF_EFFICIENT_TOKENS)
     parts = stages(model, training, planned_rows(config))
     blocks = model.layers + (model.decoder_layers or 0)
-    # The head's product is as large as the embedding; only the last stage has it, the first has none.
+    # The share applies to all operations, including those of the output head, although only the last stage computes
+    # them.
     share = max(stage.blocks for stage in parts) / blocks
     flops = _hardware_flops(config, one, sequence_length) * share / parallel.tensor
     sent = communication(config, one * parallel.data, sequence_length)
@@ -105,13 +115,13 @@ def _turn_seconds(config: RunConfig, batch_samples: int, sequence_length: int | 
 
 
 def _rate(config: RunConfig, gpu: Gpu, inside: bool) -> float:
-    """Bytes a second from one GPU to others, inside its node or to other nodes."""
+    """Return the bytes a second that one GPU sends to others, inside its node or to other nodes."""
     network = config.plan.network_gb_per_second or gpu.network_gb_per_second
     return (gpu.node_gb_per_second if inside else network) * 1e9
 
 
 def _exchange_seconds(config: RunConfig) -> float:
-    """Gradients and weights over the replicas, once an iteration; 0 without a GPU."""
+    """Return the seconds to exchange gradients and weights between replicas, once an iteration; 0 without a GPU."""
     if config.plan.gpu is None:
         return 0.0
     gpu, parallel = gpus()[config.plan.gpu], config.training.parallel
@@ -120,7 +130,11 @@ def _exchange_seconds(config: RunConfig) -> float:
 
 
 def ladder_seconds(config: RunConfig) -> list[tuple[int, float]]:
-    """(iterations, seconds of each) over the whole run, in order. Raises ConfigError as `iteration_seconds`."""
+    """Return (number of iterations, seconds of each) for every stretch of the run, in order.
+
+    Raises:
+        ConfigError: the configuration states neither a GPU nor a speed.
+    """
     extra = config.model.decoder_sequence_length or 0
     return [
         (each.steps, iteration_seconds(config, each.global_batch_size, each.sequence_length - extra))
@@ -129,7 +143,11 @@ def ladder_seconds(config: RunConfig) -> list[tuple[int, float]]:
 
 
 def save_seconds(config: RunConfig) -> float:
-    """Seconds of one save: as stated, or the checkpoint's bytes over the stated rate; 0 where neither is known."""
+    """Return the seconds of one save.
+
+    This is `plan.save_seconds`, or the checkpoint's bytes divided by `plan.write_gb_per_second`, or 0 if neither is
+    set.
+    """
     plan = config.plan
     if plan.save_seconds is not None:
         return plan.save_seconds
@@ -139,15 +157,23 @@ def save_seconds(config: RunConfig) -> float:
 
 
 def work_seconds(config: RunConfig) -> float:
-    """Iterations and validations of a run that nothing interrupts. Raises ConfigError as `iteration_seconds`."""
+    """Return the seconds of all iterations and validations of a run that nothing interrupts.
+
+    Raises:
+        ConfigError: the configuration states neither a GPU nor a speed.
+    """
     iterations = trajectory(config.model, config.training).iterations
-    checks = -(-iterations // config.training.validation.every_iterations)  # and one at the end
+    checks = -(-iterations // config.training.validation.every_iterations)  # Including the one at the end.
     work = sum(steps * seconds for steps, seconds in ladder_seconds(config))
     return work + checks * config.plan.validation_seconds
 
 
 def training_seconds(config: RunConfig) -> float:
-    """The run's work and its saves. Raises ConfigError as `iteration_seconds`."""
+    """Return the seconds of all iterations, validations and saves of a run that nothing interrupts.
+
+    Raises:
+        ConfigError: the configuration states neither a GPU nor a speed.
+    """
     iterations, policy = trajectory(config.model, config.training).iterations, config.training.checkpoint
-    saves = saves_until(policy, iterations) + (not is_due(policy, iterations))  # and one at the end
+    saves = saves_until(policy, iterations) + (not is_due(policy, iterations))  # Including the one at the end.
     return work_seconds(config) + saves * save_seconds(config)

@@ -1,9 +1,13 @@
-"""Floating-point operations of an iteration, both ways: labelled, because a bare "TFLOPs" is ambiguous.
+"""Count the floating-point operations of an iteration, with or without recomputation.
 
-Formula (BigScience, Narayanan et al. 2021, arXiv:2104.04473): 24 k B s l h^2 (1 + s / 6h + V / 16 l h), with k = 4 when
-every block is recomputed in the backward pass (what the hardware does) and 3 without (what the model needs, and what
-selective recomputation does: it repeats no matrix product). SwiGLU has a third matrix in the feed-forward layer. T5
-adds the decoder's attention to the encoder; BERT's small heads are left out.
+Callers state which count they mean, because a bare "TFLOPs" is ambiguous.
+
+The formula is 24 k B s l h^2 (1 + s / 6h + V / 16 l h) (BigScience; Narayanan et al. 2021, arXiv:2104.04473). k is 4 if
+every block is recomputed in the backward pass, which counts what the hardware computes. k is 3 without recomputation,
+which counts what the model needs. Selective recomputation also has k = 3, because it repeats no matrix product.
+
+SwiGLU has a third matrix in the feed-forward layer. T5 adds the decoder and its attention to the encoder's output.
+BERT's small heads are left out.
 """
 
 from __future__ import annotations
@@ -22,22 +26,24 @@ def iteration_flops(
     recomputed: bool,
     sequence_length: int | None = None,
 ) -> float:
-    """Operations of one iteration over the whole machine; `recomputed` counts the second forward pass too.
+    """Return the operations of one iteration on all devices together. `recomputed` counts the second forward pass too.
 
-    `sequence_length`: tokens of a sample where a curriculum cuts it; None: the model's.
+    `sequence_length` is the number of tokens of a sample, which a curriculum may shorten. If it is None, the model's
+    sequence length is used.
     """
     hidden, length = model.hidden_size, sequence_length or model.sequence_length
     passes = 4 if recomputed else 3
     if model.family == "t5":
         return float(batch_samples) * _t5_sample(model, vocabulary_rows, passes)
-    # 2 (4 h^2 + 2 h f) + 4 s h a token and block; with f = 4 h this is the published 24 h^2 (1 + s / 6 h).
+    # A block takes 2 (4 h^2 + 2 h f) + 4 s h operations a token. With f = 4 h this is the published 24 h^2 (1 + s / 6
+    # h).
     block = _dense(model) + 4 * length * hidden
     tokens = float(batch_samples) * length
     return passes * tokens * (model.layers * block + 1.5 * hidden * vocabulary_rows)
 
 
 def _dense(model: ModelConfig) -> int:
-    """Operations of a block's matrices on one token, forward."""
+    """Return the operations of a block's matrices on one token, in the forward pass."""
     matrices = 3 if model.activation == "swiglu" else 2
     return 2 * (4 * model.hidden_size**2 + matrices * model.hidden_size * model.ffn_size)
 
@@ -51,5 +57,5 @@ def _t5_sample(model: ModelConfig, rows: int, passes: int) -> float:
 
 
 def tflops_per_device(flops: float, seconds: float, world_size: int) -> float:
-    """TFLOP/s of one device."""
+    """Return the TFLOP/s of one device."""
     return flops / (seconds * world_size * 1e12)

@@ -1,8 +1,13 @@
-"""GPT: pipeline layers and parameters.
+"""Declare the pipeline layers and parameters of a GPT.
 
-Pipeline layers with L blocks: 0 embedding, 1 embedding LayerNorm and learned positions, where the model has them
-(outside the embedding's module, because DeepSpeed treats all parameters of a tied module as replicas), 2 .. L+1 blocks,
-L+2 final LayerNorm, L+3 head: the embedding again, or a matrix of its own.
+With L blocks the pipeline layers are:
+
+- 0: the embedding.
+- 1: the embedding LayerNorm and the learned positions, if the model has them. They are not part of the embedding's
+  module, because DeepSpeed treats all parameters of a tied module as replicas.
+- 2 to L+1: the blocks.
+- L+2: the final LayerNorm.
+- L+3: the head, which is the embedding again or a separate matrix.
 """
 
 from __future__ import annotations
@@ -21,28 +26,28 @@ FIRST_BLOCK_LAYER = 2
 
 
 def final_norm_layer(model: ModelConfig) -> int:
-    """Index of the final LayerNorm's pipeline layer."""
+    """Return the index of the final LayerNorm's pipeline layer."""
     return FIRST_BLOCK_LAYER + model.layers
 
 
 def head_layer(model: ModelConfig) -> int:
-    """Index of the output head's pipeline layer."""
+    """Return the index of the output head's pipeline layer."""
     return FIRST_BLOCK_LAYER + model.layers + 1
 
 
 def layer_count(model: ModelConfig) -> int:
-    """Number of pipeline layers."""
+    """Return the number of pipeline layers."""
     return model.layers + 4
 
 
 def block_parameters(model: ModelConfig, block: int) -> list[Parameter]:
-    """Parameters of transformer block `block`."""
+    """Return the parameters of transformer block `block`."""
     layer, gated = FIRST_BLOCK_LAYER + block, model.activation == "swiglu"
     return Block(f"h.{block}.", layer, model.hidden_size, model.ffn_size, gated).transformer()
 
 
 def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
-    """Every parameter, in pipeline order."""
+    """Return every parameter, in pipeline order."""
     hidden, head = model.hidden_size, head_layer(model)
     tied = (head,) if model.tied_embeddings else ()
     words = vocabulary("word_embeddings", vocabulary_rows, hidden, EMBEDDING_LAYER, tied)
@@ -58,10 +63,10 @@ def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
 
 
 def parameter_count(model: ModelConfig, vocabulary_rows: int) -> int:
-    """By formula: l (12 h^2 + 13 h) + V h + 2 h, + 2 h for the embedding LayerNorm, + s h for learned positions,
-    + V h for a head of its own, + l (h f + f) for SwiGLU.
+    """Return the number of parameters by formula. For BLOOM-176B it is 176,247,271,424.
 
-    BLOOM-176B: 176,247,271,424.
+    The formula is l (12 h^2 + 13 h) + V h + 2 h. The embedding LayerNorm adds 2 h, learned positions add s h, an untied
+    head adds V h, and SwiGLU adds l (h f + f).
     """
     hidden = model.hidden_size
     rows = vocabulary_rows * (1 if model.tied_embeddings else 2)

@@ -1,6 +1,7 @@
-"""Groups of the optimizer: which parameters a pipeline stage holds, and in which order its flat state has them.
+"""Define the optimizer's parameter groups and the order of parameters in a pipeline stage's flat optimizer state.
 
-The optimizer is built by it and a checkpoint is read by it: ZeRO stage 1 lays the parameters of a group end to end.
+ZeRO stage 1 concatenates the parameters of a group. Training builds the optimizer from these functions, and the
+checkpoint reader uses them to find each parameter.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ from bloomery.spec.placement import Parameter
 
 
 def held(parameters: Iterable[Parameter], first: int, end: int) -> list[Parameter]:
-    """Parameters of the pipeline layers [first, end), as their owner or as a tied copy, in order of declaration."""
+    """Return the parameters of pipeline layers [first, end), in order of declaration.
+
+    Parameters that these layers own and copies of tied parameters are both included.
+    """
     return [each for each in parameters if any(first <= layer < end for layer in (each.layer, *each.tied_layers))]
 
 
 def optimizer_groups(parameters: Iterable[Parameter]) -> list[list[Parameter]]:
-    """Those that decay, then those that do not, each in order of declaration; no group is empty."""
+    """Return the group with weight decay, then the group without, each in order of declaration. Empty groups are left
+    out."""
     groups: dict[bool, list[Parameter]] = {True: [], False: []}
     for parameter in parameters:
         groups[parameter.decays].append(parameter)

@@ -1,4 +1,4 @@
-"""Tables of GPUs and electricity grids (`bloomery/spec/data`)."""
+"""Read the tables of GPUs and electricity grids (`bloomery/spec/data`)."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ class Gpu:
 
     memory_gib: float
     peak_tflops: float
-    """Dense 16-bit matrix products, TFLOP/s."""
+    """Peak of dense 16-bit matrix products, TFLOP/s."""
     watts: float
-    """Thermal design power."""
+    """Thermal design power, W."""
     node_gb_per_second: float
-    """To the other GPUs of its node, one direction, GB/s."""
+    """Bandwidth to the other GPUs of its node, one direction, GB/s."""
     network_gb_per_second: float
-    """Its share of the way to other nodes, one direction, GB/s."""
+    """Its share of the node's network bandwidth to other nodes, one direction, GB/s."""
     source: str
     bf16: bool = True
-    """Whether it multiplies bfloat16 matrices."""
+    """Whether the GPU supports bfloat16 matrix products."""
 
     @property
     def memory_bytes(self) -> int:
-        """Memory, bytes."""
+        """Memory in bytes."""
         return int(self.memory_gib * 2**30)
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Electricity of one place."""
+    """Electricity grid of one place."""
 
     grams_per_kwh: float
-    """CO2-equivalent, g/kWh."""
+    """Emissions in grams of CO2-equivalent per kWh."""
     source: str
 
 
 @cache
 def gpus() -> dict[str, Gpu]:
-    """Known GPUs by name."""
+    """Return the known GPUs by name."""
     return {name: Gpu(**row) for name, row in _table("gpus.toml").items()}
 
 
 @cache
 def grids() -> dict[str, Grid]:
-    """Known grids by name."""
+    """Return the known grids by name."""
     return {name: Grid(**row) for name, row in _table("grids.toml").items()}
 
 

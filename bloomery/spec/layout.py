@@ -1,8 +1,9 @@
-"""Where each process stands, and which samples its replica reads: the one arithmetic of the training and of `trace`.
+"""Compute the coordinates of each rank and the samples that its replica reads. Training and `trace` share these
+functions.
 
-Ranks are ordered pipeline (outermost), data, tensor (innermost), as DeepSpeed's topology orders them: the ranks that
-talk most, the tensor-parallel ones, are neighbours and share a node. A batch's samples depend on the consumed count
-alone, never on the layout; only who reads which does.
+Ranks are ordered as in DeepSpeed's topology: pipeline (outermost), data, tensor (innermost). Tensor-parallel ranks
+communicate most, so they are neighbours and share a node. The samples of a batch depend on the consumed samples alone,
+never on the layout. The layout only decides which replica reads which of them.
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankCoordinates:
-    """Coordinates of a process."""
+    """Coordinates of a rank in the layout."""
 
     pipeline: int
     data: int
-    """Its replica."""
+    """Number of the replica."""
     tensor: int
 
 
 def coordinates_of(parallel: ParallelConfig, rank: int) -> RankCoordinates:
-    """Coordinates of a global rank. Raises InputError beyond the world."""
+    """Return the coordinates of a global rank.
+
+    Raises:
+        InputError: the rank is not in the layout.
+    """
     if not 0 <= rank < parallel.world_size:
         raise InputError(
             f"rank {rank} does not exist",
@@ -40,19 +45,19 @@ def coordinates_of(parallel: ParallelConfig, rank: int) -> RankCoordinates:
 
 
 def rank_of(parallel: ParallelConfig, place: RankCoordinates) -> int:
-    """Global rank at a coordinate."""
+    """Return the global rank at these coordinates."""
     return (place.pipeline * parallel.data + place.data) * parallel.tensor + place.tensor
 
 
 def micro_batch_starts(first: int, samples: int, micro_batch_size: int, replica: int, replicas: int) -> range:
-    """First sample of each micro-batch of a replica, of the global batch [first, first + samples).
+    """Return the first sample of each micro-batch that a replica reads of the global batch [first, first + samples).
 
-    Micro-batch m of replica r is [start, start + micro_batch_size) with
-    start = first + (m * replicas + r) * micro_batch_size (Megatron's order).
+    Micro-batch m of replica r is [start, start + micro_batch_size) with start = first + (m * replicas + r) *
+    micro_batch_size (Megatron's order).
     """
     return range(first + replica * micro_batch_size, first + samples, micro_batch_size * replicas)
 
 
 def replica_of(sample: int, first: int, micro_batch_size: int, replicas: int) -> int:
-    """The replica that reads `sample` of a global batch that begins at `first`."""
+    """Return the replica that reads `sample` of the global batch that begins at `first`."""
     return (sample - first) // micro_batch_size % replicas

@@ -1,4 +1,4 @@
-"""The learning rate as a function of consumed samples or tokens: a resumed run needs no scheduler state."""
+"""Compute the learning rate from consumed samples or tokens, so that a resumed run needs no scheduler state."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from bloomery.config.training import OptimizerConfig, TrainingConfig
 
 COOLDOWN_SHARE = 10
-"""wsd without a stated cooldown decays over the last of so many equal parts of the schedule."""
+"""Schedule `wsd` decays over the last tenth of the schedule if no cooldown is configured."""
 
 
 def learning_rate_at(
     model: ModelConfig, training: TrainingConfig, consumed_samples: int, consumed_tokens: int
 ) -> float:
-    """Learning rate of the step of `training` that ends at this position of samples and tokens."""
+    """Return the learning rate of the step of `training` that ends at this number of consumed samples and tokens."""
     return learning_rate(
         training.optimizer,
         consumed_samples,
@@ -29,7 +29,7 @@ def learning_rate_at(
 
 
 def decay_start(model: ModelConfig, training: TrainingConfig) -> int:
-    """Where the warm-up ends, in the decay's unit: tokens with `decay_tokens`, else samples."""
+    """Return where the warm-up ends, in the unit of the decay: tokens if `decay_tokens` is set, else samples."""
     optimizer = training.optimizer
     if optimizer.decay_tokens is not None:
         if optimizer.warmup_tokens is not None:
@@ -48,10 +48,13 @@ def learning_rate(
     consumed_tokens: int = 0,
     decay_start: int | None = None,
 ) -> float:
-    """Learning rate after `consumed_samples` and `consumed_tokens`: linear warm-up, then the decay, then the minimum.
+    """Return the learning rate after `consumed_samples` and `consumed_tokens`.
 
-    Megatron's annealing, and wsd (Hu et al. 2024, arXiv:2404.06395), linear: the peak up to the cooldown.
-    `decay_start`: where the warm-up ends, in the decay's unit; None: as configured, for warm-ups in that unit.
+    The rate rises linearly in the warm-up, then decays, then stays at its minimum. The formulas are Megatron's.
+    Schedule `wsd` (Hu et al. 2024, arXiv:2404.06395) keeps the peak until the cooldown and then decays linearly.
+
+    `decay_start` is where the warm-up ends, in the unit of the decay. If it is None, the configured warm-up is used,
+    which must then have that unit.
     """
     peak, least = optimizer.learning_rate, optimizer.min_learning_rate
     done, warmup = consumed_samples, optimizer.warmup_samples

@@ -1,8 +1,8 @@
-"""Memory of one GPU: weights, gradients, optimizer, activations, buffers; for every pipeline stage.
+"""Compute the memory of one GPU for every pipeline stage: weights, gradients, optimizer, activations and buffers.
 
-Activations: what the layers save for the backward pass, counted as in Korthikanti et al. 2022 (arXiv:2205.05198), for
-this project's block (no dropout, fused attention that saves its output but no scores). A test compares the count with
-what the real block saves.
+Activations are what the layers save for the backward pass. They are counted as in Korthikanti et al. 2022
+(arXiv:2205.05198) for this project's block, which has no dropout and whose fused attention saves its output but no
+scores. A test compares the count with what the real block saves.
 """
 
 from __future__ import annotations
@@ -21,70 +21,76 @@ if TYPE_CHECKING:
 
 WEIGHT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 GRADIENT_BYTES = 4
-"""Gradients are summed in fp32, unsplit (DeepSpeed's BF16_Optimizer)."""
+"""Bytes of a parameter's gradient, which is summed in fp32 and not split over replicas (DeepSpeed's BF16_Optimizer)."""
 MASTER_BYTES = 4
-"""fp32 master weights; in fp32 DeepSpeed keeps its own flat copy of the weights."""
+"""Bytes of a parameter's fp32 master weight. In fp32 precision too, DeepSpeed holds a flat copy of the weights."""
 MOMENTS_BYTES = 8
-"""Two fp32 moments (Adam, LAMB)."""
+"""Bytes of a parameter's two fp32 moments (Adam, LAMB)."""
 
 RUNTIME_BYTES = 2 * 2**30
-"""CUDA context, NCCL's channels, the allocator's rounding: an assumption, not arithmetic."""
+"""Bytes of the CUDA context, NCCL's channels and the allocator's rounding. The value is an assumption."""
 USABLE_SHARE = 0.95
-"""Of a GPU's memory; the rest is lost between the allocator's blocks: an assumption."""
+"""Share of a GPU's memory that a training can use. The rest is lost to fragmentation. The value is an assumption."""
 
 
 def bytes_per_parameter(precision: str) -> int:
-    """Training state of one parameter that is not split: 18 bytes in 16-bit precision (2 + 4 + 4 + 8)."""
+    """Return the bytes of training state for one parameter if it is not split.
+
+    In 16-bit precision they are 18 bytes (2 + 4 + 4 + 8).
+    """
     return WEIGHT_BYTES[precision] + GRADIENT_BYTES + MASTER_BYTES + MOMENTS_BYTES
 
 
 def checkpoint_bytes_per_parameter(precision: str) -> int:
-    """What a checkpoint holds of one parameter: 14 bytes in 16-bit precision (BLOOM-176B: 2.24 TiB); no gradients."""
+    """Return the bytes that a checkpoint holds for one parameter. Checkpoints hold no gradients.
+
+    In 16-bit precision this is 14 bytes (BLOOM-176B: 2.24 TiB in total).
+    """
     return bytes_per_parameter(precision) - GRADIENT_BYTES
 
 
 @dataclass(frozen=True)
 class StageMemory:
-    """Bytes on one GPU of a stage."""
+    """Memory of one GPU of a stage, in bytes."""
 
     stage: int
-    """Number of the stage, from 0."""
+    """Index of the stage, from 0."""
     parameters: int
-    """Parameters that the GPU holds."""
+    """Number of parameters that the GPU holds."""
     weights: int
     gradients: int
     optimizer: int
     """Master weights and moments, split over the replicas (ZeRO-1)."""
     activations: int
-    """As configured, with or without recomputation."""
+    """Activations with the configured recomputation."""
     activations_recomputed: int
     activations_kept: int
-    """Without recomputation."""
+    """Activations without recomputation."""
     activations_selective: int
-    """With all but matrix products and attention recomputed."""
+    """Activations if everything except matrix products and attention is recomputed."""
     buffers: int
-    """Logits on the last stage, micro-batches on their way, the runtime."""
+    """Logits on the last stage, micro-batches in transit between stages, ALiBi's bias and the CUDA runtime."""
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of all bytes."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.buffers
 
 
 def memory(config: RunConfig) -> list[StageMemory]:
-    """Every stage's memory at the full batch, on a GPU."""
+    """Return the memory of one GPU of every stage, at the full batch."""
     rows = planned_rows(config)
     parts = stages(config.model, config.training, rows)
     return [_of_stage(config, number, stage, len(parts), rows) for number, stage in enumerate(parts)]
 
 
 def usable_bytes(memory_bytes: int) -> int:
-    """What of a GPU's memory a training may plan with."""
+    """Return the bytes of a GPU's memory that a training can use."""
     return int(memory_bytes * USABLE_SHARE)
 
 
 def ends_and_middle(found: list[StageMemory]) -> dict[str, StageMemory]:
-    """The first, a middle and the last stage; the same one where the pipeline is short."""
+    """Return the first, a middle and the last stage. In a short pipeline some of them are the same stage."""
     return {"first": found[0], "middle": found[len(found) // 2], "last": found[-1]}
 
 
@@ -94,7 +100,7 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
     split = -(-held // parallel.data)
     largest = largest_micro_batch(training.batch)
     micro_batches = training.batch.global_batch_size // (largest * parallel.data)
-    # One forward, one backward (1F1B): a stage holds as many micro-batches as there are stages from it to the end.
+    # In the 1F1B schedule a stage holds as many micro-batches as there are stages from it to the end of the pipeline.
     in_flight = max(1, min(count - number, micro_batches))
     blocks, whole = in_flight * stage.blocks, activation_bytes(config.model, training)
     activations = {
@@ -104,12 +110,12 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
     }
     buffers = RUNTIME_BYTES + 2 * block_input_bytes(config) * (2 if count > 1 else 0)
     if config.model.positions == "alibi" and training.kernels.attention not in ("flex", "flash"):
-        # Mask and ALiBi in one additive bias, shared by the blocks of a rank.
+        # These kernels read mask and ALiBi as one additive bias, which the blocks of a rank share.
         squares = config.model.sequence_length**2 * config.model.heads // parallel.tensor
         buffers += squares * WEIGHT_BYTES[precision]
     if stage.last:
         tokens = largest * output_length(config)
-        # The logits and their gradient; fp32 and the softmax exist for a few rows at a time.
+        # The logits and their gradient are in the model's precision. fp32 values exist only for a few rows at a time.
         buffers += tokens * rows // parallel.tensor * 2 * WEIGHT_BYTES[precision]
     if stage.first:
         ends = in_flight * block_input_bytes(config) * (2 if config.model.embedding_layernorm else 1)
@@ -129,30 +135,35 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
 
 
 def output_length(config: RunConfig) -> int:
-    """Tokens of a sample for which logits are computed."""
+    """Return the number of tokens of a sample for which logits are computed."""
     return config.model.decoder_sequence_length or config.model.sequence_length
 
 
 def block_input_bytes(config: RunConfig) -> int:
-    """The residual stream of the largest micro-batch, [batch, length, hidden], on one rank: all, or its part of the
-    length."""
+    """Return the bytes of the residual stream [batch, length, hidden] of the largest micro-batch on one rank.
+
+    With sequence parallelism a rank holds only its part of the length.
+    """
     parallel, samples = config.training.parallel, largest_micro_batch(config.training.batch)
     return stream_bytes(config, samples) // (parallel.tensor if parallel.sequence_parallel else 1)
 
 
 def stream_bytes(config: RunConfig, samples: int) -> int:
-    """The whole residual stream of so many samples."""
+    """Return the bytes of the whole residual stream of `samples` samples."""
     model, precision = config.model, config.training.precision
     return samples * model.sequence_length * model.hidden_size * WEIGHT_BYTES[precision]
 
 
 def activation_bytes(model: ModelConfig, training: TrainingConfig) -> int:
-    """What one block saves of the largest micro-batch for its backward pass, on one rank.
+    """Return the bytes that one block saves of the largest micro-batch for its backward pass, on one rank.
 
-    Per token, in elements of the precision: 4 h (the inputs of both LayerNorms and what they put out), whole or split
-    by sequence parallelism, and, split over tensor parallelism, 3 h (q, k, v), h (attention's output) and 2 f (before
-    and after GELU) or 3 f (gate and up, their product); and fp32 numbers, two for each LayerNorm and one for each head
-    (the logarithm of attention's sum).
+    Per token it saves these elements of the model's precision:
+
+    - 4 h for the inputs and outputs of both LayerNorms, split only by sequence parallelism;
+    - 3 h (q, k, v), h (attention's output) and 2 f (before and after GELU) or 3 f (SwiGLU's gate, up and product),
+      split by tensor parallelism.
+
+    It also saves fp32 numbers: two for each LayerNorm, and one for each head (the logarithm of the softmax's sum).
     """
     hidden, ffn, tensor = model.hidden_size, model.ffn_size, training.parallel.tensor
     sequence = tensor if training.parallel.sequence_parallel else 1
@@ -164,10 +175,14 @@ def activation_bytes(model: ModelConfig, training: TrainingConfig) -> int:
 
 
 def selective_bytes(model: ModelConfig, training: TrainingConfig) -> int:
-    """What one block keeps of the largest micro-batch when all but matrix products and attention is computed again.
+    """Return the bytes that one block saves of the largest micro-batch under selective recomputation, on one rank.
 
-    Per token: its input h (split by sequence parallelism), what the four matrices put out (3 h and f or 2 f split over
-    tensor parallelism; 2 h before they are summed over it) and attention's output h with a number for each head.
+    Everything except matrix products and attention is recomputed. Per token the block saves:
+
+    - its input h, split by sequence parallelism;
+    - the outputs of the four matrices: 3 h and f (SwiGLU: 2 f), split by tensor parallelism, and 2 h, not split because
+      they are saved before the sum over the tensor-parallel ranks;
+    - attention's output h and one fp32 number for each head, split by tensor parallelism.
     """
     hidden, ffn, tensor = model.hidden_size, model.ffn_size, training.parallel.tensor
     sequence = tensor if training.parallel.sequence_parallel else 1

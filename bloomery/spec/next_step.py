@@ -1,7 +1,7 @@
-"""The next optimizer step from where a training stands: its samples, their length, its learning rate.
+"""Compute the next optimizer step from a training's position: its samples, their length and its learning rate.
 
-From the position alone, not from the step's number: a batch or a schedule that changed on the way (on_change: continue)
-then needs no history.
+The step depends on the position alone, not on the step's number. If the batch or a schedule changed during the training
+(on_change: continue), no history is needed.
 """
 
 from __future__ import annotations
@@ -26,33 +26,35 @@ class PlannedStep:
 
     batch: Batch
     global_batch_size: int
-    """Samples that are trained on."""
+    """Number of samples that the step trains on."""
     skipped_samples: int
-    """Samples that are left out on the way to its last one."""
+    """Number of samples that the step skips before its last sample."""
     micro_batch_size: int
-    """Samples that a replica takes through the pipeline at a time."""
+    """Samples in one micro-batch of a replica."""
     sequence_length: int
     """Tokens of a sample."""
     learning_rate: float
-    """Belongs to the position that the step ends at: (consumed samples, learning rate) is the pair of BLOOM's log, and
-    no first step is lost at rate 0."""
+    """Learning rate at the position where the step ends.
+
+    This gives the pairs (consumed samples, learning rate) of BLOOM's log, and the first step is not wasted at rate 0.
+    """
 
     @property
     def tokens(self) -> int:
-        """Tokens that are trained on."""
+        """Number of tokens that the step trains on."""
         return self.global_batch_size * self.sequence_length
 
 
 @lru_cache(maxsize=8)
 def _positions(batch: BatchConfig, train_samples: int) -> int:
-    """A walk over the batch sizes, of which there may be thousands: not for each step anew."""
+    """Cache `samples_to_read`, which walks over all batch sizes, so that not every step repeats the walk."""
     return samples_to_read(batch, train_samples)
 
 
 def next_step(
     model: ModelConfig, training: TrainingConfig, consumed_samples: int, consumed_tokens: int
 ) -> PlannedStep | None:
-    """The step that begins at this position; None where the training ends."""
+    """Return the step that begins at this position; None if the training ends here."""
     if training.train_tokens is not None and consumed_tokens >= training.train_tokens:
         return None
     size = global_batch_size(training.batch, consumed_samples)

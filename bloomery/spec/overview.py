@@ -1,4 +1,4 @@
-"""What a run will be, by arithmetic alone: parameters, layout, iterations, tokens, operations, checkpoint size."""
+"""Summarise a run before it starts: parameters, layout, iterations, tokens, operations, checkpoint size."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Overview:
-    """Figures of a run before it starts. The vocabulary is the configured one: a small corpus may give a smaller."""
+    """Figures of a run before it starts. They assume the configured vocabulary, and a small corpus may yield a smaller
+    one."""
 
     parameters: int
     vocabulary_rows: int
     world_size: int
     stages: list[str]
-    """What each pipeline stage holds, such as `embed|2` (embedding and two blocks), `6`, `5|head`."""
+    """Contents of each pipeline stage, such as `embed|2` (embedding and two blocks), `6` or `5|head`."""
     iterations: int
     samples: int
     tokens: int
     batches: list[int]
-    """Global batch sizes that the run passes through."""
+    """Global batch sizes that the run uses, in ascending order."""
     model_flops: float
-    """Operations that the whole training needs, without recomputation."""
+    """Floating-point operations of the whole training, without recomputation."""
     checkpoint_bytes: int
 
 
 def overview(config: RunConfig) -> Overview:
-    """Figures of `config`."""
+    """Return the figures of `config`."""
     model, training, rows = config.model, config.training, planned_rows(config)
     run = trajectory(model, training)
     extra = model.decoder_sequence_length or 0

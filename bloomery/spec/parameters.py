@@ -1,4 +1,4 @@
-"""Every parameter of the network, declared once and without torch (house decision 4); each family in a module."""
+"""Declare every parameter of the network once, without torch. Each model family has its own module."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ _FAMILIES: dict[str, ModuleType] = {"gpt": gpt, "bert": bert, "t5": t5}
 
 
 def layer_count(model: ModelConfig) -> int:
-    """Number of pipeline layers."""
+    """Return the number of pipeline layers."""
     count: int = _FAMILIES[model.family].layer_count(model)
     return count
 
 
 def padded_vocabulary(tokenizer_entries: int, model: ModelConfig, tensor_parallel: int) -> int:
-    """Embedding rows: as configured, or the tokenizer's size rounded up to vocabulary_multiple x tensor_parallel
-    (Megatron's rule)."""
+    """Return the number of embedding rows.
+
+    This is the configured value, or the tokenizer's size rounded up to a multiple of vocabulary_multiple x
+    tensor_parallel (Megatron's rule).
+    """
     if model.padded_vocabulary_size is not None:
         return model.padded_vocabulary_size
     multiple = model.vocabulary_multiple * tensor_parallel
@@ -31,17 +34,18 @@ def padded_vocabulary(tokenizer_entries: int, model: ModelConfig, tensor_paralle
 
 
 def planned_rows(config: RunConfig) -> int:
-    """Embedding rows of a run before its tokenizer is trained: with all the entries that it may have."""
+    """Return the number of embedding rows of a run before its tokenizer is trained, for the largest configured
+    vocabulary."""
     return padded_vocabulary(config.tokenizer.vocabulary_size, config.model, config.training.parallel.tensor)
 
 
 def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
-    """Every parameter of the model with an embedding of `vocabulary_rows` rows, in pipeline order."""
+    """Return every parameter of the model with an embedding of `vocabulary_rows` rows, in pipeline order."""
     declared: list[Parameter] = _FAMILIES[model.family].declare(model, vocabulary_rows)
     return declared
 
 
 def parameter_count(model: ModelConfig, vocabulary_rows: int) -> int:
-    """Parameters by the family's formula (BLOOM-176B: 176,247,271,424)."""
+    """Return the number of parameters by the family's formula (BLOOM-176B: 176,247,271,424)."""
     count: int = _FAMILIES[model.family].parameter_count(model, vocabulary_rows)
     return count

@@ -1,4 +1,4 @@
-"""Distribute the layers over pipeline stages (GPT; the other families have one stage)."""
+"""Distribute the layers of a GPT over pipeline stages. The other families have one stage."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one pipeline stage holds."""
+    """Contents of one pipeline stage."""
 
     first: bool
     last: bool
     blocks: int
     parameters: int
-    """Parameters of the stage, tied ones included wherever they live."""
+    """Number of parameters that the stage holds, including its copies of tied parameters."""
     shard_parameters: int
-    """Of these, on one tensor-parallel rank."""
+    """Number of these parameters on one tensor-parallel rank."""
 
     def __str__(self) -> str:
-        """Such as `embed|5`, `6` or `5|head`."""
+        """Return a short form such as `embed|5`, `6` or `5|head`."""
         return "|".join([*(["embed"] if self.first else []), str(self.blocks), *(["head"] if self.last else [])])
 
 
 def stages(model: ModelConfig, training: TrainingConfig, vocabulary_rows: int) -> tuple[Stage, ...]:
-    """Every stage, in order. Sums of `parameters` over stages count a tied embedding twice where it lives twice."""
+    """Return every stage, in order.
+
+    The sum of `parameters` over all stages counts a tied embedding twice if two stages hold it.
+    """
     parallel = training.parallel
     return _stages(model, vocabulary_rows, parallel.tensor, parallel.pipeline, training.partition)
 
@@ -67,12 +70,22 @@ def _stages(model: ModelConfig, vocabulary_rows: int, tensor: int, pipeline: int
 
 
 def stage_bounds(model: ModelConfig, vocabulary_rows: int, stages: int, method: str) -> list[int]:
-    """First pipeline layer of each stage and the layer count at the end: stage s holds [bounds[s], bounds[s + 1]).
+    """Return the first pipeline layer of each stage, followed by the number of layers.
 
-    `parameters` balances real cost: the head costs a matrix product of the embedding's size. `uniform` distributes
-    the blocks evenly. Every stage gets at least one block; the least greatest stage wins, earlier cuts later on ties.
-    `type:REGEX` distributes the layers whose kind matches evenly (`kinds`); the others stay with the one before them.
-    Raises ValueError for what `partition_problem` says.
+    Stage s holds the layers [bounds[s], bounds[s + 1]). `method` is one of:
+
+    - `parameters` minimises the largest number of parameters in a stage. The output head always counts as a matrix of
+      the embedding's size, also if it is tied.
+    - `uniform` distributes the blocks evenly.
+    - `type:REGEX` evenly distributes the layers whose kind matches (`kinds`). Every other layer belongs to the stage of
+      the layer before it.
+
+    `parameters` and `uniform` give every stage at least one block. `partition_problem` reports if `type:REGEX` does
+    not. On ties, the stages nearest the middle of the pipeline get the extra blocks.
+
+    Raises:
+        ValueError: fewer layers match `type:REGEX` than there are stages.
+        re.error: REGEX is not a regular expression.
     """
     if model.family == "gpt" and method.startswith("type:"):
         return _of_kinds(model, stages, method.removeprefix("type:"))
@@ -80,19 +93,23 @@ def stage_bounds(model: ModelConfig, vocabulary_rows: int, stages: int, method: 
     embedding_cost = vocabulary_rows * model.hidden_size if method == "parameters" else 0
     if model.family != "gpt":
         return [0, layer_count(model)]
-    # Stage s takes blocks [cut[s], cut[s + 1]); the first also holds both embedding layers, the last norm and head.
+    # Stage s holds blocks [cut[s], cut[s + 1]). The first also holds both embedding layers, the last also norm and
+    # head.
     best = _best_cuts(model.layers, stages, block_cost, embedding_cost)
     return [0, *(FIRST_BLOCK_LAYER + cut for cut in best[1:-1]), layer_count(model)]
 
 
 def kinds(model: ModelConfig) -> list[tuple[str, ...]]:
-    """What each pipeline layer of a GPT is; a tied head is both a head and an embedding."""
+    """Return the kinds of each pipeline layer of a GPT. A tied head is both a head and an embedding."""
     head = ("head", "embedding") if model.tied_embeddings else ("head",)
     return [("embedding",), ("norm",), *([("transformer",)] * model.layers), ("norm",), head]
 
 
 def partition_problem(model: ModelConfig, stages: int, method: str) -> str | None:
-    """Why `type:REGEX` cannot cut the layers of a GPT into so many stages; None if it can, or for another method."""
+    """Return why `type:REGEX` cannot divide the layers of a GPT into `stages` stages.
+
+    Return None if it can, or if `method` or the model family is a different one.
+    """
     if model.family != "gpt" or not method.startswith("type:"):
         return None
     try:
@@ -105,7 +122,7 @@ def partition_problem(model: ModelConfig, stages: int, method: str) -> str | Non
 
 
 def _of_kinds(model: ModelConfig, stages: int, pattern: str) -> list[int]:
-    # DeepSpeed's `type:` matches names of classes, in whatever case.
+    # DeepSpeed's `type:` matches names of classes and ignores case.
     matching = [
         layer
         for layer, names in enumerate(kinds(model))
@@ -118,7 +135,10 @@ def _of_kinds(model: ModelConfig, stages: int, pattern: str) -> list[int]:
 
 
 def _best_cuts(blocks: int, stages: int, block_cost: int, embedding_cost: int) -> list[int]:
-    """Blocks per stage by the least greatest cost, found by bisection over the answer (it is a number of blocks)."""
+    """Return the first block of each stage, followed by the number of blocks.
+
+    The largest cost of a stage is minimal. It is found by bisection.
+    """
     if stages == 1:
         return [0, blocks]
 
@@ -137,7 +157,8 @@ def _best_cuts(blocks: int, stages: int, block_cost: int, embedding_cost: int) -
     room = capacity(low)
     counts = [1] * stages
     for _ in range(blocks - stages):
-        # Fill the stage that stays cheapest; the middle of the pipeline first on ties.
+        # Give the block to the stage that stays cheapest. On ties, stages nearest the middle of the pipeline come
+        # first.
         costs = [
             ((counts[s] + 1) * block_cost + (embedding_cost if s in (0, stages - 1) else 0), abs(2 * s - stages + 1), s)
             for s in range(stages)
@@ -151,6 +172,6 @@ def _best_cuts(blocks: int, stages: int, block_cost: int, embedding_cost: int) -
 
 
 def divisors(number: int) -> list[int]:
-    """Every divisor, ascending."""
+    """Return every divisor of `number`, in ascending order."""
     small = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
     return sorted({*small, *(number // each for each in small)})

@@ -1,4 +1,7 @@
-"""Where the elements of a parameter live. Declared once; read by initialisation, gradient norm, checkpoint, merge."""
+"""Declare a parameter: its shape, its split over ranks and its initialisation.
+
+Initialisation, gradient norm, checkpoints and merging read these declarations.
+"""
 
 from __future__ import annotations
 
@@ -8,42 +11,43 @@ from enum import StrEnum
 
 
 class Placement(StrEnum):
-    """How a parameter is laid over the tensor-parallel ranks."""
+    """How a parameter is distributed over the tensor-parallel ranks."""
 
     REPLICATED = "replicated"
-    """Each rank holds all of it, bit-equal."""
+    """Each rank holds a bit-equal copy of the whole parameter."""
     COLUMN = "column"
-    """Split along dimension 0 (output features, heads)."""
+    """The parameter is split along dimension 0 (output features, heads)."""
     ROW = "row"
-    """Split along dimension 1 (input features)."""
+    """The parameter is split along dimension 1 (input features)."""
     VOCABULARY = "vocabulary"
-    """Split along dimension 0 (rows of the embedding)."""
+    """The parameter is split along dimension 0 (rows of the embedding)."""
 
     @property
     def dimension(self) -> int | None:
-        """Dimension that is split; None when replicated."""
+        """Dimension that is split; None if the parameter is replicated."""
         return {"replicated": None, "column": 0, "row": 1, "vocabulary": 0}[self.value]
 
 
 class Initializer(StrEnum):
-    """How a parameter starts."""
+    """How a parameter is initialised."""
 
     NORMAL = "normal"
-    """Normal with the model's standard deviation."""
+    """Normal distribution with the model's standard deviation."""
     OUTPUT_NORMAL = "output_normal"
-    """Normal with the model's standard deviation / sqrt(2 * layers)."""
+    """Normal distribution with the model's standard deviation divided by sqrt(2 * layers)."""
     ONES = "ones"
-    """All ones."""
+    """Every element is one."""
     ZEROS = "zeros"
-    """All zeros."""
+    """Every element is zero."""
 
 
 @dataclass(frozen=True)
 class Parameter:
     """One parameter of the whole model.
 
-    `name` is unique in the model and is the one that initialisation is keyed by; `layer` is the index of the pipeline
-    layer that owns it and `local_name` its name there. A tied parameter also lives in the layers `tied_layers`.
+    `name` is unique in the model and seeds the parameter's initialisation. `layer` is the index of the pipeline layer
+    that owns the parameter, and `local_name` is its name in that layer. The layers `tied_layers` hold copies of a tied
+    parameter.
     """
 
     name: str
@@ -57,11 +61,15 @@ class Parameter:
 
     @property
     def count(self) -> int:
-        """Number of elements."""
+        """Number of elements of the whole parameter."""
         return math.prod(self.shape)
 
     def shard_shape(self, tensor_parallel: int) -> tuple[int, ...]:
-        """Shape on one of `tensor_parallel` ranks. Raises ValueError when the split dimension does not divide."""
+        """Return the shape of the shard on one of `tensor_parallel` ranks.
+
+        Raises:
+            ValueError: the size of the split dimension is not a multiple of `tensor_parallel`.
+        """
         dimension = self.placement.dimension
         if dimension is None:
             return self.shape
@@ -73,7 +81,7 @@ class Parameter:
         return (*self.shape[:dimension], size // tensor_parallel, *self.shape[dimension + 1 :])
 
     def shard_slices(self, rank: int, tensor_parallel: int) -> tuple[slice, ...]:
-        """Index of rank's part in the whole parameter."""
+        """Return the index of the rank's shard in the whole parameter."""
         dimension = self.placement.dimension
         shard = self.shard_shape(tensor_parallel)
         return tuple(

@@ -1,4 +1,4 @@
-"""The position of a training: the counters that a checkpoint saves and that every schedule is a function of."""
+"""Define the position of a training: the counters that a checkpoint saves and that every schedule depends on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Counters(Protocol):
-    """What holds the counters of a training: a checkpoint's manifest, or a record of metrics.jsonl."""
+    """Object with the counters of a training: a checkpoint's manifest or a record of metrics.jsonl."""
 
     iteration: int
     consumed_samples: int
@@ -19,23 +19,23 @@ class Counters(Protocol):
 
 @dataclass(frozen=True)
 class Position:
-    """The state after an iteration (0: before the first)."""
+    """Counters after an iteration. Iteration 0 is the start, before the first iteration."""
 
     iteration: int = 0
     consumed_samples: int = 0
-    """Position in the order of the samples; skipped samples count too."""
+    """Number of samples read in the order of samples, including skipped samples."""
     consumed_tokens: int = 0
-    """Tokens that were trained on."""
+    """Number of tokens that the model was trained on."""
     skipped_samples: int = 0
-    """Consumed samples that were not trained on."""
+    """Number of consumed samples that the model was not trained on."""
     skipped_updates: int = 0
-    """Iterations that left the weights as they were."""
+    """Number of iterations that did not update the weights."""
     non_finite: int = 0
-    """Skipped updates whose loss or gradient was not finite."""
+    """Number of skipped updates whose loss or gradient was not finite."""
 
     @classmethod
     def of(cls, counters: Counters | None) -> Position:
-        """Return the position that `counters` hold; the start of the training for None."""
+        """Return the position that `counters` hold, or the start of the training for None."""
         if counters is None:
             return START
         return Position(
@@ -49,4 +49,4 @@ class Position:
 
 
 START = Position()
-"""Before the first iteration."""
+"""Position before the first iteration."""

@@ -1,4 +1,4 @@
-"""What can be planned but not trained, or trained but not exported yet, said before anything is started."""
+"""Refuse a run before it starts if this version can plan but not train it, or train but not export it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def untrainable(model: ModelConfig, training: TrainingConfig) -> list[str]:
-    """Keys and values of a training that this version's engine has no code for."""
+    """Return the keys and values of a training that this version's engine does not support."""
     found = {
         f"model.family {model.family}": model.family != "gpt",
         f"training.optimizer.kind {training.optimizer.kind}": training.optimizer.kind == "lamb",
@@ -21,7 +21,7 @@ def untrainable(model: ModelConfig, training: TrainingConfig) -> list[str]:
 
 
 def unexportable(model: ModelConfig) -> list[str]:
-    """Keys and values of a network that transformers' BloomForCausalLM cannot hold."""
+    """Return the keys and values of a network that transformers' BloomForCausalLM cannot represent."""
     found = {
         f"model.positions {model.positions}": model.positions != "alibi",
         f"model.activation {model.activation}": model.activation != "gelu",
@@ -33,21 +33,21 @@ def unexportable(model: ModelConfig) -> list[str]:
 
 
 def refuse_untrainable(model: ModelConfig, training: TrainingConfig) -> None:
-    """Raise ConfigError when the engine lacks something that the run asks for."""
+    """Raise ConfigError if the engine does not support the run."""
     if lacking := untrainable(model, training):
         raise ConfigError(
-            f"can be planned, but not trained yet: {', '.join(lacking)}",
+            f"this run can be planned, but not trained yet: {', '.join(lacking)}",
             where="the run's configuration",
             expected="a GPT with Adam or SGD, such as config/models/tr11-176b.yaml",
         )
 
 
 def refuse_unexportable(model: ModelConfig) -> None:
-    """Raise ConfigError when the trained network could not be exported."""
+    """Raise ConfigError if the trained network could not be exported."""
     if lacking := unexportable(model):
         raise ConfigError(
-            f"can be trained, but not exported yet: {', '.join(lacking)}",
+            f"this run can be trained, but not exported yet: {', '.join(lacking)}",
             where="the run's configuration",
-            expected="the workflow's target `train`; or, as BloomForCausalLM has it: ALiBi, tanh GELU, tied "
-            "embeddings with LayerNorm, a feed-forward width of 4 x hidden_size",
+            expected="the workflow's target `train`, or a network that BloomForCausalLM supports: ALiBi, tanh GELU, "
+            "tied embeddings with LayerNorm, feed-forward width of 4 x hidden_size",
         )

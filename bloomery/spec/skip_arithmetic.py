@@ -1,7 +1,9 @@
-"""Which samples a step reads where ranges of them are skipped: the one arithmetic of the training, `plan` and `trace`.
+"""Compute which samples a step reads if ranges of samples are skipped. Training, `plan` and `trace` share these
+functions.
 
-Positions count skipped samples too: a run stands at `consumed_samples` of the index's order, whatever it left out on
-the way. So schedules and the batch ladder move on over a gap, and a range added later moves no sample before it.
+Positions count skipped samples too: `consumed_samples` is a position in the index's order, including every sample that
+was skipped before it. Schedules and the batch ramp-up therefore advance over a gap, and a range that is added later
+does not move any earlier sample.
 """
 
 from __future__ import annotations
@@ -19,27 +21,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """The samples of one step, ascending."""
+    """Samples of one step, in ascending order."""
 
     spans: tuple[range, ...]
-    """Not empty, and apart from one another."""
+    """Ranges of samples. No range is empty, and no two ranges touch."""
     end: int
-    """consumed_samples after the step: the position behind its last sample. A gap that follows at once belongs to the
-    next step."""
+    """Value of consumed_samples after the step, which is the position after the step's last sample.
+
+    If skipped samples follow immediately, they belong to the next step.
+    """
 
     @property
     def samples(self) -> list[int]:
-        """Every sample, in the order in which the replicas share them."""
+        """Every sample, in the order in which the replicas divide them."""
         return list(chain.from_iterable(self.spans))
 
     @property
     def skipped_samples(self) -> int:
-        """Samples between its first and its last one that it leaves out."""
+        """Number of skipped samples between the first and the last sample of the step."""
         return self.end - self.spans[0].start - sum(map(len, self.spans))
 
 
 def next_batch(skip: Sequence[SkipRange], consumed_samples: int, size: int) -> Batch:
-    """The next `size` samples from position `consumed_samples` on that no range of `skip` holds."""
+    """Return the next `size` samples from position `consumed_samples` that no range of `skip` contains."""
     spans, position, left = [], consumed_samples, size
     holes = _holes(tuple(skip))
     for hole in holes[bisect_right(holes, position, key=_end) :]:
@@ -54,7 +58,7 @@ def next_batch(skip: Sequence[SkipRange], consumed_samples: int, size: int) -> B
 
 
 def batch_before(skip: Sequence[SkipRange], consumed_samples: int, size: int) -> Batch:
-    """The last `size` samples before position `consumed_samples` that no range of `skip` holds."""
+    """Return the last `size` samples before position `consumed_samples` that no range of `skip` contains."""
     spans: list[range] = []
     position, left = consumed_samples, size
     for hole in reversed(_holes(tuple(skip))):
@@ -68,12 +72,12 @@ def batch_before(skip: Sequence[SkipRange], consumed_samples: int, size: int) ->
 
 
 def skipped_before(skip: Sequence[SkipRange], consumed_samples: int) -> int:
-    """Samples below position `consumed_samples` that ranges of `skip` hold."""
+    """Return the number of samples before position `consumed_samples` that ranges of `skip` contain."""
     return sum(len(range(hole.start, min(hole.stop, consumed_samples))) for hole in _holes(tuple(skip)))
 
 
 def plain_until(skip: Sequence[SkipRange], consumed_samples: int) -> int | None:
-    """First skipped sample at or after position `consumed_samples`; None: there is none."""
+    """Return the first skipped sample at or after position `consumed_samples`; None if there is none."""
     holes = _holes(tuple(skip))
     after = bisect_right(holes, consumed_samples, key=_end)
     return max(consumed_samples, holes[after].start) if after < len(holes) else None
@@ -85,7 +89,7 @@ def _end(hole: range) -> int:
 
 @lru_cache(maxsize=16)
 def _holes(skip: tuple[SkipRange, ...]) -> tuple[range, ...]:
-    """The ranges in order, those that touch or overlap as one."""
+    """Return the ranges in order. Ranges that touch or overlap are merged."""
     found: list[range] = []
     for each in sorted(skip, key=lambda each: each.from_sample):
         if found and each.from_sample <= found[-1].stop:

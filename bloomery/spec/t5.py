@@ -1,7 +1,12 @@
-"""T5 as Megatron-LM builds it: learned positions, biases, one embedding for encoder, decoder and head.
+"""Declare T5 as Megatron-LM builds it: learned positions, biases, and one embedding for encoder, decoder and head.
 
-Pipeline layers with E encoder and D decoder blocks: 0 embeddings, 1 .. E encoder, E+1 its LayerNorm, E+2 .. E+D+1
-decoder, E+D+2 final LayerNorm and head.
+With E encoder blocks and D decoder blocks the pipeline layers are:
+
+- 0: the embeddings.
+- 1 to E: the encoder blocks.
+- E+1: the encoder's final LayerNorm.
+- E+2 to E+D+1: the decoder blocks.
+- E+D+2: the final LayerNorm and the head.
 """
 
 from __future__ import annotations
@@ -24,12 +29,12 @@ if TYPE_CHECKING:
 
 
 def layer_count(model: ModelConfig) -> int:
-    """Number of pipeline layers."""
+    """Return the number of pipeline layers."""
     return model.layers + (model.decoder_layers or 0) + 3
 
 
 def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
-    """Every parameter, in pipeline order."""
+    """Return every parameter, in pipeline order."""
     hidden, ffn, encoder = model.hidden_size, model.ffn_size, model.layers
     last = layer_count(model) - 1
     found = [
@@ -46,7 +51,10 @@ def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
 
 
 def parameter_count(model: ModelConfig, vocabulary_rows: int) -> int:
-    """By formula: (e + d) (4 h^2 + 2 h f + 9 h + f) + d (4 h^2 + 6 h) + (V + s) h + 4 h + V."""
+    """Return the number of parameters by formula.
+
+    The formula is (e + d) (4 h^2 + 2 h f + 9 h + f) + d (4 h^2 + 6 h) + (V + s) h + 4 h + V.
+    """
     hidden, decoder = model.hidden_size, model.decoder_layers or 0
     blocks = (model.layers + decoder) * transformer_count(hidden, model.ffn_size)
     embeddings = (vocabulary_rows + model.sequence_length) * hidden

@@ -1,6 +1,7 @@
-"""A whole run as few stretches of equal steps, so that its state after any iteration, sample or token is a look-up.
+"""Represent a whole run as a few stretches of equal steps, so that the state after any step can be looked up.
 
-A stretch is found by bisection: a plan costs its batch sizes and sample lengths (BLOOM: 117), not its steps.
+The state is found by iteration, sample or token. Stretches are found by bisection, so the cost grows with the number of
+batch sizes and sequence lengths (BLOOM: 117 stretches), not with the number of steps.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedPosition(Position):
-    """A position of the plan, with the batch and the length of its last iteration, as a log line prints them."""
+    """Position in a plan, with the batch size and sequence length of its last iteration, which a log line prints."""
 
     global_batch_size: int = 0
-    """Samples of the iteration; 0 before the first."""
+    """Samples of the last iteration; 0 before the first iteration."""
     sequence_length: int = 0
-    """Tokens of each of them."""
+    """Tokens of each of these samples."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive steps of one batch size and one length. The counts are those before its first step."""
+    """Consecutive steps with the same batch size and sequence length. The counters are those before the first step."""
 
     iteration: int
     consumed_samples: int
@@ -41,19 +42,19 @@ class Stretch:
     steps: int
     global_batch_size: int
     sequence_length: int
-    """Tokens of a sample; of encoder and decoder together (T5)."""
+    """Tokens of a sample. For T5 this is the sum of the encoder's and the decoder's tokens."""
     skipped_samples: int = 0
-    """Skipped before its first step."""
+    """Number of samples skipped before the first step."""
     skips: int = 0
-    """Samples that its step, then the only one, leaves out on its way."""
+    """Number of samples that the step skips. A stretch that skips samples has only one step."""
 
     @property
     def advance(self) -> int:
-        """By how much a step moves consumed_samples: what it trains on and what it skips."""
+        """Number by which one step increases consumed_samples: samples trained on and samples skipped."""
         return self.global_batch_size + self.skips
 
     def after(self, steps: int) -> PlannedPosition:
-        """Where the run stands when `steps` of these steps are done."""
+        """Return the position after `steps` steps of this stretch."""
         return PlannedPosition(
             iteration=self.iteration + steps,
             consumed_samples=self.consumed_samples + steps * self.advance,
@@ -74,68 +75,87 @@ class Trajectory:
 
     @property
     def end(self) -> PlannedPosition:
-        """The state at the end of training."""
-        if not self.stretches:  # at its end already, or refused: not a single batch
+        """Position at the end of training."""
+        if not self.stretches:  # The run starts at its end, or it cannot fill a single batch.
             return self.start
         last = self.stretches[-1]
         return last.after(last.steps)
 
     @property
     def iterations(self) -> int:
-        """Steps of the whole run."""
+        """Iteration at the end of the run."""
         return self.end.iteration
 
     def after_iteration(self, iteration: int) -> PlannedPosition:
-        """The state after `iteration` steps (0: before the first). Raises ValueError beyond the run."""
+        """Return the position after `iteration` (0 is before the first iteration).
+
+        Raises:
+            ValueError: the iteration is outside the run.
+        """
         self._require("iteration", self.start.iteration, iteration, self.iterations)
         stretch = self._stretch([each.iteration for each in self.stretches], iteration)
         return stretch.after(iteration - stretch.iteration)
 
     def after_samples(self, samples: int) -> PlannedPosition:
-        """The state after the last step that ends at or before `samples`. Raises ValueError beyond the run."""
+        """Return the position after the last step that ends at or before `samples` consumed samples.
+
+        Raises:
+            ValueError: the number of samples is outside the run.
+        """
         self._require("sample", self.start.consumed_samples, samples, self.end.consumed_samples)
         stretch = self._stretch([each.consumed_samples for each in self.stretches], samples)
         return stretch.after((samples - stretch.consumed_samples) // stretch.advance)
 
     def after_tokens(self, tokens: int) -> PlannedPosition:
-        """The state after the last step that ends at or before `tokens`. Raises ValueError beyond the run."""
+        """Return the position after the last step that ends at or before `tokens` consumed tokens.
+
+        Raises:
+            ValueError: the number of tokens is outside the run.
+        """
         self._require("token", self.start.consumed_tokens, tokens, self.end.consumed_tokens)
         stretch = self._stretch([each.consumed_tokens for each in self.stretches], tokens)
         step = stretch.global_batch_size * stretch.sequence_length
         return stretch.after((tokens - stretch.consumed_tokens) // step)
 
     def tokens_at(self, samples: int) -> int:
-        """Tokens consumed at position `samples`, also in the middle of a step; beyond the end as the last step."""
+        """Return the number of tokens consumed at position `samples`, which may be in the middle of a step.
+
+        Beyond the end of the run, the sequence length of the last step is used.
+        """
         stretch = self._stretch([each.consumed_samples for each in self.stretches], samples)
         first = stretch.consumed_samples
         skipped = skipped_before(self.skip, samples) - skipped_before(self.skip, first)
         return stretch.consumed_tokens + (samples - first - skipped) * stretch.sequence_length
 
     def samples_at(self, tokens: int) -> int:
-        """First position at which `tokens` tokens are consumed, also in the middle of a step; beyond the end as the
-        last step."""
+        """Return the first position at which `tokens` tokens are consumed, which may be in the middle of a step.
+
+        Beyond the end of the run, the sequence length of the last step is used.
+        """
         stretch = self._stretch([each.consumed_tokens for each in self.stretches], tokens)
         samples = -((stretch.consumed_tokens - tokens) // stretch.sequence_length)
         return next_batch(self.skip, stretch.consumed_samples, samples).end if samples else stretch.consumed_samples
 
     def _require(self, what: str, first: int, value: int, last: int) -> None:
         if not first <= value <= last:
-            raise ValueError(f"{what} {value} is not in {first} .. {last}")
+            raise ValueError(f"{what} {value} is outside the run, which covers {first} to {last}")
 
     def _stretch(self, starts: list[int], value: int) -> Stretch:
         if not self.stretches:
             at = self.start
             return Stretch(at.iteration, at.consumed_samples, at.consumed_tokens, 0, 1, 1, at.skipped_samples)
-        # The stretch whose step ended at `value`, not the one that begins there: its batch is the one that was used.
+        # If a stretch begins at `value`, use the stretch before it, because the last executed step belongs to that
+        # stretch.
         found = bisect_right(starts, value) - 1
         return self.stretches[found - 1 if found > 0 and starts[found] == value else found]
 
 
 def trajectory(model: ModelConfig, training: TrainingConfig, start: Position = START) -> Trajectory:
-    """The run of `training` as the loop runs it: a last batch that cannot be filled is not run.
+    """Return the run of `training`. As in the training loop, a last batch that cannot be filled is not run.
 
-    Skipped samples are positions too: they shorten the run, never the index that it reads (`samples_to_read`).
-    `start` is the position of a training that got there with other settings; its counters of updates are not read.
+    Positions include skipped samples. Skipping therefore shortens the run but does not change the index that it reads
+    (`samples_to_read`). `start` is the position of a training that reached it with other settings. Its counters of
+    skipped updates are ignored.
     """
     at = PlannedPosition(
         iteration=start.iteration,
@@ -148,7 +168,7 @@ def trajectory(model: ModelConfig, training: TrainingConfig, start: Position = S
 
 
 def trajectory_through(model: ModelConfig, training: TrainingConfig, position: Position) -> Trajectory:
-    """Return the whole run of `training` if it leads through `position`, else the run from there on."""
+    """Return the whole run of `training` if it passes through `position`, else the run that starts at `position`."""
     whole = trajectory(model, training)
     if whole.start.iteration <= position.iteration <= whole.iterations:
         there = whole.after_iteration(position.iteration)
@@ -171,7 +191,10 @@ def _trajectory(
     last = samples_to_read(batch, train_samples)
 
     def kind(consumed: int, samples: int) -> tuple[int, int]:
-        """Batch and length of the step after `consumed` samples; the length as in a batch of `samples`."""
+        """Return global batch size and sequence length of the step after `consumed` samples.
+
+        The sequence length is computed for a batch of `samples` samples.
+        """
         return global_batch_size(batch, consumed), sequence_length(curriculum, model, consumed, samples) + other
 
     found: list[Stretch] = []

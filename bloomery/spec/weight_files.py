@@ -1,4 +1,4 @@
-"""The files of an exported model, known before it is trained, so that the workflow can name them all as outputs."""
+"""Predict the files of an exported model before it is trained, so that the workflow can name them all as outputs."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
 MAX_SHARD_BYTES = 5_000_000_000
-"""Default size of a shard, as in transformers; the Hub's uploads are comfortable up to about 20 GB."""
+"""Default size of a shard in bytes, as in transformers. Files up to about 20 GB upload to the Hub without problems."""
 
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
 DTYPE_BYTES = {"bfloat16": 2, "float32": 4}
 
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "README.md")
-"""What an exported model consists of besides its weights and parity.json."""
+"""Files of an exported model, besides its weights and parity.json."""
 
 
 @dataclass(frozen=True)
 class WeightFiles:
-    """How the weights are written."""
+    """File layout of the exported weights."""
 
     file: str
-    """One file with all weights, or the index of several."""
+    """Name of the single file with all weights, or of the index of several files."""
     shard_bytes: int
-    """Greatest size of one."""
+    """Largest size of one weight file, in bytes."""
 
 
 def weight_files(config: RunConfig) -> WeightFiles:
-    """The file that holds or lists the weights of `config`'s model.
+    """Return the file layout of the weights of `config`'s model.
 
-    A small corpus may give a smaller vocabulary than the configured one. A model that is split only with the configured
-    one gets smaller shards, so that it is split with any.
+    A small corpus may yield a smaller vocabulary than the configured one. If only the configured vocabulary makes the
+    weights exceed one shard, smaller shards are used. The weights are then split with every possible vocabulary.
     """
     model, tokenizer = config.model, config.tokenizer
     largest = planned_rows(config) if config.export.vocabulary == "keep" else tokenizer.vocabulary_size

@@ -1,1 +1,1 @@
-"""A training of months, played event by event against failures, maintenances and queues."""
+"""Simulate a training of months, event by event, with failures, maintenances and queues."""

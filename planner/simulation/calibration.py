@@ -1,9 +1,10 @@
-"""Rates from a record of incidents, with the uncertainty that so few of them leave.
+"""Estimate rates from a record of incidents, with the uncertainty that few incidents leave.
 
-Events that come at a constant rate are Poisson: n in T days estimate n / T a day, and the exact interval for the rate
-is Garwood's (Biometrika 28, 1936), whose ends are gamma quantiles. With one event in a month its 90 % interval reaches
-over two orders of magnitude; a forecast that took the estimate for the truth would promise too much. So each replicate
-draws its rate from the gamma distribution with shape n and scale 1 / T, whose mean is the estimate.
+Events at a constant rate are Poisson distributed. n events in T days give the estimate n / T a day. The exact
+confidence interval of the rate is Garwood's (Biometrika 28, 1936), whose ends are gamma quantiles. With one event in a
+month, the 90 % interval spans almost two orders of magnitude. A forecast that took the estimate for the true rate would
+be too certain. Each replicate therefore draws its rate from the gamma distribution with shape n and scale 1 / T, whose
+mean is the estimate.
 """
 
 from __future__ import annotations
@@ -27,97 +28,100 @@ from bloomery.config.section import Count, NotBool, Section
 from planner.simulation.scenario import Scenario
 
 BLOOM = "bloom"
-"""Name of the founding documents' incidents, which come with the software."""
+"""Name of the incidents of BLOOM's founding documents, which are part of this package."""
 Kind = Literal["hardware", "software", "maintenance", "planned restart"]
 _Hours = Annotated[float, Field(ge=0), NotBool]
 
 
 def _moment(value: date) -> date:
     if isinstance(value, datetime) and value.tzinfo is None:
-        raise ValueError("a date, or a moment with its UTC offset, such as 2022-03-11T11:42:00-08:00")
+        raise ValueError("a date, or a date and time with UTC offset, such as 2022-03-11T11:42:00-08:00")
     return value
 
 
 Moment = Annotated[datetime | date, AfterValidator(_moment)]
-"""A moment; of a day whose hour nobody said, noon UTC stands for it."""
+"""Date with or without a time. A date without a time stands for noon UTC."""
 
 
 class RecordedIncident(Section):
-    """One interruption."""
+    """Incident that interrupted a training."""
 
     date: Moment
-    """When."""
+    """Date of the incident, with a time if it is known."""
     kind: Kind
-    """What it was: `hardware` and `software` killed the job."""
+    """Kind of the incident. Incidents of kind `hardware` and `software` killed the job."""
     iteration: Count | None = None
-    """Iteration at which it came, where that is said."""
+    """Iteration at which the incident occurred; None if the document does not state it."""
     hours_lost: _Hours | None = None
-    """Hours lost in all, where that is said."""
+    """Hours lost in total; None if the document does not state them."""
     hours_down: _Hours | None = None
-    """Of a maintenance: hours that the machine was away, where that is said."""
+    """Hours for which a maintenance made the machine unavailable; None if the document does not state them."""
     what: str
-    """What happened."""
+    """Description of the incident."""
     document: str
-    """Where it is written."""
+    """Document that reports the incident."""
 
 
 class Observed(Section):
-    """The time that the record covers: all incidents of it are in the file."""
+    """Period that the record covers. The file must contain all incidents of this period."""
 
     run: str
-    """Which training."""
+    """Name of the training."""
     start: Moment
-    """From here."""
+    """Start of the period."""
     end: Moment
-    """To here."""
+    """End of the period."""
     iteration: Count | None = None
-    """Iteration reached at the end, where that is said."""
+    """Iteration reached at the end of the period; None if the document does not state it."""
     document: str
-    """Where it is written."""
+    """Document that describes the period."""
 
     @property
     def days(self) -> float:
-        """Length."""
+        """Length of the period in days."""
         return (instant(self.end) - instant(self.start)).total_seconds() / 86_400
 
 
 class IncidentRecord(Section):
-    """A file of incidents."""
+    """Content of a file of incidents."""
 
     observed: Observed
-    """The time that it covers."""
+    """Period that the file covers."""
     incidents: list[RecordedIncident] = []
-    """All that interrupted the training in that time."""
+    """All incidents that interrupted the training in this period."""
 
 
 def instant(moment: date) -> datetime:
-    """A moment in UTC; a bare date's noon."""
+    """Return a moment in UTC. A date without a time becomes noon."""
     if isinstance(moment, datetime):
         return moment.astimezone(UTC)
     return datetime.combine(moment, time(12), UTC)
 
 
 def load_incidents(name: Path | str) -> IncidentRecord:
-    """Incidents from a TOML file, or the founding documents' ones for `bloom`.
+    """Read incidents from a TOML file, or those of BLOOM's founding documents for the name `bloom`.
 
-    Raises ConfigError when the file is missing or wrong, or an incident lies outside of the time observed.
+    Raises:
+        ConfigError: the file is missing or invalid, or an incident lies outside the observed period.
     """
     own = str(name) != BLOOM
     try:
         text = (Path(name) if own else files("planner.simulation") / "incidents.toml").read_text(encoding="utf-8")
         raw = tomllib.loads(text)
     except FileNotFoundError as error:
-        raise ConfigError("no such file", where=str(name), expected=f"a TOML of incidents, or {BLOOM!r}") from error
+        raise ConfigError(
+            "no such file", where=str(name), expected=f"a TOML file of incidents, or {BLOOM!r}"
+        ) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"cannot be read ({error})", where=str(name)) from error
-    record = validate(raw, IncidentRecord, where=str(name), example="a TOML with [observed] and [[incidents]]")
+    record = validate(raw, IncidentRecord, where=str(name), example="a TOML file with [observed] and [[incidents]]")
     start, end = instant(record.observed.start), instant(record.observed.end)
     if end <= start:
         raise ConfigError("observed.end is not after observed.start", where=str(name))
     for number, incident in enumerate(record.incidents):
         if not start.date() <= instant(incident.date).date() <= end.date():
             raise ConfigError(
-                f"incidents[{number}].date {incident.date} is outside of the time observed",
+                f"incidents[{number}].date {incident.date} is outside the observed period",
                 where=str(name),
                 expected=f"{record.observed.start} to {record.observed.end}",
             )
@@ -126,35 +130,38 @@ def load_incidents(name: Path | str) -> IncidentRecord:
 
 @dataclass(frozen=True)
 class Rate:
-    """Events counted over some days."""
+    """Number of events in a number of days."""
 
     events: int
     days: float
 
     @property
     def days_between(self) -> float | None:
-        """Mean days between events; None: there was none."""
+        """Estimated mean days between events; None if there was no event."""
         return self.days / self.events if self.events else None
 
     def interval(self, level: float = 0.9) -> tuple[float, float | None]:
-        """Mean days between events that the count leaves possible at `level`, least first; None: no upper end."""
+        """Return the shortest and the longest mean of days between events that agree with the count.
+
+        `level` is the confidence level of the interval. The longest mean is None if there was no event.
+        """
         tail = (1 - level) / 2
         greatest = _solve(lambda mean: _poisson_up_to(self.events, mean), tail)
         least = _solve(lambda mean: _poisson_up_to(self.events - 1, mean), 1 - tail) if self.events else 0.0
         return self.days / greatest, self.days / least if least else None
 
     def drawn(self, random: Random) -> float | None:
-        """A mean of days between events, drawn as the module says; None without events."""
+        """Draw a mean of days between events as the module describes; None if there was no event."""
         return self.days / random.gammavariate(self.events, 1.0) if self.events else None
 
 
 def _poisson_up_to(events: int, mean: float) -> float:
-    """Probability of at most `events` when `mean` are expected."""
+    """Return the probability of at most `events` events if `mean` events are expected."""
     return math.fsum(math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(events + 1))
 
 
 def _solve(falling: Callable[[float], float], value: float) -> float:
-    """The point above 0 where a falling function has `value`, by bisection."""
+    """Return the argument above 0 at which a decreasing function has `value`, found by bisection."""
     low, high = 1e-12, 1.0
     while falling(high) > value:
         high *= 2
@@ -166,26 +173,27 @@ def _solve(falling: Callable[[float], float], value: float) -> float:
 
 @dataclass(frozen=True)
 class Rates:
-    """What a record of incidents says about the next training on the same machine."""
+    """Rates of incidents for the next training on the same machine."""
 
     days: float
-    """Observed."""
+    """Length of the observed period in days."""
     failures: Rate | None
-    """None, as in the next two: nothing is said, a scenario keeps its own."""
+    """Rate of failures. If this rate or one of the next two is None, the scenario's own value is used."""
     maintenances: Rate | None
     stops: Rate | None
-    """Planned restarts."""
+    """Rate of planned restarts."""
     maintenance_hours: float | None
-    """Mean of the lengths that are said; None: none is, a scenario keeps its own."""
+    """Mean length of the maintenances whose length is known; None if none is known, and the scenario's own value is
+    used."""
     hours_lost: float
-    """Sum of what is said."""
+    """Sum of all known lost hours."""
 
     def estimated(self, scenario: Scenario) -> Scenario:
-        """The scenario under the estimated rates."""
+        """Return the scenario with the estimated rates."""
         return self._put(scenario, lambda rate: rate.days_between)
 
     def drawn(self, scenario: Scenario, random: Random) -> Scenario:
-        """The scenario under rates that the record leaves possible."""
+        """Return the scenario with rates drawn from their distributions."""
         return self._put(scenario, lambda rate: rate.drawn(random))
 
     def _put(self, scenario: Scenario, days_between: Callable[[Rate], float | None]) -> Scenario:
@@ -202,9 +210,10 @@ class Rates:
 
 
 def calibrate(record: IncidentRecord) -> Rates:
-    """Rates of failures, maintenances and planned restarts.
+    """Return the rates of failures, maintenances and planned restarts.
 
-    Days are the calendar's, though a training fails only while a job runs: the difference is the lost time's share.
+    Days are calendar days, although a training can fail only while a job runs. The difference is the share of lost
+    time.
     """
     days = record.observed.days
     kinds = [incident.kind for incident in record.incidents]

@@ -1,4 +1,7 @@
-"""What a simulation plays: the work, and what may interrupt it. Numbers only, so that anything can be simulated."""
+"""Define the input of a simulation: the work and its possible interruptions.
+
+A scenario contains only numbers, so that any training can be simulated.
+"""
 
 from __future__ import annotations
 
@@ -15,54 +18,60 @@ if TYPE_CHECKING:
 
 
 class Phase(NamedTuple):
-    """Iterations that take equally long, such as one rung of the batch ladder."""
+    """Consecutive iterations that take the same time, such as those of one global batch size."""
 
     iterations: int
     seconds: float
-    """Of one iteration."""
+    """Seconds of one iteration."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A training and its interruptions. All waiting times are exponential: what comes next forgets what was."""
+    """A training and its interruptions. All waiting times are exponential, so the next event does not depend on the
+    past."""
 
     phases: tuple[Phase, ...]
-    """The iterations, in order."""
+    """All iterations, in order."""
     save_every_iterations: int
-    """A save after each multiple of this, and after the last iteration."""
+    """Interval between saves. A save also follows the last iteration."""
     save_rules: tuple[tuple[int, int], ...] = ()
-    """(last iteration, interval) of the first part of the training, in order; behind it `save_every_iterations`."""
+    """Other intervals in the first part of the training: (last iteration, interval), in order.
+
+    After the last rule, `save_every_iterations` applies.
+    """
     save_at_iterations: tuple[int, ...] = ()
-    """Saves after these as well; their checkpoints are kept for good."""
+    """Iterations after which a save also follows. Their checkpoints are never removed."""
     save_seconds: float = 0.0
-    """The training stands still so long for a save."""
+    """Seconds for which a save stops the training."""
     validation_every_iterations: int
-    """A validation after each multiple of this, before a save that is due as well, and after the last iteration."""
+    """Interval between validations. A validation also follows the last iteration. It precedes a save of the same
+    iteration."""
     validation_seconds: float = 0.0
-    """The training stands still so long for a validation."""
+    """Seconds for which a validation stops the training."""
     job_seconds: float | None = None
-    """Age at which a job is told to end: it ends its iteration, saves and leaves. None: never."""
+    """Seconds after which a job is told to end. It then completes its iteration, saves and ends. None if it is never
+    told."""
     job_iterations: int | None = None
-    """Iterations after which a job saves and leaves. None: no such limit."""
+    """Iterations after which a job saves and ends; None if there is no such limit."""
     queue_hours: float = 0.0
-    """Mean wait of each job, the first included; 0: a reservation."""
+    """Mean hours that each job, including the first, waits in the queue; 0 for a reservation."""
     restart_minutes: float = 0.0
-    """From a job's start to its first new iteration; a failure in it begins it anew, with a new job."""
+    """Minutes from a job's start to its first new iteration. If it fails during this time, a new job has to start."""
     days_between_failures: float | None = None
-    """Mean days in a job until it fails; what was not saved is lost. None: no failures."""
+    """Mean days of running jobs until a failure, which loses all unsaved work. None if there are no failures."""
     days_between_maintenances: float | None = None
-    """Mean days from one maintenance to the next, which no save precedes. None: no maintenances."""
+    """Mean days from one maintenance to the next. Jobs do not save before it. None if there are no maintenances."""
     maintenance_hours: float = 0.0
-    """Mean length of a maintenance."""
+    """Mean hours of a maintenance."""
     days_between_stops: float | None = None
-    """Mean days of training between restarts that people want: a save, then a new job. None: none."""
+    """Mean days of training between planned restarts, which save and start a new job. None if there are none."""
     keep_last: int = 1
-    """Newest checkpoints kept."""
+    """Number of newest checkpoints that are retained."""
     keep_every_iterations: int | None = None
-    """Checkpoints at multiples of this are kept for good. None: no others."""
+    """Checkpoints at multiples of this number are never removed. None if there is no such rule."""
 
     def __post_init__(self) -> None:
-        """Raise ConfigError for numbers that no training has."""
+        """Raise ConfigError for numbers that are impossible for a training."""
         at_least_one = {
             "save_every_iterations": self.save_every_iterations,
             "save_rules": min((number for rule in self.save_rules for number in rule), default=None),
@@ -93,12 +102,12 @@ class Scenario:
 
     @property
     def iterations(self) -> int:
-        """All iterations."""
+        """Number of all iterations."""
         return sum(phase.iterations for phase in self.phases)
 
     @property
     def checkpoint(self) -> CheckpointConfig:
-        """When to save and what to keep, as the training takes it."""
+        """Rules for saving and retaining checkpoints, as a section of the training's configuration."""
         return CheckpointConfig(
             every_iterations=self.save_every_iterations,
             schedule=[SaveRule(until_iteration=until, every_iterations=every) for until, every in self.save_rules],
@@ -117,9 +126,10 @@ def _require(
 
 
 def scenario_of(config: RunConfig) -> Scenario:
-    """The scenario of a run: its batch ladder, saves and segments, and the faults that its plan assumes.
+    """Return the scenario of a run: its iterations, saves and segments, and the failures that its plan assumes.
 
-    Raises ConfigError when a job is too short for its own start and end.
+    Raises:
+        ConfigError: a job is too short for its own start and end.
     """
     from bloomery.spec.duration import ladder_seconds, save_seconds
 
@@ -130,14 +140,14 @@ def scenario_of(config: RunConfig) -> Scenario:
     if training.segment.minutes is not None:
         limits.append(60 * training.segment.minutes)
     if faults.job_hours is not None:
-        # The room that the training loop leaves before the end of its job (training/loop/segment_deadline.py).
+        # Time that the training loop reserves before the end of its job (training/loop/segment_deadline.py).
         reserve = 60 * training.segment.margin_minutes + 1.5 * save + 2 * max(phase.seconds for phase in phases)
         limits.append(3600 * faults.job_hours - reserve)
         if limits[-1] <= 60 * faults.restart_minutes:
             raise ConfigError(
                 f"a job of {faults.job_hours:g} h ends before its first iteration",
                 where="plan.faults.job_hours",
-                expected=f"more than {(60 * faults.restart_minutes + reserve) / 3600:.2f} h: start, margin and save",
+                expected=f"more than {(60 * faults.restart_minutes + reserve) / 3600:.2f} h for start, margin and save",
             )
     return Scenario(
         phases=phases,

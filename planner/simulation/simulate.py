@@ -1,4 +1,4 @@
-"""Many replicates, and what they say together."""
+"""Simulate many replicates and summarise them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ def replicates(
     stop_at_days: float | None = None,
     with_spans: bool = False,
 ) -> Iterator[tuple[Replicate, list[JobSpan]]]:
-    """Play `count` replicates; number r is the same whatever `count` is.
+    """Simulate `count` replicates. A replicate depends only on its number and the seed, not on `count`.
 
-    `rates`: each replicate draws its own rates from what so few incidents leave possible, and these replace the
-    scenario's. `stop_at_days`: how it stands then, finished or not.
+    If `rates` are given, each replicate draws its own rates from the uncertainty of these rates. They replace those of
+    the scenario. If `stop_at_days` is given, each replicate stops after this many days, finished or not.
 
-    Raises CheckFailedError when a training does not come forward.
+    Raises:
+        CheckFailedError: a training makes no progress.
     """
     work = Timeline(scenario)
     horizon = math.inf if stop_at_days is None else 86_400 * stop_at_days
@@ -44,7 +45,7 @@ def replicates(
 
 @dataclass(frozen=True)
 class Summary:
-    """Of all replicates. Quantiles by percent; infinite where so many had not finished."""
+    """Statistics of all replicates. Quantiles are keyed by percent, and infinite if too few replicates finished."""
 
     replicates: int
     finished: int
@@ -52,34 +53,34 @@ class Summary:
     iteration: dict[int, float]
     checkpoints_kept: dict[int, float]
     checkpoints_at_most: int
-    """Of any replicate, at any time."""
+    """Largest number of checkpoints on disk in any replicate at any time."""
     wall_hours: float
-    """Mean."""
+    """Mean over the replicates."""
     useful_hours: float
-    """Mean."""
+    """Mean over the replicates."""
     lost_hours: dict[str, float]
-    """Mean, by cause."""
+    """Mean over the replicates, by cause."""
     failures: float
-    """Mean number, as the following."""
+    """Mean number of failures. The next three fields are also means over the replicates."""
     maintenances: float
     stops: float
     jobs: float
 
     @property
     def goodput(self) -> float:
-        """Useful hours over wall hours."""
+        """Useful hours divided by wall-clock hours."""
         return self.useful_hours / self.wall_hours
 
 
 def simulate(
     scenario: Scenario, count: int, seed: int = 0, *, rates: Rates | None = None, stop_at_days: float | None = None
 ) -> list[Replicate]:
-    """`count` replicates, as `replicates` plays them, without the course of each."""
+    """Return `count` replicates simulated by `replicates`, without their jobs' spans."""
     return [each for each, _ in replicates(scenario, count, seed, rates=rates, stop_at_days=stop_at_days)]
 
 
 def summarise(played: Sequence[Replicate]) -> Summary:
-    """Quantiles and means over at least one replicate."""
+    """Return quantiles and means over at least one replicate."""
     finish = [math.inf if each.finish_days is None else each.finish_days for each in played]
     return Summary(
         replicates=len(played),
@@ -99,13 +100,13 @@ def summarise(played: Sequence[Replicate]) -> Summary:
 
 
 def quantiles(values: Sequence[float]) -> dict[int, float]:
-    """The quantiles of `PERCENTS`, linear between neighbours; one value or more, infinite ones too."""
+    """Return the quantiles of `PERCENTS`, interpolated linearly, of at least one value. Values may be infinite."""
     ordered = sorted(values)
     found = {}
     for percent in PERCENTS:
         below, fraction = divmod(percent * (len(ordered) - 1), 100)
         low = ordered[below]
-        # An infinite neighbour counts only where it has a weight: 0 times infinity is no number.
+        # A neighbour with weight 0 must not be added, because it may be infinite and 0 times infinity is NaN.
         found[percent] = low if not fraction else low + fraction / 100 * (ordered[below + 1] - low)
         if math.isinf(low):
             found[percent] = low

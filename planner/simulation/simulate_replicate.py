@@ -1,9 +1,12 @@
-"""One replicate, from event to event: a job waits, starts, trains until it ends by itself or is ended; and again.
+"""Simulate one replicate event by event: a job waits, starts and trains until it ends, and the next job follows.
 
-Failures come while a job runs (also while it starts), maintenances at any time, and people want a restart only while it
-trains. A failure or a maintenance throws away what was done since the newest complete save. A maintenance stops a
-queue, which then goes on. A job whose time is up, or that people want to restart, ends its iteration (validation and
-due save included), saves and leaves. A wanted restart that a failure forestalls is done with it.
+A failure can occur while a job runs or starts, a maintenance at any time, and a planned restart only while a job
+trains. A failure or a maintenance discards the work since the newest complete save. A maintenance interrupts the wait
+in the queue, which then continues.
+
+A job ends by itself if its time is up or a planned restart is requested. It first completes its iteration, including a
+validation and a save that are due, and saves. If the job fails before that, the restart after the failure replaces the
+planned one.
 """
 
 from __future__ import annotations
@@ -17,54 +20,60 @@ from planner.simulation.timeline import Timeline, TimeUse
 from planner.simulation.waiting_times import WaitingTimes
 
 LOSSES = ("rework", "restart", "queue", "maintenance", "saving", "validation")
-"""What takes hours and trains nothing: work thrown away, starts, waits, the machine away, saves, validations."""
+"""Causes of hours without training progress: repeated work, job starts, queues, maintenances, saves, validations."""
 _MOST_JOBS = 100_000
-"""A training that takes so many jobs does not come forward: it would be simulated for ever."""
+"""Largest number of jobs. A training that needs more makes no progress and would be simulated forever."""
 
 
 class JobSpan(NamedTuple):
-    """The training of one job."""
+    """Period in which one job trains."""
 
     start: float
-    """Seconds since the beginning."""
+    """Start of the period, in seconds since the beginning of the simulation."""
     seconds: float
     base: int
-    """Iteration of the checkpoint that it started from."""
+    """Iteration of the checkpoint that the job loads."""
     last: int
-    """Iteration after which it would leave, if nothing ended it before."""
+    """Iteration after which the job ends by itself if nothing interrupts it."""
 
 
 @dataclass(frozen=True)
 class Replicate:
-    """How one training went."""
+    """Result of one simulated training."""
 
     finish_days: float | None
-    """None: not finished at the day that was asked for."""
+    """Days until the training finished; None if it did not finish before the simulation stopped."""
     wall_days: float
-    """Days that were played: to the finish, or to the day that was asked for."""
+    """Number of simulated days."""
     iteration: int
-    """Iterations through at the end; while no job trains, those of the newest checkpoint."""
+    """Number of iterations completed at the end.
+
+    If no job trains at the end, this is the iteration of the newest checkpoint.
+    """
     useful_hours: float
-    """In iterations that were not thrown away."""
+    """Hours of iterations that were not discarded."""
     lost_hours: dict[str, float]
-    """By cause, all of `LOSSES`: with the useful hours they are the wall hours."""
+    """Hours lost by each cause in `LOSSES`. Their sum and the useful hours add up to the wall-clock hours."""
     failures: int
     maintenances: int
     stops: int
-    """Restarts that people wanted."""
+    """Number of planned restarts."""
     jobs: int
-    """Jobs that came out of the queue."""
+    """Number of jobs that left the queue."""
     checkpoints_kept: int
     checkpoints_at_most: int
-    """On disk at once, while an old one waits for the new one to be complete."""
+    """Largest number of checkpoints on disk at once. A checkpoint is removed only after a new one is complete."""
 
 
 def simulate_replicate(
     work: Timeline, draws: WaitingTimes, *, horizon_seconds: float = math.inf, spans: list[JobSpan] | None = None
 ) -> Replicate:
-    """Play a training to its end, or to `horizon_seconds` if that comes first; `spans` collects the jobs' trainings.
+    """Simulate a training until it finishes or until `horizon_seconds`, whichever is earlier.
 
-    Raises CheckFailedError when it does not come forward.
+    If `spans` is a list, the training period of each job is appended to it.
+
+    Raises:
+        CheckFailedError: the training makes no progress.
     """
     return _Replication(work, draws, horizon_seconds, spans).run()
 
@@ -74,7 +83,11 @@ class _Replication:
         self.work, self.draws, self.horizon, self.spans = work, draws, horizon, spans
         self.now = 0.0
         self.base = self.done = self.reached = 0
-        """Iterations at the newest checkpoint; done with all that is due after them; through."""
+        """Counters of iterations. `base` is the iteration of the newest checkpoint.
+
+        `done` counts the iterations that are complete with the validation and save due after them. `reached` also
+        counts an iteration whose validation or save is not complete.
+        """
         self.extra: list[int] = []
         self.begun = TimeUse(0.0, 0.0, 0.0)
         self.lost = dict.fromkeys(LOSSES[:4], 0.0)
@@ -110,7 +123,7 @@ class _Replication:
         )
 
     def _spend(self, cause: str, seconds: float) -> bool:
-        """Let time pass; False when the horizon comes first."""
+        """Advance the time and count it as lost to `cause`. Return False if the horizon is reached."""
         self.over = self.now + seconds >= self.horizon
         if self.over:
             seconds = self.horizon - self.now
@@ -130,7 +143,7 @@ class _Replication:
         self.jobs += 1
         if self.jobs > _MOST_JOBS:
             raise CheckFailedError(
-                f"the training does not come forward: iteration {self.base} of {self.work.iterations} after "
+                f"the training makes no progress: iteration {self.base} of {self.work.iterations} after "
                 f"{_MOST_JOBS:,} jobs, {self.failures:,} failures and {self.now / 86_400:,.0f} days",
                 where="simulation",
                 expected="fewer failures, more frequent saves, a faster start or longer jobs",
@@ -144,12 +157,12 @@ class _Replication:
         return on
 
     def _next_strike(self) -> tuple[float, bool]:
-        """Seconds until something ends the job, and whether that is a failure."""
+        """Return the seconds until a failure or a maintenance ends the job, and whether it is a failure."""
         maintenance = self.maintenance_at - self.now
         return min(self.failure_left, maintenance), self.failure_left <= maintenance
 
     def _struck(self, failed: bool, ran: float) -> None:
-        """What ended the job, `ran` seconds after the last look at the clocks."""
+        """Handle the failure or maintenance that ended the job, `ran` seconds after the clocks were last updated."""
         if failed:
             self.failures += 1
             self.failure_left = self.draws.failure()
@@ -168,12 +181,12 @@ class _Replication:
         return self._spend("restart", seconds)
 
     def _last_iteration(self) -> int:
-        """After which this job leaves by itself."""
+        """Return the iteration after which this job ends by itself."""
         work, scenario = self.work, self.work.scenario
         told = self.stop_left
         if scenario.job_seconds is not None:
             told = min(told, max(0.0, scenario.job_seconds - 60 * scenario.restart_minutes))
-        # At least one iteration, so that a chain of jobs always comes forward.
+        # A job runs at least one iteration, so that a chain of jobs always makes progress.
         last = max(self.base + 1, work.first_done_from(work.done[self.base] + told))
         if scenario.job_iterations is not None:
             last = min(last, self.base + scenario.job_iterations)
@@ -210,7 +223,7 @@ class _Replication:
         self.over = last == work.iterations
 
     def _stand(self, clock: float, last: int) -> None:
-        """The horizon came while a job trained: what is through counts, saved or not."""
+        """Handle the horizon during a job's training. Completed iterations count even if they were not saved."""
         work = self.work
         self.done = self.reached = min(work.last_done(clock), last)
         rest = clock - work.done[self.done]

@@ -1,4 +1,4 @@
-"""The figure of a simulation: how far the training is, day by day, and when it is finished."""
+"""Draw the figure of a simulation: the progress of the training over the days, and the time at which it finishes."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _SIZE_INCHES = (8.4, 3.2)
 
 @dataclass(frozen=True)
 class Curves:
-    """What the figure shows."""
+    """Data of the figure."""
 
     days: list[float]
     bands: dict[int, list[float]]
-    """Quantiles of the iteration, by percent, on each of `days`."""
+    """Quantiles of the iteration on each of `days`, by percent."""
     samples: list[list[float]]
-    """Iterations of the first replicates."""
+    """Iterations of the first replicates on each of `days`."""
     uninterrupted: list[float]
-    """Iterations if nothing came in between."""
+    """Iterations of a training without interruptions on each of `days`."""
     finish_days: list[float]
-    """Of the replicates that finished."""
+    """Days to the end, for each replicate that finished."""
     iterations: list[int]
-    """Of all replicates, at their end."""
+    """Iteration at the end of each replicate."""
 
 
 def curves(scenario: Scenario, played: Sequence[tuple[Replicate, list[JobSpan]]]) -> Curves:
-    """Curves of at least one replicate, played with its spans."""
+    """Return the curves of at least one replicate, simulated with its spans."""
     work = Timeline(scenario)
     last = max(replicate.wall_days for replicate, _ in played)
     days = [last * point / (_POINTS - 1) for point in range(_POINTS)]
@@ -57,7 +57,10 @@ def curves(scenario: Scenario, played: Sequence[tuple[Replicate, list[JobSpan]]]
 
 
 def progress(work: Timeline, replicate: Replicate, spans: Sequence[JobSpan], days: Sequence[float]) -> list[float]:
-    """Iterations through on each of `days`; between two trainings, those that the next one starts from."""
+    """Return the number of iterations completed on each of `days`.
+
+    Between two jobs' training periods this is the iteration from which the next job starts.
+    """
     starts = [span.start for span in spans]
     found = []
     for day in days:
@@ -75,7 +78,7 @@ def progress(work: Timeline, replicate: Replicate, spans: Sequence[JobSpan], day
 
 
 def drawing(shown: Curves) -> Callable[[Any], None]:
-    """What draws the curves on an empty matplotlib Figure."""
+    """Return a function that draws the curves on an empty matplotlib Figure."""
 
     def draw(figure: Any) -> None:
         left, right = figure.subplots(1, 2, width_ratios=(3, 2))
@@ -100,20 +103,24 @@ def drawing(shown: Curves) -> Callable[[Any], None]:
         for percent in (5, 50, 95):
             place = quantiles(values)[percent]
             right.axvline(place, color=COLOUR, linestyle="-" if percent == 50 else "--", linewidth=0.9)
-        right.set_xlabel("finished after days" if finished else f"iteration after {shown.days[-1]:g} days")
+        right.set_xlabel("days to the end" if finished else f"iteration after {shown.days[-1]:g} days")
         right.set_ylabel("trainings")
 
     return draw
 
 
 def check_name(path: Path) -> None:
-    """Raise ConfigError for a file that is neither .svg nor .png."""
+    """Raise ConfigError if the file's suffix is neither .svg nor .png."""
     if path.suffix not in (".svg", ".png"):
-        raise ConfigError(f"no figure of kind {path.suffix!r}", where=str(path), expected="a name with .svg or .png")
+        raise ConfigError(f"cannot write a figure as {path.suffix!r}", where=str(path), expected="a .svg or .png file")
 
 
 def write_figure(path: Path, shown: Curves) -> None:
-    """Write the figure as SVG or PNG, as the name's end says. Raises ConfigError for another end."""
+    """Write the figure as SVG or PNG, depending on the file's suffix.
+
+    Raises:
+        ConfigError: the suffix is neither .svg nor .png.
+    """
     check_name(path)
     if path.suffix == ".svg":
         write_text(path, svg(drawing(shown), _SIZE_INCHES) + "\n")

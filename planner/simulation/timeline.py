@@ -1,8 +1,8 @@
-"""The work of a scenario on its own clock, which runs only while a job trains and nothing is lost.
+"""Represent a scenario's work on a clock that runs only while a job trains and loses nothing.
 
-One table, the time at which each iteration is done with its validation and save, turns every question that an event
-asks (how far was it, what was saved, where does it end) into a binary search: a replicate costs its events, not its
-iterations. 8 bytes an iteration: 0.9 MB for BLOOM.
+A table stores the time at which each iteration is complete, including its validation and save. Events then need only
+binary searches, for example for the current iteration, the last save or the end of a job. A replicate therefore costs
+time for each event, not for each iteration. The table takes 8 bytes for each iteration, which is 0.9 MB for BLOOM.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from planner.simulation.scenario import Scenario
 
 @dataclass(frozen=True)
 class TimeUse:
-    """Where the work's seconds went."""
+    """Use of the work's seconds."""
 
     useful: float
     validation: float
@@ -26,7 +26,7 @@ class TimeUse:
 
 
 class Timeline:
-    """Times in seconds from the start of iteration 1, were there no interruptions."""
+    """Times in seconds from the start of iteration 1, without interruptions."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -36,9 +36,9 @@ class Timeline:
         self._saves = [i for i in range(1, self.iterations + 1) if i == self.iterations or is_due(self._checkpoint, i)]
         self._saved_after = frozenset(self._saves)
         self._for_good = list(accumulate((is_for_good(self._checkpoint, i) for i in self._saves), initial=0))
-        """`_for_good[n]`: checkpoints of the first n saves that are never removed."""
+        """`_for_good[n]` is the number of checkpoints of the first n saves that are never removed."""
         self.done = array("d", [0.0])
-        """`done[i]`: iteration i is done, and the validation and the save that are due after it."""
+        """`done[i]` is the time at which iteration i is complete, with the validation and the save due after it."""
         clock, iteration = 0.0, 0
         for phase in scenario.phases:
             for _ in range(phase.iterations):
@@ -51,32 +51,33 @@ class Timeline:
                 self.done.append(clock)
 
     def validates_after(self, iteration: int) -> bool:
-        """Whether a validation is due."""
+        """Return whether a validation is due after the iteration."""
         return iteration % self.scenario.validation_every_iterations == 0 or iteration == self.iterations
 
     def saves_after(self, iteration: int) -> bool:
-        """Whether a save is due."""
+        """Return whether a save is due after the iteration."""
         return iteration in self._saved_after
 
     def last_done(self, clock: float) -> int:
-        """The newest iteration that is done, with all that is due after it."""
+        """Return the newest iteration that is complete at `clock`, with the validation and the save due after it."""
         return bisect_right(self.done, clock) - 1
 
     def first_done_from(self, clock: float) -> int:
-        """The first iteration that is done at `clock` or later; one more than there are: none is."""
+        """Return the first iteration that is complete at `clock` or later, or the number of iterations + 1 if there is
+        none."""
         return bisect_left(self.done, clock)
 
     def last_save_due(self, iteration: int) -> int:
-        """The newest iteration up to `iteration` after which a save is due; 0: none."""
+        """Return the newest iteration up to `iteration` after which a save is due; 0 if there is none."""
         saves = bisect_right(self._saves, iteration)
         return self._saves[saves - 1] if saves else 0
 
     def end_after(self, iteration: int) -> float:
-        """When a job ends that leaves after `iteration`: saved, by a save of its own where none is due."""
+        """Return the time at which a job ends after `iteration`, including a save of its own if none is due."""
         return self.done[iteration] + (0.0 if self.saves_after(iteration) else self.scenario.save_seconds)
 
     def share(self, iteration: int) -> TimeUse:
-        """What the clock shows after `iteration`, by what it was used for."""
+        """Return the use of the time up to the end of `iteration`."""
         scenario, useful, left = self.scenario, 0.0, iteration
         for phase in scenario.phases:
             useful += min(left, phase.iterations) * phase.seconds
@@ -87,7 +88,7 @@ class Timeline:
         return TimeUse(useful, validations * scenario.validation_seconds, saves * scenario.save_seconds)
 
     def begun(self, iteration: int, seconds: float) -> tuple[TimeUse, bool]:
-        """How the first `seconds` of `iteration` are used, and whether the iteration itself is through."""
+        """Return the use of the first `seconds` of `iteration`, and whether the iteration itself is complete."""
         own = self._seconds_of(iteration)
         useful = min(seconds, own)
         validation = min(seconds - useful, self.scenario.validation_seconds) if self.validates_after(iteration) else 0.0
@@ -97,18 +98,18 @@ class Timeline:
         return self.scenario.phases[bisect_left(self._phase_ends, iteration)].seconds
 
     def reached(self, clock: float, last: int) -> int:
-        """Iterations that are through at `clock`, in a job that leaves after iteration `last`."""
+        """Return the number of iterations completed at `clock`, in a job that ends after iteration `last`."""
         iteration = min(self.last_done(clock), last)
         if iteration < last and self.begun(iteration + 1, clock - self.done[iteration])[1]:
             return iteration + 1
         return iteration
 
     def kept(self, newest: int, extra: list[int]) -> tuple[int, int]:
-        """Checkpoints kept once `newest` is saved, and the most that lay on disk at once.
+        """Return the number of checkpoints retained after the save of `newest`, and the largest number on disk at once.
 
-        `extra`: iterations at which a job that left had saved though none was due, ascending. A new checkpoint is
-        written before an old one is removed, and the number kept never falls: the most is what lay there before the
-        newest came, and the newest.
+        `extra` lists, in ascending order, the iterations at which an ending job saved although no save was due. A new
+        checkpoint is written before an old one is removed, and the number of retained checkpoints never decreases. The
+        largest number is therefore the number before the newest save, plus one.
         """
         due = bisect_right(self._saves, newest)
         if not due and not extra:
@@ -117,7 +118,7 @@ class Timeline:
         return self._kept(due, extra), before + 1
 
     def _kept(self, due: int, extra: list[int]) -> int:
-        """Checkpoints kept of the first `due` saves and of the `extra` ones."""
+        """Return the number of checkpoints retained of the first `due` saves and of the `extra` ones."""
         last, checkpoint = self.scenario.keep_last, self._checkpoint
         for_good = self._for_good[due] + len([i for i in extra if is_for_good(checkpoint, i)])
         recent = sorted([*self._saves[max(0, due - last) : due], *extra[-last:]])[-last:]

@@ -1,6 +1,7 @@
-"""The chances of one replicate: each kind of event has its own stream of random numbers.
+"""Draw the random waiting times of one replicate.
 
-So the same seed gives the same failures whatever else changes: scenarios that differ in one rate meet the same luck.
+Each kind of event has its own stream of random numbers. With the same seed, scenarios with different rates therefore
+use the same random numbers, which makes their results comparable.
 """
 
 from __future__ import annotations
@@ -15,26 +16,27 @@ _HOUR, _DAY = 3600.0, 86_400.0
 
 
 class WaitingTimes(Protocol):
-    """Waiting times in seconds; `math.inf`: it does not come."""
+    """Source of waiting times in seconds. A waiting time of `math.inf` means that the event never occurs."""
 
     def failure(self) -> float:
-        """Seconds in jobs until the next failure."""
+        """Return the seconds of job time until the next failure."""
 
     def maintenance(self) -> float:
-        """Seconds from the start, or from the end of a maintenance, to the next one."""
+        """Return the seconds until the next maintenance, from the start of the training or the end of the last
+        maintenance."""
 
     def maintenance_length(self) -> float:
-        """Seconds that a maintenance takes."""
+        """Return the seconds that a maintenance takes."""
 
     def queue(self) -> float:
-        """Seconds that a job waits."""
+        """Return the seconds that a job waits in the queue."""
 
     def stop(self) -> float:
-        """Seconds of training until the next restart that people want."""
+        """Return the seconds of training until the next planned restart."""
 
 
 class RandomWaitingTimes:
-    """Exponential waiting times of replicate `replicate` under `seed`; other replicates change nothing."""
+    """Exponential waiting times. They depend only on the scenario, `seed` and the number of the replicate."""
 
     def __init__(self, scenario: Scenario, seed: int, replicate: int) -> None:
         self._campaign = scenario
@@ -47,23 +49,24 @@ class RandomWaitingTimes:
         return mean_seconds * self._random[kind].expovariate(1.0)
 
     def failure(self) -> float:
-        """Seconds in jobs until the next failure."""
+        """Return the seconds of job time until the next failure."""
         return self._exponential("failure", _seconds(self._campaign.days_between_failures))
 
     def maintenance(self) -> float:
-        """Seconds from the start, or from the end of a maintenance, to the next one."""
+        """Return the seconds until the next maintenance, from the start of the training or the end of the last
+        maintenance."""
         return self._exponential("maintenance", _seconds(self._campaign.days_between_maintenances))
 
     def maintenance_length(self) -> float:
-        """Seconds that a maintenance takes."""
+        """Return the seconds that a maintenance takes."""
         return self._exponential("length", _HOUR * self._campaign.maintenance_hours)
 
     def queue(self) -> float:
-        """Seconds that a job waits."""
+        """Return the seconds that a job waits in the queue."""
         return self._exponential("queue", _HOUR * self._campaign.queue_hours)
 
     def stop(self) -> float:
-        """Seconds of training until the next restart that people want."""
+        """Return the seconds of training until the next planned restart."""
         return self._exponential("stop", _seconds(self._campaign.days_between_stops))
 
 

@@ -202,7 +202,7 @@ def test_an_unfinished_training_is_refused_unless_a_checkpoint_is_named(fabricat
 def test_a_checkpoint_of_another_network_is_refused(fabricate):
     run = fabricate()
     other = run.stage.model.model_copy(update={"layer_norm_epsilon": 1e-6})
-    with pytest.raises(InputError, match=r"model\.layer_norm_epsilon 1e-05 there, 1e-06 here"):
+    with pytest.raises(InputError, match=r"model\.layer_norm_epsilon is 1e-05 in the checkpoint and 1e-06 in"):
         Checkpoint(run.checkpoint, other)
 
 
@@ -211,7 +211,7 @@ def test_a_checkpoint_from_before_a_key_was_there_has_its_default(fabricate):
     old = {key: value for key, value in run.manifest.config["model"].items() if key not in ("rotary_base", "positions")}
     write_manifest(run.checkpoint, run.manifest.model_copy(update={"config": run.manifest.config | {"model": old}}))
     assert Checkpoint(run.checkpoint, run.stage.model).trained_with("precision")
-    with pytest.raises(InputError, match=r"model\.positions 'alibi' there, 'rotary' here"):
+    with pytest.raises(InputError, match=r"model\.positions is 'alibi' in the checkpoint and 'rotary' in"):
         Checkpoint(run.checkpoint, run.stage.model.model_copy(update={"positions": "rotary"}))
 
 

@@ -245,4 +245,4 @@ def test_failures_that_let_no_interval_end_are_said_as_such(tmp_path: Path) -> N
         failures = json.loads(done.stdout)["failures"]
         assert (failures["lost_fraction"], failures["days_with_failures"]) == (1, None)
         done = CliRunner().invoke(app, [path, "--days-between-failures", days])
-        assert "it never ends" in done.stdout
+        assert "the training never ends" in done.stdout

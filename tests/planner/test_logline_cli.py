@@ -29,11 +29,11 @@ def test_a_number_that_is_none_is_named(tmp_path: Path) -> None:
     log.write_text("hello\n iteration 1/ 2 | consumed samples: many |\n")
     done = run("parse", str(log))
     assert done.returncode == 1
-    assert f"{log}:2: not an iteration's line" in done.stderr
+    assert f"{log}:2: not a valid line of an iteration" in done.stderr
     log.write_text("hello\n")
     done = run("parse", str(log))
     assert done.returncode == 1
-    assert "no iteration's line in it" in done.stderr
+    assert "contains no line of an iteration" in done.stderr
 
 
 @pytest.mark.slow
@@ -68,4 +68,4 @@ def test_the_log_of_a_run_is_as_planned(tmp_path: Path) -> None:
     ]
     log = tmp_path / "log.txt"
     log.write_text("".join(lines))
-    assert run("check", config, str(log)).stdout == "3 lines, as planned\n"
+    assert run("check", config, str(log)).stdout == "3 lines agree with the plan\n"

@@ -27,9 +27,9 @@ def test_what_ran_in_2022_is_a_warning() -> None:
 
     tr8 = load_config(ROOT / "config/models/tr8-104b.yaml")
     heads = next(notice for notice in notices(tr8) if notice.key == "model.heads")
-    assert "145 wide, no multiple of 8" in heads.reason
+    assert "145 wide, which is not a multiple of 8" in heads.reason
     bloom = load_config(ROOT / "config/models/tr11-176b.yaml")
-    assert "runs as stage 1" in next(notice.reason for notice in notices(bloom) if notice.key == "training.zero_stage")
+    assert "uses stage 1" in next(notice.reason for notice in notices(bloom) if notice.key == "training.zero_stage")
     assert deepspeed_json(bloom.training)["zero_optimization"]["stage"] == 1
     assert deepspeed_json(bloom.training)["data_types"] == {"grad_accum_dtype": "fp32"}
 
@@ -39,12 +39,12 @@ def test_a_gpu_without_bf16_is_a_warning(gpu: str) -> None:
     from planner.notices import notices
 
     found = notices(validate_config(changed("tr11-176b", {"plan.gpu": gpu})))
-    assert f"{gpu} does not multiply bfloat16" in {notice.reason for notice in found}
+    assert f"{gpu} does not support bfloat16 matrix products" in {notice.reason for notice in found}
 
 
 def test_failures_without_the_time_of_a_save_are_a_warning() -> None:
     from planner.notices import notices
 
     found = notices(validate_config(changed("tr8-104b", {"plan.faults.days_between_failures": 3})))
-    assert "no time of a save" in next(notice.reason for notice in found if notice.key == "plan.save_seconds")
+    assert "the time of a save is unknown" in next(notice.reason for notice in found if notice.key == "plan.save_seconds")
     assert "plan.save_seconds" not in {notice.key for notice in notices(validate_config(changed("tr11-176b", {})))}

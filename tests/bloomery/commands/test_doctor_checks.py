@@ -25,7 +25,7 @@ def test_doctor_says_which_kernels_a_gpu_would_get(monkeypatch: pytest.MonkeyPat
     assert found([9, 0]) == {
         "PyTorch": "2.11, CUDA 13.0, gloo, nccl",
         "GPU": "1 x NVIDIA H200",
-        "training.kernels.attention": "flash (flash-attn takes ALiBi's slopes, so no bias is read)",
+        "training.kernels.attention": "flash (flash-attn computes ALiBi from its slopes and reads no bias)",
         "training.kernels.layer_norm": "apex (NVIDIA's apex is installed)",
         "training.kernels.optimizer": "apex (NVIDIA's apex is installed)",
     }

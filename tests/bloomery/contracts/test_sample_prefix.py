@@ -76,8 +76,8 @@ def test_the_same_stage_laid_out_to_another_end_is_another_one() -> None:
         "quota of aa in blend stage 0 and of 1 more: 75 -> 30",
     ]
     assert how_to_keep(before) == (
-        "the same documents and, in index.blend, {from_sample: 0, spread_to: 100} with the weights it had; "
-        "what shall change in a stage with from_sample >= 20, and what a longer training adds in one "
+        "the same documents and, in index.blend, {from_sample: 0, spread_to: 100} with its old weights; "
+        "new weights only in a stage with from_sample >= 20, and samples of a longer training only in a stage "
         "with from_sample <= 100"
     )
 
@@ -95,7 +95,7 @@ def test_an_index_that_is_too_short_differs() -> None:
     short = index((0, 30, {"aa": 75, "bb": 25}))
     assert sample_prefix(short, 30) == sample_prefix(WHOLE, 30)
     assert prefix_differences(sample_prefix(WHOLE, 50), sample_prefix(short, 50)) == [
-        "the index holds 30 samples, 50 were read",
+        "the index holds 30 samples, but 50 were read",
         "to_sample of blend stage 0: 50 -> 30",
     ]
 
@@ -104,6 +104,6 @@ def test_an_index_that_is_too_short_differs() -> None:
 def test_how_to_keep_several_stages(samples: int) -> None:
     staged = index((0, 40, {"aa": 75, "bb": 25}), (40, 100, {"aa": 30, "bb": 60}))
     text = how_to_keep(sample_prefix(staged, samples))
-    assert "{from_sample: 0, ...} as it was; {from_sample: 40, spread_to: 130} with the weights it had; " in text
+    assert "{from_sample: 0, ...} unchanged; {from_sample: 40, spread_to: 130} with its old weights; " in text
     assert f"from_sample >= {samples}, and" in text
     assert text.endswith("with from_sample <= 130")

@@ -21,7 +21,7 @@ def test_a_slow_rank_is_named_once_a_window() -> None:
     assert [each.iteration for each in found] == [20, 40, 60]
     assert {each.rank for each in found} == {2}
     assert 0.2 < found[0].slower_by < 0.3
-    assert "rank 2 computes" in found[0].message
+    assert "rank 2 computed" in found[0].message
 
 
 def test_stages_of_unequal_work_and_noise_are_no_slow_ranks() -> None:

@@ -83,7 +83,7 @@ def test_a_rise_of_the_loss_alone_is_told_with_its_numbers() -> None:
     assert spike is not None
     assert (spike.iteration, spike.quantity, spike.value, spike.begins) == (32, LOSS, 2.9, True)
     assert spike.usual == pytest.approx(2.215, abs=0.03)
-    assert "loss 2.9 is" in spike.message
+    assert "loss 2.9 at iteration 32 is" in spike.message
 
 
 def test_a_lasting_change_becomes_the_usual() -> None:

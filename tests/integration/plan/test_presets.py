@@ -108,15 +108,15 @@ def test_a_state_is_found_by_samples_and_tokens(at: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--at", "iteration=115312"), "not in 0 .. 115311"),
+        (("--at", "iteration=115312"), "covers 0 to 115311"),
         (("--at", "epoch=1"), "expected: iteration=N, samples=N or tokens=N"),
         (("--at", "iteration=-1"), "expected: iteration=N"),
-        (("--at", "iteration=5", "--log-line"), "needs --seconds-per-iteration, --loss and --grad-norm"),
+        (("--at", "iteration=5", "--log-line"), "needs --seconds-per-iteration, --loss, --grad-norm and"),
         (("--log-line",), "need --at iteration=N"),
         (("--suggest", "--memory", "much"), "expected: a size"),
         (("--memory", "80GiB"), "need --suggest"),
         (("--gpus", "64"), "--gpus needs --suggest"),
-        (("--suggest", "--at", "iteration=5"), "--suggest ranks layouts"),
+        (("--suggest", "--at", "iteration=5"), "--suggest cannot be combined"),
         (("--at", "iteration=5", "--seconds-per-iteration", "inf"), "Invalid value"),
         (("--suggest", "--gpus", "1000000000"), "Invalid value"),
     ],

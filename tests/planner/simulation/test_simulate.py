@@ -79,7 +79,7 @@ def test_a_training_that_does_not_come_forward_is_an_error() -> None:
         validation_every_iterations=100,
         days_between_failures=0.005,
     )
-    with pytest.raises(CheckFailedError, match="does not come forward: iteration 0 of 100"):
+    with pytest.raises(CheckFailedError, match="makes no progress: iteration 0 of 100"):
         simulate(own, 1)
 
 

@@ -35,7 +35,7 @@ def test_the_figure_is_well_formed_and_the_same_each_time(tmp_path: Path) -> Non
     assert written[0] == written[1]
     root = ElementTree.fromstring(written[0])
     words = {"".join(text.itertext()).strip() for text in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"days", "iteration", "median", "5 to 95 %", "finished after days", "trainings"} <= words
+    assert {"days", "iteration", "median", "5 to 95 %", "days to the end", "trainings"} <= words
     write_figure(tmp_path / "one.png", shown)
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG\r\n")
     with pytest.raises(ConfigError):

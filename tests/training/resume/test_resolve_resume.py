@@ -85,8 +85,8 @@ def test_a_change_within_what_was_read_is_refused_and_the_right_stages_are_named
     index = rebuilt(paths, changed_at(CONSUMED - 2, 128))
     text = refusal(paths)
     assert "the first 40 samples would be different (to_sample of blend stage 0: 40 -> 38" in text
-    assert "in index.blend, {from_sample: 0, spread_to: 128} with the weights it had" in text
-    assert "what shall change in a stage with from_sample >= 40" in text
+    assert "in index.blend, {from_sample: 0, spread_to: 128} with its old weights" in text
+    assert "new weights only in a stage with from_sample >= 40" in text
     assert "or training.on_change: restart" in text
     assert not continues(read_checkpoint(paths.checkpoints / step_name(5)), identity(TRAINED, index), index)
 
