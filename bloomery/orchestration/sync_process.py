@@ -1,8 +1,8 @@
 """Push the logs to the Hub while a workflow runs: a process beside the workflow syncs every few minutes.
 
 The process is a child of the workflow's main process and runs on the login node, because compute nodes often have no
-Internet and the token must not leave this machine. It ends after the workflow, however the workflow ends
-(`bloomery.base.follow_parent`), and makes one last sync.
+Internet and jobs do not get the token. When the workflow ends, in whatever way (`bloomery.base.follow_parent`), the
+process makes one last sync and ends.
 """
 
 from __future__ import annotations

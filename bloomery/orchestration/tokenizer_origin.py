@@ -26,7 +26,7 @@ class Origin:
     files: dict[str, bytes]
     """Content by file name: tokenizer.json, and the two optional JSON files if they exist."""
     endpoint: str | None = None
-    """Endpoint of the Hub; None for local files, like the next two fields."""
+    """Endpoint of the Hub. This field and the next two are None for local files."""
     repository: str | None = None
     commit: str | None = None
 
