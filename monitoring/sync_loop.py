@@ -26,9 +26,10 @@ from monitoring.sync_state import failing, read_state, write_sync
 _LONGEST_END_SECONDS = 110.0
 """Longest time from a request to stop to the end. The workflow waits longer (`bloomery.orchestration.sync_process`)."""
 _PATIENCE_SECONDS = 30.0
-"""How long the last sync after a request to stop retries."""
+"""How long syncs retry after a request to stop."""
 _LITTLE_PATIENCE_SECONDS = 5.0
-"""The same after a failed sync. The user should not wait for a failing Hub, because the next workflow syncs again."""
+"""How long syncs retry after a request to stop if the previous sync failed. The user should not wait for a failing Hub,
+because the next workflow syncs again."""
 _POLL_SECONDS = 0.2
 
 

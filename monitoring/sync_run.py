@@ -2,7 +2,8 @@
 
 Growing files are copied first (`monitoring.snapshot`), so their digests, the upload and the Hub's listing refer to the
 same bytes. Files in `logs/` are stored as large files on the Hub. With Xet, a sync uploads only the new pieces of a
-large file. A small text file would be uploaded whole each time, and a third longer. The training takes no part in this.
+large file. A small text file would be uploaded whole each time, and a third longer. The training does not
+depend on syncs.
 """
 
 from __future__ import annotations

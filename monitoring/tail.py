@@ -27,11 +27,11 @@ class Log(Protocol):
     name: str
 
     def size(self) -> int | None:
-        """Return the current size in bytes; None if the file does not exist. Later reads can read up to this size."""
+        """Return the size in bytes; None if the file does not exist. Later calls of `read` can read up to this size."""
         ...
 
     def read(self, start: int, end: int) -> bytes:
-        """Return the size in bytes; None if the file does not exist. Later calls of `read` can read up to this size."""
+        """Return bytes `start` to `end`, within the size that `size` returned; fewer if the file was cut since then."""
         ...
 
 

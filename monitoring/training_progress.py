@@ -233,7 +233,7 @@ def training_process(paths: RunPaths) -> TrainingProcess | None:
 
 
 def alive_since(pid: int, host: str, written: float) -> bool | None:
-    """Return whether the process that wrote a file at the time `written` still runs; None if on another machine."""
+    """Return whether the process that wrote a file at time `written` still runs; None if it is on another machine."""
     import psutil
 
     if host != socket.gethostname():
