@@ -1,7 +1,8 @@
-# make run      the whole workflow on the embedded sample (CONFIG=my.yaml: on your own)
-# make test     style, types, lint, and everything that can be tested here
-# make check    the fast inner loop: style, types, lint, unit tests
-# make bench    the benchmarks; make clean: remove what was built (never runs/)
+# make run      run the whole workflow on the embedded sample; `make run CONFIG=my.yaml` uses your configuration
+# make test     check style, types and lint, and run every test that this machine can run
+# make check    check style, types and lint, and run the unit tests (fast, for daily work)
+# make bench    run the benchmarks
+# make clean    remove everything that was built, but never runs/
 
 PY ?= python3
 CONFIG ?= config/sample.yaml
@@ -20,10 +21,10 @@ run: install
 
 install: $(VENV)/.built
 
-# Exact versions, for the package and for its development.
+# Packages in exact versions, to run Bloomery and to develop it.
 $(VENV)/.installed: requirements.lock
 	@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Bloomery needs Python 3.11 or newer: make PY=python3.11")'
-	@echo "install: $$(grep -c == requirements.lock) packages into $(VENV) (some minutes, once)"
+	@echo "install: $$(grep -c == requirements.lock) packages into $(VENV) (once; takes some minutes)"
 	$(PY) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off -r requirements.lock \
 	  | { grep --line-buffered -E '^ *(Collecting|Downloading|Building|Installing)' || true; } | cut -c1-100
@@ -31,12 +32,12 @@ $(VENV)/.installed: requirements.lock
 
 # The package itself, editable, with its C++ kernels.
 $(VENV)/.built: $(VENV)/.installed pyproject.toml setup.py $(shell find csrc -name '*.cpp' -o -name '*.hpp')
-	@echo "install: build csrc/ and install bloomery"
+	@echo "install: building csrc/ and installing bloomery"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Programs that tests start. Only what is missing is installed, and only by root; without one, its tests say why they
-# were left out.
+# Install the programs that tests start, if they are missing. This needs root. A test whose program is missing is
+# skipped and states the reason.
 system:
 	@missing=; \
 	command -v npm >/dev/null || missing="$$missing npm"; \
@@ -45,14 +46,14 @@ system:
 	if [ -z "$$missing" ]; then \
 	  echo "system: nothing is missing"; \
 	elif [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
-	  echo "system: missing and not installed, because that takes root and apt-get:$$missing"; \
-	  echo "system: the tests that need them are left out; to have them: apt-get install$$missing"; \
+	  echo "system: missing, and not installed because that needs root and apt-get:$$missing"; \
+	  echo "system: tests that need them are skipped; to install them as root: apt-get install$$missing"; \
 	else \
-	  echo "system: install, because they are missing:$$missing"; \
+	  echo "system: installing missing programs:$$missing"; \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-# The cluster's tests leave a core idle half of the time, so they run beside the others.
+# The cluster's tests leave a core idle half of the time, so they run in parallel with the other suites.
 test: style system
 	$(SUITES) unit slow distributed workflow --beside cluster
 
@@ -66,17 +67,18 @@ style: install
 check: style
 	$(SUITES) unit
 
-# Each program prints one JSON; those that need real text read the *.jsonl.zst of the folder BLOOMERY_CORPUS.
-# On a GPU: bench/gpu/run.py (it says what it needs; no workflow package).
-# The peer of corpus_* is datatrove as it comes with `.venv/bin/python -m pip install spacy orjson`; each says what it had.
+# Each program prints one JSON document. Programs that need real text read the files *.jsonl.zst in BLOOMERY_CORPUS.
+# On a GPU, run bench/gpu/run.py instead. Its docstring lists what it needs; it does not need the workflow's packages.
+# The corpus_* programs compare with datatrove. To measure datatrove with its optional packages, first run
+# `.venv/bin/python -m pip install spacy orjson`. Without them, datatrove is measured differently or skipped.
 bench: install
 	@mkdir -p bench/results
 	@for name in startup status sync workflow blend bpe_train training_overhead training_speed training_layouts; do \
 	  echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	done
-	@echo "bench index (25 GB of space)"; folder=$$(mktemp -d -p .); trap 'rm -rf "$$folder"' EXIT; \
+	@echo "bench index (needs 25 GB of disk space)"; folder=$$(mktemp -d -p .); trap 'rm -rf "$$folder"' EXIT; \
 	  $(BIN)/python bench/index.py "$$folder" > bench/results/index.json
-	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench tokenizer_count, encode, text_kernel, corpus_*: left out, set BLOOMERY_CORPUS"; else \
+	@if [ -z "$${BLOOMERY_CORPUS:-}" ]; then echo "bench tokenizer_count, encode, text_kernel, corpus_*: skipped; set BLOOMERY_CORPUS to a folder with *.jsonl.zst files"; else \
 	  for name in filters langid minhash exact ingest memory; do \
 	    echo "bench corpus_$$name"; $(BIN)/python bench/corpus_$$name.py > bench/results/corpus_$$name.json; \
 	  done; \

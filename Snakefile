@@ -1,5 +1,5 @@
 include: "workflow/Snakefile"
 
 
-# Snakemake forgets the default target of a file that was included.
+# Snakemake ignores `default_target` in an included file, so it is set here.
 workflow.default_target = "all"

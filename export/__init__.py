@@ -1,1 +1,1 @@
-"""Checkpoints in, transformers folder out: read, map, merge, write, verify, describe, publish."""
+"""Export a checkpoint to a transformers folder: read, map, merge, write, verify, describe and publish it."""

@@ -1,4 +1,4 @@
-"""Which checkpoint is exported; `bloomery.checkpoint` reads it."""
+"""Choose the checkpoint to export. `bloomery.checkpoint` reads it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bloomery.contracts.segment import SegmentStatus, read_segment
 
 
 def choose_checkpoint(paths: RunPaths, name: str | None) -> Path:
-    """Folder of checkpoint `name`, or, without a name, of the last one of a finished training.
+    """Return the folder of the checkpoint `name`, or of the last checkpoint of a finished training if `name` is None.
 
     Raises:
         CheckFailedError: the training has not finished and no checkpoint is named.
@@ -31,5 +31,5 @@ def choose_checkpoint(paths: RunPaths, name: str | None) -> Path:
         name = segment.checkpoint
     folder = paths.checkpoints / name
     if not folder.is_dir():
-        raise InputError("no such checkpoint", where=str(folder), expected="a folder below train/checkpoints")
+        raise InputError("no such checkpoint", where=str(folder), expected="the name of a folder in train/checkpoints")
     return folder

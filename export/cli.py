@@ -1,4 +1,4 @@
-"""`bloomery export`: thin verbs over `export.export_model`."""
+"""`bloomery export`: the command line of `export.export_model`."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ import typer
 from bloomery.base.errors import ConfigError
 from bloomery.base.units import parse_bytes
 
-app = typer.Typer(no_args_is_help=True, help="Merge a checkpoint into a transformers model and prove it.")
+app = typer.Typer(no_args_is_help=True, help="Export a checkpoint as a transformers model and verify it.")
 
 
 @app.callback()
 def _root() -> None:
-    """Keep `model` a verb of its own though it is the only one."""
+    """Keep `model` as a subcommand, although it is the only one."""
 
 
 @app.command("model")
 def model(
     config: Annotated[
-        Path, typer.Option(help="The export's part of the configuration (runs/<name>/config/export.json).")
+        Path, typer.Option(help="The export's section of the configuration (runs/<name>/config/export.json).")
     ],
     run: Annotated[Path, typer.Option(help="Folder of the run.")],
-    output: Annotated[Path, typer.Option(help="parity.json in the folder of the exported model.")],
+    output: Annotated[Path, typer.Option(help="Path of parity.json in the folder of the exported model.")],
     checkpoint: Annotated[
-        str | None, typer.Option(help="Checkpoint below train/checkpoints; the last of a finished training if absent.")
+        str | None, typer.Option(help="Name of a checkpoint in train/checkpoints; default: the last of the training.")
     ] = None,
-    max_shard_size: Annotated[str, typer.Option(help="Greatest size of a weight file.")] = "5GB",
+    max_shard_size: Annotated[str, typer.Option(help="Largest size of a weight file.")] = "5GB",
 ) -> None:
-    """Export a checkpoint; the folder appears only when its logits are the training model's."""
+    """Export a checkpoint. The folder appears only if its logits match those of the training model."""
     from bloomery.config.stages import ExportStage, read_stage
     from bloomery.contracts.parity import PARITY_NAME
     from bloomery.contracts.paths import RunPaths
     from export.export_model import export_model
 
     if output.name != PARITY_NAME:
-        raise ConfigError(f"--output {output} is not a {PARITY_NAME}", expected=f"export/<model>/{PARITY_NAME}")
+        raise ConfigError(
+            f"--output {output} is not the path of a {PARITY_NAME}", expected=f"export/<model>/{PARITY_NAME}"
+        )
     try:
         limit = parse_bytes(max_shard_size)
     except ValueError as error:

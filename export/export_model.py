@@ -1,4 +1,7 @@
-"""The export stage: checkpoint to verified transformers folder. Built beside its target, renamed when proven."""
+"""The export stage: turn a checkpoint into a verified transformers folder.
+
+The folder is built under a temporary name beside its target and renamed only after its logits are verified.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +44,20 @@ def export_model(
     checkpoint_name: str | None = None,
     max_shard_bytes: int = MAX_SHARD_BYTES,
 ) -> Parity:
-    """Export a checkpoint into the folder `target`, which appears (or is replaced) only when parity holds.
+    """Export a checkpoint into the folder `target`, which is created or replaced only if parity holds.
 
     Args:
-        stage: the export's part of the configuration.
-        paths: the run.
+        stage: the export's section of the configuration.
+        paths: the paths of the run.
         target: folder of the exported model.
-        checkpoint_name: folder below train/checkpoints; None: the last one of the finished training.
-        max_shard_bytes: greatest size of a weight file.
+        checkpoint_name: name of a folder in train/checkpoints; None for the last checkpoint of the finished training.
+        max_shard_bytes: largest size of a weight file.
 
     Raises:
-        CheckFailedError: the training has not finished, replicas drifted, a file differs from the manifest, or the
-            logits differ (the folder then stays as `.<model>.failed` beside the target, without parity.json).
-        InputError: the checkpoint or the tokenizer is missing, damaged or of another network.
+        CheckFailedError: the training has not finished, replicas have drifted apart, a file differs from the manifest,
+            or the logits differ. If the logits differ, the folder stays beside the target as `.<model>.failed`, without
+            parity.json.
+        InputError: the checkpoint or the tokenizer is missing, is damaged, or belongs to another network.
         ResourceError: the disk is full or the folder cannot be written.
     """
     checkpoint = Checkpoint(choose_checkpoint(paths, checkpoint_name), stage.model)
@@ -73,21 +77,24 @@ def export_model(
             shutil.rmtree(failed, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    say(f"exported {checkpoint.folder.name} to {target}: {parameters:,} parameters, parity {parity.max_difference:.2g}")
+    say(
+        f"exported {checkpoint.folder.name} to {target}: {parameters:,} parameters, "
+        f"largest difference of the logits {parity.max_difference:.2g}"
+    )
     return parity
 
 
 def _write_model(
     stage: ExportStage, paths: RunPaths, checkpoint: Checkpoint, folder: Path, max_shard_bytes: int
 ) -> tuple[int, int]:
-    """Tokenizer, configuration and weights; returns the numbers of parameters and of embedding rows."""
+    """Write tokenizer, configuration and weights; return the number of parameters and the number of embedding rows."""
     import torch
 
     manifest, dtype = checkpoint.manifest, getattr(torch, stage.export.dtype)
     tokenizer = read_tokenizer(paths.tokenizer, manifest.vocabulary_size)
     if tokenizer.size > manifest.vocabulary_rows:
         raise InputError(
-            f"the embedding has {manifest.vocabulary_rows} rows for {tokenizer.size} entries",
+            f"the embedding has {manifest.vocabulary_rows} rows, but the tokenizer has {tokenizer.size} entries",
             where=str(checkpoint.folder),
             expected="at least one row for each entry of the tokenizer",
         )
@@ -110,10 +117,10 @@ def _merge_rows(checkpoint: Checkpoint, parameter: Parameter, dtype: torch.dtype
 
 
 def _prove(stage: ExportStage, checkpoint: Checkpoint, folder: Path, failed: Path) -> Comparison:
-    """Compare logits; keep a folder that fails for inspection."""
+    """Compare the logits. If they differ, rename `folder` to `failed`, so that it can be inspected."""
     hint = None
     if stage.training.precision == "fp32" and stage.export.dtype == "bfloat16":
-        hint = "export.dtype rounds the float32 weights of the training to bfloat16: export float32"
+        hint = "export.dtype rounds the float32 weights of the training to bfloat16; set export.dtype to float32"
     try:
         comparison = compare(folder, checkpoint)
         check(comparison, stage.export.tolerance, where=str(failed), hint=hint)

@@ -1,4 +1,4 @@
-"""What of an exported model is published: exactly the files that its parity.json speaks for."""
+"""Collect the files of an exported model that are published: parity.json and exactly the files that it lists."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from bloomery.contracts.parity import PARITY_NAME, Parity, read_parity
 
 
 def model_bundle(folder: Path, name: str) -> tuple[Bundle, Parity]:
-    """The exported model and its proof.
+    """Return the files of the exported model, and the content of its parity.json.
 
     Raises:
         InputError: there is no parity.json.
-        CheckFailedError: parity does not hold, or a file is not the one that was verified.
+        CheckFailedError: parity does not hold, or a file is missing or differs from the verified file.
     """
     parity = read_parity(folder)
     if not parity.passed:
         raise CheckFailedError(
-            f"parity does not hold: {parity.max_difference:.3g}",
+            f"parity does not hold: the largest difference of the logits is {parity.max_difference:.3g}",
             where=str(folder / PARITY_NAME),
-            expected=f"at most {parity.tolerance:g}; nothing is published without it",
+            expected=f"at most {parity.tolerance:g}; nothing is published without parity",
         )
     files = {}
     for path, entry in parity.files.items():
         if not (folder / path).is_file():
-            raise CheckFailedError("file is missing", where=str(folder / path), expected="as parity.json lists it")
+            raise CheckFailedError("file is missing", where=str(folder / path), expected="every file in parity.json")
         files[path] = LocalFile.of(folder / path)
         if files[path].sha256 != entry.sha256:
             raise CheckFailedError(

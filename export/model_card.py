@@ -1,4 +1,4 @@
-"""The model card, README.md: every number is read from the run's files; where a file is missing the card says so."""
+"""Render the model card, README.md. Every number comes from the run's files; the card states what was not recorded."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _HUB_LICENCES = frozenset(
     unknown unlicense wtfpl zlib
     """.split()  # noqa: SIM905 (a table of words)
 )
-"""Licence identifiers that the Hub's metadata knows (its model-card documentation)."""
+"""Licence identifiers that the Hub's metadata accepts (from the Hub's documentation of model cards)."""
 
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What a card is rendered from, besides the run's files."""
+    """Facts that the card needs in addition to the run's files."""
 
     stage: ExportStage
     manifest: CheckpointManifest
@@ -48,13 +48,17 @@ class CardFacts:
 
 
 def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
-    """Languages that the model saw, from corpus/mixture.json; None when there is no such file."""
+    """Return the facts of each language with a weight above 0, from corpus/mixture.json; None if the file is missing.
+
+    Raises:
+        InputError: the file has no table of languages, or a language lacks a fact.
+    """
     path = paths.corpus / "mixture.json"
     if not path.is_file():
         return None
     languages = read_json(path).get("languages")
     if not isinstance(languages, dict):
-        raise InputError("holds no table of languages", where=str(path), expected='{"languages": {code: {...}}, ...}')
+        raise InputError("has no table of languages", where=str(path), expected='{"languages": {code: {...}}, ...}')
     for code, facts in languages.items():
         missing = [key for key in _LANGUAGE_FACTS if not isinstance(facts.get(key), int | float)]
         if missing:
@@ -63,14 +67,14 @@ def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
 
 
 def hub_licence(licences: dict[str, str]) -> str:
-    """The sources' licence as the Hub writes it, when they all have the same one that it knows; else `other`."""
+    """Return the common licence of the sources as the Hub writes it; `other` if they differ or the Hub lacks it."""
     different = {licence.strip().lower() for licence in licences.values()}
     licence = different.pop() if len(different) == 1 else "other"
     return licence if licence in _HUB_LICENCES else "other"
 
 
 def front_matter(facts: CardFacts, languages: dict[str, dict[str, Any]] | None) -> dict[str, Any]:
-    """The card's metadata, which the Hub indexes."""
+    """Return the card's metadata, which the Hub indexes."""
     codes = sorted({_HUB_CODES.get(code, code) for code in languages or {} if code != CODE})
     tags = ["bloom", "bloomery", "text-generation"] + ([CODE] if CODE in (languages or {}) else [])
     return {
@@ -83,7 +87,7 @@ def front_matter(facts: CardFacts, languages: dict[str, dict[str, Any]] | None) 
 
 
 def render_card(facts: CardFacts, paths: RunPaths) -> str:
-    """README.md of the exported model. Holds no clock times, so equal runs give equal cards."""
+    """Return the text of the exported model's README.md. It has no clock times, so equal runs give equal cards."""
     import yaml
 
     languages = corpus_languages(paths)
@@ -109,10 +113,10 @@ def _table(columns: list[str], rows: list[list[str]]) -> str:
 
 def _summary(facts: CardFacts) -> str:
     return (
-        f"A BLOOM-shaped language model with {facts.parameters:,} parameters ({format_count(facts.parameters)}), "
-        f"trained on {facts.manifest.consumed_tokens:,} tokens by the run `{facts.stage.name}` of Bloomery and "
-        f"exported from its checkpoint `{facts.checkpoint}`. A base model: it continues text and has not been tuned "
-        "to follow instructions or to be safe."
+        f"This is a BLOOM-shaped language model with {facts.parameters:,} parameters "
+        f"({format_count(facts.parameters)}). The run `{facts.stage.name}` of Bloomery trained the model on "
+        f"{facts.manifest.consumed_tokens:,} tokens. The model was exported from the checkpoint `{facts.checkpoint}`. "
+        "It is a base model: it continues text and has not been tuned to follow instructions or to be safe."
     )
 
 
@@ -150,7 +154,7 @@ def _training(facts: CardFacts) -> str:
         ["iterations", f"{manifest.iteration:,}"],
         ["samples", f"{manifest.consumed_samples:,}"],
         ["tokens", f"{manifest.consumed_tokens:,}"],
-        ["operations", f"{flops:.3g} FLOPs that the model needs, without recomputation"],
+        ["compute", f"{flops:.3g} FLOPs of the model, without recomputation"],
         ["global batch", f"{training.batch.global_batch_size} samples"],
         ["learning rate", f"{optimizer.learning_rate:g}, {optimizer.schedule} to {optimizer.min_learning_rate:g}"],
         ["weight decay", f"{optimizer.weight_decay:g}"],
@@ -180,7 +184,8 @@ def _losses(facts: CardFacts, paths: RunPaths) -> str:
     if validated:
         record = validated[-1]
         parts.append(
-            f"Validation after iteration {record.iteration:,}, mean {format_finite(record.validation_mean, '.4f')}:"
+            f"Validation loss after iteration {record.iteration:,} "
+            f"(mean over the sets: {format_finite(record.validation_mean, '.4f')}):"
         )
         parts.append(
             _table(
@@ -195,7 +200,8 @@ def _losses(facts: CardFacts, paths: RunPaths) -> str:
         nodes = f"{energy.nodes} nodes" if energy.nodes != 1 else "one node"
         parts.append(
             f"Energy of the training's processors and memory ({nodes}, by codecarbon): "
-            f"{format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)} by its country's energy mix."
+            f"{format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)}. "
+            "The CO2 is estimated from the energy mix of the country."
         )
     return "\n\n".join(parts) or NOT_RECORDED
 
@@ -215,7 +221,7 @@ def _corpus(languages: dict[str, dict[str, Any]] | None) -> str:
     ]
     table = _table(["language", "documents", "text", "share of bytes", "weight in training"], rows)
     note = "\n\n`code` is source code." if CODE in languages else ""
-    return f"After cleaning and deduplication.\n\n{table}{note}"
+    return f"Numbers after cleaning and deduplication:\n\n{table}{note}"
 
 
 def _licences(licences: dict[str, str]) -> str:
@@ -227,11 +233,11 @@ def _licences(licences: dict[str, str]) -> str:
 def _parity(facts: CardFacts) -> str:
     comparison = facts.comparison
     return (
-        f"Over {comparison.tokens:,} positions of {comparison.samples} samples the fp32 logits of this model differ "
-        f"from those of the training processes by at most {comparison.max_difference:.3g} of the greatest logit "
-        f"(allowed: {facts.stage.export.tolerance:g}). The likeliest token agrees at "
-        f"{100 * comparison.argmax_agreement:.2f} % of positions. "
-        "`parity.json` holds the check and the digest of every other file here."
+        f"The fp32 logits of this model were compared with the logits of the training processes at "
+        f"{comparison.tokens:,} positions of {comparison.samples} samples. The largest difference, relative to the "
+        f"largest logit, is {comparison.max_difference:.3g} (allowed: {facts.stage.export.tolerance:g}). "
+        f"The most likely token is the same at {100 * comparison.argmax_agreement:.2f} % of the positions. "
+        "`parity.json` records this check and the digest of every other file in this folder."
     )
 
 

@@ -1,7 +1,7 @@
-"""Publishing the model: to a Hub or, where none is configured, to a local folder of the same layout.
+"""Publish the model to a Hub or, if no Hub is configured, to a local folder of the same layout.
 
-Run again and nothing changes. What was sent is checked by digest on the other side before `publish.json` says so. The
-logs go their own way (`bloomery sync`).
+A second call changes nothing. `publish.json` is written only after the digests of the published files are checked.
+`bloomery sync` publishes the logs.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from export.model_bundle import model_bundle
 
 
 def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str, Any]:
-    """Publish a run's verified model, then write `output`; returns what was written.
+    """Publish a run's verified model, then write the report `output`; return the report.
 
     Raises:
         InputError: there is no exported model with a parity.json, or the Hub refuses a request.
-        CheckFailedError: parity does not hold, a file changed since, a file holds the token, or the copy differs.
+        CheckFailedError: parity does not hold, a file changed after the export, a file contains the token, or the
+            published copy differs.
         ConfigError: the token is refused.
         TryAgainError: the Hub did not answer in time.
         ResourceError: a local folder cannot be written.
@@ -41,7 +42,7 @@ def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str,
         copy_bundle(bundle, output.parent / bundle.name)
         model: dict[str, Any] = {"folder": bundle.name, "files": bundle.listing()}
         facts |= {"target": "folder", "reason": reason, "model": model}
-        say(f"published to {output.parent / bundle.name} and not to a Hub: {reason}")
+        say(f"published to {output.parent / bundle.name}, not to a Hub, because {reason}")
     else:
         token = find_token()
         assert token is not None
@@ -55,7 +56,7 @@ def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str,
 
 
 def _send(hub: Hub, repository: str, bundle: Bundle, step: str, *, private: bool) -> dict[str, Any]:
-    """Upload, check and tag one repository."""
+    """Upload the bundle to a repository, verify the uploaded files, and tag the commit."""
     hub.ensure_repository(repository, private=private)
     commit = hub.synchronise(repository, bundle.files, f"Publish {step}", mirror=bundle.mirror)
     hub.verify(repository, bundle.files, commit, mirror=bundle.mirror)

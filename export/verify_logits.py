@@ -1,8 +1,8 @@
-"""The proof: transformers loads the written folder, and its fp32 logits are the training model's.
+"""Verify the export: transformers loads the written folder, and its fp32 logits must match those of the training.
 
-The reference (tokens and fp32 logits) was written by the training processes, with the split network, so the comparison
-covers the split, the merge, the mapping and the architecture at once. Summing split products in another order moves
-logits by rounding only, hence a tolerance and not equality.
+The training processes wrote the reference (tokens and fp32 logits) with the network split over the ranks. So the
+comparison covers the split, the merge, the mapping and the architecture at once. A split network sums products in
+another order, which changes the logits by rounding. Therefore a tolerance is needed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NEW_TOKENS = 32
 
 @dataclass(frozen=True)
 class Comparison:
-    """Exported model against the training model."""
+    """Result of comparing the exported model with the training model."""
 
     samples: int
     tokens: int
@@ -35,15 +35,19 @@ class Comparison:
 
     @property
     def max_difference(self) -> float:
-        """Greatest difference relative to the greatest logit, or absolute where that is below 1."""
+        """Largest difference, relative to the largest logit; absolute if the largest logit is below 1."""
         return self.max_absolute_difference / max(1.0, self.max_logit)
 
 
 def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
-    """Load `folder` in fp32 with transformers and run the checkpoint's reference samples through it, one at a time.
+    """Load `folder` in fp32 with transformers and compare its logits for the checkpoint's reference samples.
+
+    The samples are computed one at a time.
 
     Raises:
-        CheckFailedError: transformers misses or does not expect a weight, or the reference is damaged or not finite.
+        CheckFailedError: transformers reports a missing or unexpected weight, or the reference is damaged or not
+            finite.
+        InputError: the reference lacks a tensor, or the shapes of its tensors do not match.
     """
     import torch
     from safetensors import safe_open
@@ -68,7 +72,7 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
             got = model(input_ids=tokens[sample : sample + 1]).logits[0]
             if not bool(torch.isfinite(expected).all()):
                 raise CheckFailedError(f"logits of sample {sample} are not finite", where=str(reference))
-            # torch.max keeps NaN, so that a broken export cannot pass for a small difference.
+            # torch.maximum keeps NaN, so a broken export is not mistaken for a small difference.
             difference = float(torch.maximum(torch.tensor(difference), (got - expected).abs().max()))
             greatest = max(greatest, float(expected.abs().max()))
             agreed += int((got.argmax(-1) == expected.argmax(-1)).sum())
@@ -78,14 +82,14 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
 
 
 def _reference_tensors(file: Any, path: Path) -> tuple[Any, Any]:
-    """Tokens, whole, and logits, sliced lazily. Raises InputError when shapes do not fit together."""
+    """Return all tokens, and a lazy slice of the logits. Raises InputError if the shapes do not match."""
     if not {"tokens", "logits"} <= set(file.keys()):
-        raise InputError(f"holds {sorted(file.keys())}", where=str(path), expected="tokens and logits")
+        raise InputError(f"contains {sorted(file.keys())}", where=str(path), expected="tokens and logits")
     tokens, logits = file.get_tensor("tokens"), file.get_slice("logits")
     shape = logits.get_shape()
     if tokens.numel() == 0 or tokens.ndim != 2 or shape[:2] != list(tokens.shape):
         raise InputError(
-            f"tokens {list(tokens.shape)} and logits {shape} do not fit",
+            f"the shapes of tokens {list(tokens.shape)} and logits {shape} do not match",
             where=str(path),
             expected="[samples, length] and [samples, length, vocabulary_rows]",
         )
@@ -93,9 +97,9 @@ def _reference_tensors(file: Any, path: Path) -> tuple[Any, Any]:
 
 
 def _continuation(model: Any, tokenizer: Any, sample: Any) -> tuple[str, str]:
-    """A prompt from the beginning of a sample, and what the model writes after it.
+    """Return a prompt from the beginning of a sample, and the text that the model generates after it.
 
-    Sampled with a fixed seed: a small model that always takes the likeliest token repeats itself for ever.
+    The tokens are sampled with a fixed seed. A small model that always takes the most likely token repeats itself.
     """
     import torch
 
@@ -111,17 +115,18 @@ def _continuation(model: Any, tokenizer: Any, sample: Any) -> tuple[str, str]:
             repetition_penalty=1.2,
         )[0]
     prompt = tokenizer.decode(prompt_ids, skip_special_tokens=True)
-    # Both decoded whole: a character may straddle the border between prompt and continuation.
+    # Decode prompt and continuation together, because a character may be split between them.
     return prompt, tokenizer.decode(ids, skip_special_tokens=True).removeprefix(prompt)
 
 
 def check(comparison: Comparison, tolerance: float, *, where: str, hint: str | None = None) -> None:
-    """Raise CheckFailedError when the difference is beyond the tolerance (or is NaN)."""
+    """Raise CheckFailedError if the difference exceeds the tolerance or is NaN."""
     if not comparison.max_difference <= tolerance:
         raise CheckFailedError(
-            f"fp32 logits differ from the training model's by {comparison.max_difference:.3g} of the greatest logit "
-            f"({comparison.max_absolute_difference:.3g} of {comparison.max_logit:.3g}; the likeliest token agrees at "
-            f"{100 * comparison.argmax_agreement:.1f} % of positions)" + (f"; {hint}" if hint else ""),
+            f"fp32 logits differ from the training model's by {comparison.max_difference:.3g} relative to the largest "
+            f"logit (absolute difference {comparison.max_absolute_difference:.3g}, largest logit "
+            f"{comparison.max_logit:.3g}; the most likely token agrees at {100 * comparison.argmax_agreement:.1f} % of "
+            "positions)" + (f"; {hint}" if hint else ""),
             where=where,
             expected=f"at most export.tolerance = {tolerance:g}",
         )

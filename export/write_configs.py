@@ -1,4 +1,4 @@
-"""config.json, generation_config.json and the tokenizer's files of a transformers folder."""
+"""Write config.json, generation_config.json and the tokenizer's files of a transformers folder."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ OPTIONAL_TOKENIZER_FILES = (SPECIAL,)
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """What config.json needs to know of the tokenizer."""
+    """Facts about the tokenizer that config.json needs."""
 
     size: int
     special_ids: dict[str, int | None]
-    """`bos`, `eos`, `pad` -> id, or None where the tokenizer has no such token."""
+    """Token ids of the roles `bos`, `eos` and `pad`; None if the tokenizer has no such token."""
 
 
 def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
-    """Size and special ids of the run's tokenizer.
+    """Return the size and the special ids of the run's tokenizer.
 
     Raises:
         InputError: a file is missing or damaged, or a special token has no id.
-        CheckFailedError: its size is not `entries`, the size that the model was trained with.
+        CheckFailedError: the tokenizer does not have `entries` entries, the number that the model was trained with.
     """
     for name in REQUIRED_TOKENIZER_FILES:
         if not (folder / name).is_file():
@@ -65,9 +65,10 @@ def copy_tokenizer(source: Path, target: Path) -> None:
 def bloom_config(
     model: ModelConfig, vocabulary_rows: int, tensor_parallel: int, tokenizer: TokenizerFacts, dtype: str
 ) -> Any:
-    """`BloomConfig` of the exported model; nothing is left to transformers' defaults that the training decided.
+    """Return the `BloomConfig` of the exported model.
 
-    `slow_but_exact` stays off: transformers 5.23 drops the row biases with it.
+    Every value that the training decided is set, so that no default of transformers replaces it. `slow_but_exact` stays
+    off, because with it transformers 5.23 drops the biases of the row-parallel layers.
     """
     from transformers import BloomConfig
 

@@ -1,7 +1,7 @@
-"""The weights of a transformers folder, streamed: one safetensors shard in memory at a time.
+"""Write the weights of a transformers folder with only one safetensors shard in memory at a time.
 
-The plan of shards follows from shapes alone, so names (`model-00001-of-00072.safetensors`) are known before the first
-tensor is read. The tied head is left out; transformers ties it again when it loads.
+The shards are planned from shapes alone, so file names (`model-00001-of-00072.safetensors`) are known before the first
+tensor is read. The tied output head is not written, because transformers ties it again when it loads the model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tensor:
-    """One tensor that is to be written."""
+    """One tensor to write."""
 
     name: str
     shape: tuple[int, ...]
@@ -36,13 +36,15 @@ class Tensor:
 
 
 def plan_shards(sizes: Sequence[int], max_shard_bytes: int) -> list[range]:
-    """Consecutive tensors per shard; one that alone exceeds the limit gets a shard of its own.
+    """Group consecutive tensors into shards. A tensor that alone exceeds the limit gets its own shard.
 
     Raises:
         InputError: the limit is not positive.
     """
     if max_shard_bytes <= 0:
-        raise InputError(f"a shard of {max_shard_bytes} bytes holds nothing", expected="--max-shard-size such as 5GB")
+        raise InputError(
+            f"a shard of {max_shard_bytes} bytes cannot hold a tensor", expected="--max-shard-size such as 5GB"
+        )
     shards, start, filled = [], 0, 0
     for number, size in enumerate(sizes):
         if number > start and filled + size > max_shard_bytes:
@@ -54,7 +56,7 @@ def plan_shards(sizes: Sequence[int], max_shard_bytes: int) -> list[range]:
 
 
 def write_weights(folder: Path, tensors: Sequence[Tensor], dtype: str, max_shard_bytes: int = MAX_SHARD_BYTES) -> int:
-    """Write every tensor, and an index when there is more than one shard; returns the number of parameters.
+    """Write every tensor, and an index if there is more than one shard; return the number of parameters.
 
     Raises:
         ResourceError: the disk is full or the folder cannot be written.

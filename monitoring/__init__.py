@@ -1,1 +1,1 @@
-"""What a run says about itself."""
+"""Monitoring of runs: status, summary, tail, plots, and the synchronisation of logs with a Hub."""

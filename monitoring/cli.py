@@ -1,4 +1,4 @@
-"""`bloomery monitor`: pages about a training."""
+"""`bloomery monitor`: write pages about a training."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Plots of a training.")
+app = typer.Typer(no_args_is_help=True, help="Draw plots of a training.")
 
 
 @app.callback()
 def _root() -> None:
-    """Keep `plots` a verb of its own though it is the only one."""
+    """Keep `plots` as a subcommand, although it is the only one."""
 
 
 @app.command()
 def plots(
     run: Annotated[Path, typer.Option(help="Folder of the run.")],
-    output_html: Annotated[Path, typer.Option(help="The page to write.")],
+    output_html: Annotated[Path, typer.Option(help="HTML page to write.")],
 ) -> None:
-    """Draw losses, schedule, gradient norm and speed of a training, as one page without outside files."""
+    """Write one self-contained page with the losses, learning rate, gradient norm and speed of a training."""
     from bloomery.base.atomic import write_text
     from bloomery.base.progress import say
     from bloomery.contracts.metrics_record import events, total_energy, valid_records

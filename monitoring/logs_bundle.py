@@ -1,4 +1,4 @@
-"""What of a run goes into its logs' repository: chosen by name, so that nothing private goes along."""
+"""Collect the files of a run for its logs repository. Files are chosen by name, so nothing private is published."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ _METRICS = "logs/metrics.jsonl"
 
 
 def logs_bundle(stage: PublishStage, paths: RunPaths, folder: Path, *, finished: bool) -> tuple[Bundle, str]:
-    """Logs, segments, reports and configuration as they are now, with a page that says what they are; and in a few
-    words, as a commit's title, where the training stands.
+    """Return the run's current logs, segments, reports and configuration with a README.md, and the title of a commit.
 
-    The files are copied into `folder` first, where nobody writes to them. `finished`: the training had ended before.
-    Raises ResourceError.
+    The files are first copied into `folder`, where no process writes to them. `finished` is true if the training ended
+    before this call.
+
+    Raises:
+        ResourceError: `folder` cannot be written.
     """
     copies = take_snapshot(paths, folder, finished=finished)
     files = {name: LocalFile.of(path) for name, path in copies.items()}

@@ -1,6 +1,6 @@
-"""The page of the logs' repository: what the run is and where its training stands.
+"""Render the README.md of the logs repository: what the run is and how far its training is.
 
-Equal files give equal bytes, without clock times, so that a run that stood still makes no commit.
+Equal files give equal bytes, and the page has no clock times. So a run without progress makes no commit.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def logs_card(
     *,
     finished: bool,
 ) -> str:
-    """README.md with front matter.
+    """Return the text of README.md with front matter.
 
     Args:
-        run: its name.
-        model: name of the model that it trains.
-        files: those of the repository (path there -> file).
-        step: the newest one.
-        validation: the newest one.
+        run: name of the run.
+        model: name of the model that the run trains.
+        files: files of the repository (path in the repository -> local file).
+        step: newest record of an iteration; None before the first iteration.
+        validation: newest record of a validation; None before the first validation.
         finished: whether the training has ended.
     """
     rows = [("state", "finished" if finished else "training" if step else "before training")]
@@ -53,15 +53,15 @@ def logs_card(
     text = (
         "---\ntags:\n- tensorboard\n- bloomery\n---\n\n"
         f"# Logs of the run `{run}`\n\n"
-        f"What the training of `{model}` says about itself.\n\n"
+        f"This repository contains the logs of the training of `{model}`.\n\n"
         + _table(("training", ""), rows)
-        + "\n| folder | holds |\n|---|---|\n"
+        + "\n| folder | content |\n|---|---|\n"
         "| `logs/` | `metrics.jsonl` (a record for each iteration, validation and event), `main_log.txt`, TensorBoard "
-        "files (against steps; `vs-samples` and `vs-tokens` against those) |\n"
-        "| `segments/` | why each piece of the training ended |\n"
+        "files (the x axis is the iteration; in `vs-samples` and `vs-tokens` it is samples and tokens) |\n"
+        "| `segments/` | why each segment of the training ended |\n"
         "| `report/` | pages about corpus, tokenizer and training |\n"
-        "| `config/` | the configuration that each stage saw |\n"
-        "| `archive/` | logs of trainings that were begun anew |\n"
+        "| `config/` | the section of the configuration that each stage read |\n"
+        "| `archive/` | logs of earlier trainings of this run, before a restart from the beginning |\n"
     )
     if segments:
         shown = segments[-_SEGMENTS_SHOWN:]
@@ -81,7 +81,7 @@ def _segments(files: Mapping[str, Path]) -> Iterable[Segment]:
             try:
                 found.append(read_segment(path))
             except InputError:
-                continue  # the page is no place to complain: the file itself is there
+                continue  # the page omits a damaged file, but the repository contains the file
     return sorted(found, key=lambda segment: segment.number)
 
 

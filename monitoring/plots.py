@@ -1,4 +1,4 @@
-"""The figures of a training as SVG text. Equal records give equal bytes."""
+"""Draw the figures of a training as SVG text. Equal records give equal bytes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def metric(
     logarithmic: bool = False,
     events: Sequence[EventRecord] = (),
 ) -> str:
-    """One column of the metrics over the iterations; a band shows the range where iterations were merged.
+    """Plot one column of the metrics over the iterations, with events as dashed lines.
 
-    Events are dashed lines.
+    A band shows the range of the values if iterations were merged into one point.
     """
     curve = _curve(records, name)
 
@@ -52,7 +52,7 @@ def metric(
 
 
 def several(records: Sequence[MetricsRecord], names: dict[str, str], y_label: str) -> str:
-    """Several columns of the metrics in one figure; `names`: column -> its words in the legend."""
+    """Plot several columns of the metrics in one figure; `names` maps each column to its text in the legend."""
     from matplotlib import colormaps
 
     def draw(axes: Any) -> None:
@@ -75,7 +75,7 @@ def _plot(axes: Any, curve: Curve, colour: Any, label: str | None = None) -> Non
 
 
 def validation(records: Sequence[ValidationRecord], y_label: str) -> str:
-    """Validation loss of each set, and their mean in black."""
+    """Plot the validation loss of each set, and the mean over the sets in black."""
     from matplotlib import colormaps
 
     names = sorted({name for record in records for name in record.validation})
@@ -94,5 +94,5 @@ def validation(records: Sequence[ValidationRecord], y_label: str) -> str:
 
 
 def _number(value: float | None) -> float:
-    """What is not finite, or was not measured, is a gap in the line."""
+    """Return NaN, a gap in the line, for None: a value that was not finite or not measured."""
     return math.nan if value is None else value

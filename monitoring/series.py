@@ -1,4 +1,4 @@
-"""Curves that fit on a page: a long run is drawn by the mean and the range of equal pieces of its iterations."""
+"""Reduce the curves of long runs: each point is the mean and the range over a piece of the iterations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve of few points; float64 [points] each. Where nothing was merged, low = mean = high."""
+    """A curve with few points; each field is a float64 array [points]. A point of one value has low = mean = high."""
 
     x: Floats
     mean: Floats
@@ -23,14 +23,14 @@ class Curve:
 
     @property
     def merged(self) -> bool:
-        """Whether a point stands for several iterations."""
+        """Whether any point merges several values that differ."""
         return bool(np.any(self.low != self.high))
 
 
 def reduce(x: Sequence[float], y: Sequence[float], points: int = 800) -> Curve:
-    """Merge a curve into at most `points` points: last x, mean, least and greatest y of each piece.
+    """Merge a curve into at most `points` points: the last x and the mean, smallest and largest y of each piece.
 
-    Values that are not finite (a loss that diverged) take no part, unless a piece has no other.
+    Values that are not finite (a loss that diverged) are ignored, unless a piece has no finite value.
     """
     xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     edges = np.unique(np.linspace(0, len(xs), min(points, len(xs)) + 1).astype(np.int64))

@@ -1,4 +1,4 @@
-"""A snapshot of files that grow: what is digested, what is sent and what the Hub then holds are the same bytes."""
+"""Copy growing files before a sync, so that their digests, the upload and the Hub's files refer to the same bytes."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import read_segment
 
 LINES = (".jsonl", ".txt")
-"""Suffixes of files that are lines of text; an unfinished last line stays at home until it is whole."""
+"""Suffixes of files with lines of text. An unfinished last line is not copied until it is complete."""
 
 
 def layout(paths: RunPaths) -> dict[str, tuple[Path, tuple[str, ...]]]:
-    """Top folder in the logs' repository -> (folder of the run, patterns of its files)."""
+    """Return, for each top folder of the logs repository, the folder of the run and the patterns of its files."""
     return {
-        # What each rank says (`ranks/`) stays at home too: it names machines and folders.
+        # The logs of single ranks (`ranks/`) are not published, because they name machines and folders.
         "logs": (paths.logs, ("*", "tensorboard/**/*")),
         "segments": (paths.segments, ("**/*.json",)),
         "report": (paths.report, ("**/*",)),
-        # `config/ingest/` stays at home: it names the folders of the user's own machine.
+        # `config/ingest/` is not published, because it names folders of the user's machine.
         "config": (paths.config, ("*.json",)),
-        # A training that began anew left its logs there, beside its checkpoints.
+        # Logs of earlier trainings, which a restart from the beginning moved there with their checkpoints.
         "archive": (paths.train / "archive", ("*/logs/*", "*/logs/tensorboard/**/*", "*/history/*.json")),
     }
 
 
 def chosen(paths: RunPaths) -> Iterator[tuple[str, Path]]:
-    """Files that belong into the logs' repository, with their paths there, in order."""
+    """Yield the files of the logs repository in order, each with its path in the repository."""
     for top, (folder, patterns) in layout(paths).items():
         for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
             relative = path.relative_to(folder)
             hidden = any(part.startswith(".") for part in relative.parts)
-            # A symbolic link may point at anything on this machine.
+            # A symbolic link could publish any file of this machine.
             if not hidden and path.suffix != ".tmp" and path.is_file() and not path.is_symlink():
                 yield f"{top}/{relative.as_posix()}", path
 
 
 def training_ended(paths: RunPaths) -> bool:
-    """Whether the training is over, so that nobody writes to its logs.
+    """Return whether the training has ended, so that no process writes to its logs.
 
-    finished.json alone does not say so: when a changed configuration trains again, it stays until the new end. So every
-    segment must be there, none of them newer.
+    finished.json alone does not prove this: it stays while a changed configuration trains again. So every segment's
+    file must also exist, and none of them may be newer than finished.json.
     """
     try:
         segments = [paths.segments / f"{n + 1}.json" for n in range(read_segment(paths.finished).number)]
@@ -56,13 +56,13 @@ def training_ended(paths: RunPaths) -> bool:
 
 
 def take_snapshot(paths: RunPaths, folder: Path, *, finished: bool) -> dict[str, Path]:
-    """Copy the files of the logs' repository into `folder`; returns path in the repository -> copy.
+    """Copy the files of the logs repository into `folder`; return the copy of each path in the repository.
 
     Args:
-        paths: the run.
-        folder: made anew.
-        finished: nobody writes any more, so that files are copied to their last byte; else files of lines end with
-            their last whole line.
+        paths: the paths of the run.
+        folder: folder for the copies; it is deleted and created again.
+        finished: whether the training has ended. If so, files are copied to their last byte. Otherwise, files with
+            lines of text end after their last complete line.
 
     Raises:
         ResourceError: `folder` cannot be written.
@@ -80,7 +80,7 @@ def take_snapshot(paths: RunPaths, folder: Path, *, finished: bool) -> dict[str,
 
 
 def _copy(source: Path, target: Path, *, lines: bool) -> bool:
-    """Copy as much as is there now; False when the file is gone (a training that begins anew moves its logs away)."""
+    """Copy the current content; return False if the file no longer exists (a restarted training moves its logs)."""
     try:
         shutil.copyfile(source, target, follow_symlinks=False)
     except FileNotFoundError:

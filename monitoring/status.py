@@ -1,4 +1,7 @@
-"""How a run stands now: from its files, and from the queue where there is one. Nothing here writes or takes a lock."""
+"""Gather the status of a run from its files, and from SLURM's queue if there is one.
+
+Nothing here writes a file or takes a lock.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ from monitoring.training_progress import (
 
 
 class RunState(StrEnum):
-    """What a run is doing."""
+    """Current activity of a run."""
 
     PREPARING = "preparing data"
     TRAINING = "training"
@@ -50,7 +53,7 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True)
 class StageCount:
-    """Shards that a stage has done."""
+    """Number of shards that a stage has finished."""
 
     stage: str
     done: int
@@ -59,13 +62,13 @@ class StageCount:
 
 @dataclass(frozen=True)
 class Workflow:
-    """The workflow that took the run last."""
+    """The workflow that last took the lock of the run."""
 
     pid: int
     host: str
     command: str
     alive: bool | None
-    """None: it is on another machine."""
+    """Whether the workflow still runs; None if it is on another machine."""
 
 
 @dataclass(frozen=True)
@@ -78,36 +81,36 @@ class Job:
     seconds_left: float | None
     nodes: int
     reason: str
-    """Why it waits, or the nodes where it runs."""
+    """Reason why a pending job waits, or the nodes of a running job."""
     start: str
-    """When it started or is expected to: UTC, ISO 8601; empty when not known."""
+    """Time when the job started or is expected to start: UTC, ISO 8601; empty if unknown."""
 
 
 @dataclass(frozen=True)
 class Queue:
-    """The scheduler's view; a hint."""
+    """The run's jobs in SLURM's queue. They are only a hint; the run's files decide."""
 
     note: str
-    """Why there is nothing to say; empty when the scheduler answered."""
+    """Reason why the jobs are unknown or absent; empty if the scheduler answered."""
     jobs: list[Job]
 
 
 @dataclass(frozen=True)
 class Sync:
-    """How far the logs are on the Hub."""
+    """State of the logs on the Hub."""
 
     repository: str | None
     synced: str | None
-    """When the last sync succeeded: UTC, ISO 8601."""
+    """Time of the last successful sync: UTC, ISO 8601."""
     age_seconds: float | None
     failures: int
-    """Failures in a row since."""
+    """Number of failures in a row since the last successful sync."""
     error: str | None
 
 
 @dataclass(frozen=True)
 class DiskSpace:
-    """Space where the run lies; a quota is not seen."""
+    """Free space on the file system of the run, without regard to quotas."""
 
     free_bytes: int
     checkpoint_bytes: int
@@ -116,7 +119,7 @@ class DiskSpace:
 
 @dataclass(frozen=True)
 class RunStatus:
-    """Everything about a run, now."""
+    """Everything that is known about a run at one time."""
 
     run: str
     state: RunState
@@ -130,12 +133,12 @@ class RunStatus:
     sync: Sync | None
     disk: DiskSpace
     models: list[str]
-    """Exported models."""
+    """Names of the exported models."""
     published: bool
 
 
 def find_runs(root: Path) -> list[Path]:
-    """Folders of runs below `root`, the one that was worked on last first."""
+    """Return the folders of the runs in `root`, most recently active first."""
     runs = [path.parent.parent for path in root.glob(f"*/config/{PARTS_NAME}")]
     return sorted(runs, key=_touched, reverse=True)
 
@@ -147,7 +150,11 @@ def _touched(run: Path) -> float:
 
 
 def gather_status(run: Path, now: float) -> RunStatus:
-    """How the run in folder `run` stands at `now` (Unix epoch). Raises InputError for what is there and damaged."""
+    """Return the status of the run in the folder `run` at the time `now`, in seconds of the Unix epoch.
+
+    Raises:
+        InputError: a file of the run is damaged, or the run has no configuration.
+    """
     paths = RunPaths(run)
     stage = read_train_stage(paths)
     queue, segments, held = _queue(paths), chain(paths), training_process(paths)
@@ -185,7 +192,7 @@ def _state(
     begun: bool,
     published: bool,
 ) -> RunState:
-    # Jobs and lease first: finished.json stays there while a changed configuration trains again.
+    # Check jobs and lease before finished.json, which remains while a changed configuration trains again.
     training = {job.state for job in queue.jobs if job.rule == TRAINING_RULE}
     if training - {"PENDING"} or _trains(held, queue):
         return RunState.TRAINING
@@ -195,14 +202,17 @@ def _state(
     if not (queue.jobs or (workflow is not None and workflow.alive is True)):
         ended = last is None or last.status == SegmentStatus.FINISHED
         return RunState.FINISHED if ended and is_finished(paths) else RunState.STOPPED
-    # finished.json comes a moment after the last segment.
+    # finished.json is written shortly after the last segment's file, so the segment decides here.
     if last is not None and last.status == SegmentStatus.FINISHED:
         return RunState.FINISHED if published else RunState.DELIVERING
     return RunState.BETWEEN if begun else RunState.PREPARING
 
 
 def _trains(held: TrainingProcess | None, queue: Queue) -> bool:
-    """Whether the lease's holder is at work; of another machine the scheduler knows, else the lease is believed."""
+    """Return whether the holder of the lease is training.
+
+    If the holder is on another machine, the scheduler decides. If the scheduler does not know, the lease decides.
+    """
     if held is None:
         return False
     if held.alive is not None:
@@ -235,7 +245,7 @@ def _queue(paths: RunPaths) -> Queue:
 
 def _job(job: slurm.QueuedJob) -> Job:
     try:
-        # squeue prints local time, without a zone.
+        # squeue prints local time without a time zone.
         start = utc_text(datetime.fromisoformat(job.start))
     except ValueError:
         start = ""
@@ -243,7 +253,7 @@ def _job(job: slurm.QueuedJob) -> Job:
 
 
 def _data(paths: RunPaths) -> list[StageCount]:
-    """Shards that each stage of the data has done: a listing of a folder a source, whatever the number of shards."""
+    """Count the shards that each data stage has finished, by listing one folder per stage and source."""
     parts = {str(part) for part in read_json(paths.config / PARTS_NAME)}
     listing = paths.config / TOKEN_FILES_NAME
     pairs = {str(pair) for pair in read_json(listing)} if listing.exists() else parts
@@ -264,7 +274,7 @@ def _data(paths: RunPaths) -> list[StageCount]:
 
 
 def _done(folder: Path, suffix: str, names: set[str]) -> int:
-    """How many of the files that `names` name are in `folder`."""
+    """Count the files of `names` that exist in `folder`."""
     sources = {name.rsplit("/", 1)[0] for name in names}
     return sum(len(_shards(folder, source, suffix) & names) for source in sources)
 
@@ -278,7 +288,7 @@ def _shards(folder: Path, source: str, suffix: str) -> set[str]:
 
 
 def _sync(paths: RunPaths, now: float) -> Sync | None:
-    """The state of the sync; None before the first one."""
+    """Return the state of the logs on the Hub; None before the first sync."""
     if not paths.sync_state.exists():
         return None
     state = read_sync(paths.sync_state)
@@ -287,7 +297,7 @@ def _sync(paths: RunPaths, now: float) -> Sync | None:
 
 
 def jobs_by_rule(jobs: list[Job]) -> dict[str, Counter[str]]:
-    """States of the data jobs, counted by rule; training jobs are worth a line each."""
+    """Count the states of the data jobs by rule. Training jobs are not counted; `training_jobs` returns them."""
     counted: dict[str, Counter[str]] = {}
     for job in jobs:
         if job.rule != TRAINING_RULE:
@@ -296,5 +306,5 @@ def jobs_by_rule(jobs: list[Job]) -> dict[str, Counter[str]]:
 
 
 def training_jobs(jobs: list[Job]) -> list[Job]:
-    """Jobs that train."""
+    """Return the jobs that train."""
     return [job for job in jobs if job.rule == TRAINING_RULE]

@@ -1,4 +1,4 @@
-"""`bloomery status`: how a run stands, on one screen."""
+"""`bloomery status`: show the status of a run on one screen."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from monitoring.status import Job, RunStatus
     from monitoring.training_progress import ChainFacts, TrainingProgress
 
-app = typer.Typer(help="How a run stands.", add_completion=False)
+app = typer.Typer(help="Show the status of a run.", add_completion=False)
 
 _BAR = 24
 
 
 @app.command()
 def status(
-    run: Annotated[Path | None, typer.Option(help="Folder of the run; default: the one worked on last.")] = None,
-    root: Annotated[Path, typer.Option(help="Folder of all runs.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    run: Annotated[Path | None, typer.Option(help="Folder of the run; default: the most recently active.")] = None,
+    root: Annotated[Path, typer.Option(help="Folder that contains all runs.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
-    """Say how a run stands: segments, progress, time left, loss, speed, queue, checkpoint, sync, disk."""
+    """Show the status of a run: segments, progress, time left, loss, speed, queue, checkpoint, sync, disk."""
     from dataclasses import asdict
 
     from pydantic_core import to_jsonable_python
@@ -38,12 +38,12 @@ def status(
     if run is None:
         runs = find_runs(root)
         if not runs:
-            raise InputError("no run", where=str(root), expected="`make run`, or the folder of a run: --run runs/NAME")
+            raise InputError("no run", where=str(root), expected="`make run` to start one, or --run with its folder")
         run, others = runs[0], runs[1:]
     check_run(run)
     found = gather_status(run, epoch_now())
     if as_json:
-        # Records of events and energy are models, which `asdict` leaves as they are.
+        # `asdict` does not convert the pydantic models of events and energy.
         facts = to_jsonable_python(asdict(found))
         print(dump_json({**facts, "others": [other.as_posix() for other in others]}), end="")
         return
@@ -54,7 +54,7 @@ def status(
 
 
 def lines(found: RunStatus) -> list[tuple[str, str]]:
-    """The screen, a line a fact."""
+    """Return the rows of the screen, one fact per row."""
     from bloomery.base.units import format_bytes
 
     rows = [("state", _state(found)), ("workflow", _workflow(found))]
@@ -77,14 +77,14 @@ def lines(found: RunStatus) -> list[tuple[str, str]]:
 
 
 _ENDED = {
-    "stopped": "because it was asked to",
+    "stopped": "by request",
     "time_limit": "at its time limit",
-    "rolled_back": "by going back to an earlier checkpoint",
-    "crashed": "by a crash",
-    "failed": "by a failed check",
-    "finished": "with the training",
+    "rolled_back": "with a roll-back to an earlier checkpoint",
+    "crashed": "with a crash",
+    "failed": "with a failed check",
+    "finished": "with the end of the training",
 }
-"""How an attempt ended, in words."""
+"""Words for each status with which an attempt can end."""
 
 
 def _state(found: RunStatus) -> str:
@@ -96,7 +96,7 @@ def _state(found: RunStatus) -> str:
             why = f": {_plain(last.message)}" if last.message else ""
             said += f"; the last attempt ended {_ENDED[last.status]} after iteration {last.iteration:,}{why}"
         unseen = found.workflow is not None and found.workflow.alive is None
-        return f"{said}; as far as this machine sees" if unseen else said
+        return f"{said}; the workflow may still run on another machine" if unseen else said
     held = found.trainer
     if held and found.state is RunState.TRAINING:
         job = f", SLURM job {held.job}" if held.job else ""
@@ -107,10 +107,10 @@ def _state(found: RunStatus) -> str:
 def _workflow(found: RunStatus) -> str:
     workflow = found.workflow
     if workflow is None:
-        return "none has run here"
+        return "none has run yet"
     who = f"process {workflow.pid} on {workflow.host}"
     if workflow.alive is None:
-        return f"last taken by {who}; whether that still runs is not seen from here"
+        return f"the last was {who}; this machine cannot see whether it still runs"
     return f"{who} works on this run" if workflow.alive else f"none; the last was {who}"
 
 
@@ -131,7 +131,7 @@ def _progress(progress: TrainingProgress) -> list[tuple[str, str]]:
     ]
     if progress.iteration < progress.total_iterations:
         days = f" ({progress.seconds_left / 86400:.1f} days)" if progress.seconds_left >= 2 * 86400 else ""
-        rows.append(("left to train", f"{format_seconds(progress.seconds_left)}{days}, queue and saves not counted"))
+        rows.append(("time left", f"{format_seconds(progress.seconds_left)}{days}, without queue and saves"))
     loss = f"{format_finite(progress.loss, '.4f')}, gradient norm {format_finite(progress.grad_norm, '.3f')}"
     if progress.validation_loss is not None:
         loss += f", validation {progress.validation_loss:.4f} (perplexity {perplexity(progress.validation_loss):,.1f})"
@@ -140,7 +140,7 @@ def _progress(progress: TrainingProgress) -> list[tuple[str, str]]:
 
 def _speed(progress: TrainingProgress) -> str:
     said = f"{progress.tokens_per_second:,.0f} tokens/s, batches of {progress.global_batch_size:,} samples"
-    said += f", {progress.tflops_hardware:.4g} TFLOP/s a device"
+    said += f", {progress.tflops_hardware:.4g} TFLOP/s per device"
     if progress.mfu is not None:
         said += f", {100 * progress.mfu:.1f} % MFU"
     if progress.slowest_rank is not None and progress.slowest_rank != progress.fastest_rank:
@@ -152,7 +152,7 @@ def _speed(progress: TrainingProgress) -> str:
 
 
 def _watched(progress: TrainingProgress) -> list[tuple[str, str]]:
-    """What guards and the energy meter have to say; nothing of what did not happen."""
+    """Return rows about skipped updates and samples, events of guards, and energy; leave out what did not happen."""
     from bloomery.base.units import format_energy
 
     rows = []
@@ -163,7 +163,7 @@ def _watched(progress: TrainingProgress) -> list[tuple[str, str]]:
     if progress.skipped_samples:
         left_out.append(f"{progress.skipped_samples:,} samples")
     if left_out:
-        rows.append(("left out", ", ".join(left_out)))
+        rows.append(("skipped", ", ".join(left_out)))
     for event in progress.events:
         what, action = event.event.replace("_", " "), event.action.replace("_", " ")
         rows.append((what, f"iteration {event.iteration:,}: {_plain(event.message)} ({action})"))
@@ -229,7 +229,7 @@ def _disk(found: RunStatus) -> str:
 
 
 def _plain(text: str) -> str:
-    """Another program's words on one line, without what a terminal's table would take for markup."""
+    """Return another program's text on one line, with its brackets replaced by parentheses."""
     return " ".join(text.split()).replace("[", "(").replace("]", ")")
 
 
@@ -242,13 +242,13 @@ def _age(seconds: float | None) -> str:
 
 
 def next_command(found: RunStatus) -> str:
-    """What to type next."""
+    """Return the command to type next."""
     from monitoring.status import RunState
 
     if found.state is RunState.FINISHED:
         return f"bloomery summary --run {found.run}"
     if found.state is RunState.STOPPED:
-        return "the command that started it: it goes on from here"
+        return "the command that started the run; it resumes from here"
     if found.progress is None:
         return f"bloomery status --run {found.run}, later"
     return f"tail -f {found.run}/train/logs/main_log.txt"

@@ -1,4 +1,4 @@
-"""What a run has made so far, read from its files alone; a stage that has not run yet is None."""
+"""Gather what a run has produced so far, from its files alone. The facts of a stage that has not run are None."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bloomery.orchestration.slurm_jobs import workflow_names
 
 @dataclass(frozen=True)
 class CorpusFacts:
-    """From the manifests of the raw and the clean shards."""
+    """Facts from the manifests of the raw and the clean shards."""
 
     documents_in: int
     bad_rows: int
@@ -27,12 +27,12 @@ class CorpusFacts:
     bytes_out: int
     languages: int
     removed: dict[str, int]
-    """Documents removed, by rule, most frequent first."""
+    """Number of documents that each rule removed, largest number first."""
 
 
 @dataclass(frozen=True)
 class IndexFacts:
-    """From index.json."""
+    """Facts from index.json."""
 
     vocabulary_size: int
     tokens: int
@@ -42,35 +42,37 @@ class IndexFacts:
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """From metrics.jsonl."""
+    """Facts from metrics.jsonl."""
 
     iteration: int
     total_iterations: int
     consumed_tokens: int
     first_loss: float | None
-    """None: not finite."""
+    """Loss of the first iteration; None if it was not finite."""
     last_loss: float | None
+    """Loss of the last iteration; None if it was not finite."""
     first_validation: float | None
+    """Mean over the sets of the first validation; None if there was none or it was not finite."""
     last_validation: float | None
-    """Means over the validation sets."""
+    """Mean over the sets of the last validation; None if there was none or it was not finite."""
     skipped_samples: int
-    """Consumed, but not trained on."""
+    """Number of samples that were consumed but not trained on."""
     skipped_updates: int
-    """Iterations that left the weights as they were."""
+    """Number of iterations that did not change the weights."""
     energy_kwh: float | None
-    """Of all segments; None: not measured."""
+    """Energy of all segments together; None if it was not measured."""
     co2_kg: float | None
     estimated_kwh: float | None
-    """Of `energy_kwh`, what no sensor measured; None: not recorded."""
+    """Part of `energy_kwh` that was estimated, not measured by a sensor; None if it was not recorded."""
     seconds: float
-    """Sum of the iterations' times."""
+    """Sum of the times of all iterations."""
     tokens_per_second: float
     """Median over the iterations."""
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """From an exported model's parity.json."""
+    """Facts from an exported model's parity.json."""
 
     name: str
     folder: str
@@ -85,7 +87,7 @@ class ModelFacts:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Everything about a run."""
+    """Everything that a run has produced."""
 
     run: str
     corpus: CorpusFacts | None
@@ -94,13 +96,13 @@ class RunSummary:
     models: list[ModelFacts]
     published: dict[str, Any] | None
     seconds: dict[str, float]
-    """Seconds of each rule's jobs, summed, as Snakemake measured them last."""
+    """Run time of each rule's jobs together, in seconds, from Snakemake's latest measurements."""
     on_cluster: bool = False
     """Whether a workflow of this run sent its jobs to SLURM."""
 
 
 def gather_summary(run: Path) -> RunSummary:
-    """Facts of the run in folder `run`. Raises InputError for a file that is there and damaged."""
+    """Return the facts of the run in the folder `run`. Raises InputError if a file of the run is damaged."""
     paths = RunPaths(run)
     return RunSummary(
         run=run.as_posix(),
@@ -119,7 +121,7 @@ def _corpus(paths: RunPaths) -> CorpusFacts | None:
         return None
     parts = read_json(paths.config / "parts.json")
     if not parts:
-        return None  # only token files that existed
+        return None  # the run only adopts token files
     raw = [read_json(paths.corpus / "raw" / f"{part}.json")["counts"] for part in parts]
     clean = [read_json(paths.corpus / "clean" / f"{part}.json")["counts"] for part in parts]
     removed: Counter[str] = Counter()
@@ -192,7 +194,7 @@ def _model(folder: Path) -> ModelFacts:
 
 
 def _published(folder: Path) -> dict[str, Any] | None:
-    """Where model and logs went, without the lists of files; None for one that has not gone yet."""
+    """Return where model and logs were published, without the lists of files; None if neither was published."""
     model, logs = folder / "publish.json", folder / "logs.json"
     if not model.exists() and not logs.exists():
         return None
@@ -207,7 +209,7 @@ def _published(folder: Path) -> dict[str, Any] | None:
 
 
 def _seconds(folder: Path) -> dict[str, float]:
-    """Snakemake's benchmark files: `<rule>.tsv` or `<rule>/<wildcards>.tsv`, with a column `s`."""
+    """Sum the column `s` of Snakemake's benchmark files, `<rule>.tsv` or `<rule>/<wildcards>.tsv`, by rule."""
     seconds: dict[str, float] = {}
     for path in sorted(folder.rglob("*.tsv")):
         rule = path.relative_to(folder).parts[0].removesuffix(".tsv")

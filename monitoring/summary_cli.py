@@ -1,4 +1,4 @@
-"""`bloomery summary`: what a run made, and what to type next."""
+"""`bloomery summary`: show what a run has produced, and the command to type next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from monitoring.summary import RunSummary
 
-app = typer.Typer(help="What a run made.", add_completion=False)
+app = typer.Typer(help="Show what a run has produced.", add_completion=False)
 
 _RULES_SHOWN = 6
 
@@ -19,9 +19,9 @@ _RULES_SHOWN = 6
 @app.command()
 def summary(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
-    """Say what a run made so far: documents, tokens, losses, parity, a generated text, sizes, and the next command."""
+    """Show what a run has produced: documents, tokens, losses, parity, generated text, sizes, and the next command."""
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
@@ -38,7 +38,7 @@ def summary(
 
 
 def lines(facts: RunSummary) -> list[tuple[str, str]]:
-    """The summary, a line a fact."""
+    """Return the rows of the summary, one fact per row."""
     from bloomery.base.units import format_bytes, format_energy, format_finite, format_seconds
     from bloomery.contracts.metrics_record import perplexity
 
@@ -46,11 +46,14 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
     if corpus := facts.corpus:
         removed = [f"{count} {rule.replace('_', ' ')}" for rule, count in corpus.removed.items()]
         rules = f": {', '.join(removed[:_RULES_SHOWN])}" if removed else ""
-        more = f", and {len(removed) - _RULES_SHOWN} rules more" if len(removed) > _RULES_SHOWN else ""
+        more = f", and {len(removed) - _RULES_SHOWN} more rules" if len(removed) > _RULES_SHOWN else ""
         rows += [
             ("documents read", f"{corpus.documents_in:,} ({corpus.bad_rows:,} bad rows quarantined)"),
-            ("removed", f"{sum(corpus.removed.values()):,}{rules}{more}"),
-            ("kept", f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)}"),
+            ("documents removed", f"{sum(corpus.removed.values()):,}{rules}{more}"),
+            (
+                "documents kept",
+                f"{corpus.documents_out:,} in {corpus.languages} languages, {format_bytes(corpus.bytes_out)}",
+            ),
         ]
     if index := facts.index:
         rows += [
@@ -74,7 +77,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
             rows.append(("validation loss", f"{change} (perplexity {perplexity(training.last_validation):,.1f})"))
         if training.skipped_samples or training.skipped_updates:
             left_out = f"{training.skipped_samples:,} samples, {training.skipped_updates:,} updates"
-            rows.append(("left out", left_out))
+            rows.append(("skipped", left_out))
         if training.energy_kwh is not None and training.co2_kg is not None:
             said = format_energy(training.energy_kwh, training.co2_kg, training.estimated_kwh)
             rows.append(("energy", said))
@@ -82,8 +85,8 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
         verdict = "holds" if model.passed else "FAILS"
         rows += [
             ("model", f"{model.folder}: {model.parameters:,} parameters, {format_bytes(model.bytes)}"),
-            ("parity", f"{verdict}: logits differ by {model.max_difference:.2g} at most (limit {model.tolerance:g})"),
-            ("it writes", _one_line(f"{model.prompt} >>> {model.text}")),
+            ("parity", f"{verdict}: logits differ by at most {model.max_difference:.2g} (limit {model.tolerance:g})"),
+            ("generated text", _one_line(f"{model.prompt} >>> {model.text}")),
         ]
     if facts.published:
         where = facts.published.get("endpoint") or f"{facts.run}/published"
@@ -91,7 +94,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
         rows.append(("published", f"{' and '.join(what)} at {where}"))
     if facts.seconds:
         slowest = sorted(facts.seconds.items(), key=lambda item: -item[1])[:4]
-        rows.append(("jobs took", ", ".join(f"{rule} {format_seconds(value)}" for rule, value in slowest)))
+        rows.append(("slowest rules", ", ".join(f"{rule} {format_seconds(value)}" for rule, value in slowest)))
     rows.append(("next", next_command(facts)))
     return rows
 
@@ -101,14 +104,14 @@ def _one_line(text: str) -> str:
 
 
 def next_command(facts: RunSummary) -> str:
-    """What to type next."""
+    """Return the command to type next."""
     is_sample = Path(facts.run).name == "sample"
     if not facts.models:
         profile = "slurm" if facts.on_cluster else "workflow/profiles/local"
         again = f"snakemake --profile {profile} --configfile CONFIG"
         if is_sample and not facts.on_cluster:
             again = "make run"
-        return f"{again} (the same command goes on where the run stands)"
+        return f"{again} (the same command resumes the run)"
     if is_sample:
         config = "config/udhr.yaml"
         return f"snakemake --profile slurm --configfile {config}" if facts.on_cluster else f"make run CONFIG={config}"

@@ -1,4 +1,4 @@
-"""`bloomery sync`: a thin verb over `monitoring.sync_run`."""
+"""`bloomery sync`: the command line of `monitoring.sync_run`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Push what a run says about itself to a Hub, once.", add_completion=False)
+app = typer.Typer(help="Push the logs of a run to a Hub once.", add_completion=False)
 
 
 @app.command()
 def sync(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
     output: Annotated[
-        Path | None, typer.Option(help="Report of the last sync; without a Hub the files are copied beside it.")
+        Path | None, typer.Option(help="Report to write. Without a Hub, the files are copied beside the report.")
     ] = None,
-    wait_seconds: Annotated[float, typer.Option(min=0, help="How long to wait for another sync of this run.")] = 0.0,
-    retry_seconds: Annotated[float, typer.Option(min=0, help="How long to bear a Hub that is away.")] = 900.0,
-    as_json: Annotated[bool, typer.Option("--json", help="The state as one JSON document on stdout.")] = False,
+    wait_seconds: Annotated[float, typer.Option(min=0, help="Seconds to wait for another sync of this run.")] = 0.0,
+    retry_seconds: Annotated[float, typer.Option(min=0, help="Seconds to retry while the Hub is unavailable.")] = 900.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the state as one JSON document on stdout.")] = False,
 ) -> None:
-    """Push logs, metrics, TensorBoard files, segments, reports and a page to the run's logs repository, once."""
+    """Push logs, metrics, TensorBoard files, segments, reports and a README to the run's logs repository once."""
     from bloomery.base.atomic import dump_json
     from bloomery.contracts.paths import RunPaths
     from monitoring.sync_run import sync_run

@@ -1,4 +1,4 @@
-"""The lock of a run's syncs: one process syncs a run at a time."""
+"""Lock the syncs of a run, so that only one process syncs the run at a time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ _POLL_SECONDS = 0.5
 
 @contextlib.contextmanager
 def sync_lock(paths: RunPaths, wait_seconds: float) -> Iterator[None]:
-    """Be the only process that syncs this run.
+    """Hold the lock as the only process that syncs this run.
 
-    The kernel releases the lock however its holder dies. Raises TryAgainError when another one holds it for longer
-    than `wait_seconds`, ResourceError when the folder cannot be written.
+    The kernel releases the lock when its holder ends, even after `kill -9`.
+
+    Raises:
+        TryAgainError: another process holds the lock for longer than `wait_seconds`.
+        ResourceError: the folder of the lock cannot be written.
     """
     path = paths.monitoring / _LOCK_NAME
     with explained(path):
@@ -36,7 +39,9 @@ def sync_lock(paths: RunPaths, wait_seconds: float) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise TryAgainError(
-                        "another process syncs this run", where=str(paths.run), expected="let it end; then sync again"
+                        "another process syncs this run",
+                        where=str(paths.run),
+                        expected="wait until it ends, then sync again",
                     ) from None
                 time.sleep(_POLL_SECONDS)
         yield

@@ -1,7 +1,7 @@
-"""A sync every few minutes, in a process of its own, until the training has ended.
+"""Sync a run every few minutes, in a separate process, until the training has ended.
 
-Each sync is a program of its own too: whatever becomes of it (a hang in a library, a crash, memory), the watch goes
-on, and a token that was renewed meanwhile is found. Nothing here touches the training.
+Each sync is a subprocess. If a sync hangs, crashes or runs out of memory, the loop continues. Each sync also reads the
+token again, which may have been renewed. Nothing here affects the training.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from monitoring.sync_run import read_publish_stage
 from monitoring.sync_state import failing, read_state, write_sync
 
 _LONGEST_END_SECONDS = 110.0
-"""From being asked to stop to the end: below what the workflow waits for (`bloomery.orchestration.sync_process`)."""
+"""Longest time from a request to stop to the end. The workflow waits longer (`bloomery.orchestration.sync_process`)."""
 _PATIENCE_SECONDS = 30.0
+"""How long syncs retry after a request to stop."""
 _LITTLE_PATIENCE_SECONDS = 5.0
-"""With a Hub that was away before: nobody shall wait long at the end for what the next workflow does."""
+"""How long syncs retry after a request to stop if the previous sync failed. The user should not wait for a failing Hub,
+because the next workflow syncs again."""
 _POLL_SECONDS = 0.2
 
 
 class SyncLoop:
-    """Syncs of one run, until its training has ended or somebody asks to stop."""
+    """Repeated syncs of one run, until its training has ended or a signal requests a stop."""
 
     def __init__(
         self,
@@ -43,14 +45,15 @@ class SyncLoop:
         retry_seconds: float = 60.0,
         longest_seconds: float = 1800.0,
     ) -> None:
-        """Prepare to watch a run.
+        """Prepare the loop.
 
         Args:
-            paths: the run.
-            every_seconds: from one sync's beginning to the next one's; None: what the run's configuration says.
-            until_stopped: go on when the training has ended.
-            retry_seconds: how long one sync bears a Hub that is away; the next one tries again anyway.
-            longest_seconds: a sync that takes longer hangs, and is ended.
+            paths: the paths of the run.
+            every_seconds: time from the start of one sync to the start of the next; None for the time in the run's
+                configuration.
+            until_stopped: whether to continue after the training has ended.
+            retry_seconds: how long one sync retries while the Hub is unavailable; the next sync tries again anyway.
+            longest_seconds: a sync that takes longer is considered to hang and is killed.
         """
         self._paths = paths
         self._every_seconds = every_seconds
@@ -60,7 +63,7 @@ class SyncLoop:
         self._stopped_at = 0.0
 
     def run(self) -> None:
-        """Sync now and then. Raises InputError when the run has no configuration."""
+        """Sync repeatedly. Raises InputError if the run has no configuration."""
         read_publish_stage(self._paths)
 
         def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
@@ -85,7 +88,7 @@ class SyncLoop:
                 signal.signal(caught, handler)
 
     def complete(self) -> bool:
-        """Whether everything that the training left was synced after its end."""
+        """Return whether the last sync began after the end of the training and succeeded."""
         state = read_state(self._paths)
         return state.finished and state.failures == 0
 
@@ -97,14 +100,15 @@ class SyncLoop:
             return self._every_seconds
         try:
             return 60.0 * read_publish_stage(self._paths).publish.sync_minutes
-        except BloomeryError:  # being written, or from another version: it was fine when the watch began
+        except BloomeryError:
+            # The file was valid when the loop began. Now it is being written, or another version wrote it.
             return 300.0
 
     def _sync(self, retry_seconds: float, longest_seconds: float) -> None:
-        """One sync; whatever goes wrong is said, recorded, and left to the next one."""
+        """Run one sync. A failure is reported and recorded, and the next sync tries again."""
         failures = read_state(self._paths).failures
         command = [sys.executable, "-m", "bloomery.cli", "sync", "--run", str(self._paths.run)]
-        # A session of its own: a Ctrl-C in the terminal reaches us alone. It ends when we do.
+        # In a session of its own, the sync does not receive a Ctrl-C. PARENT_VARIABLE ends it with this process.
         process = subprocess.Popen(
             [*command, "--retry-seconds", f"{retry_seconds:g}"],
             stdin=subprocess.DEVNULL,
@@ -114,10 +118,10 @@ class SyncLoop:
         code = self._wait(process, longest_seconds)
         if code in (0, TryAgainError.exit_code):
             return
-        # An error of ours is in the state already; a crash or a hang is not.
+        # `bloomery sync` records its own errors in the state, but not a crash or a hang.
         if read_state(self._paths).failures == failures:
-            reason = "when asked to stop" if self._stop.is_set() else f"after {longest_seconds:.0f} s"
-            error = f"a sync was given up {reason}" if code is None else f"a sync ended with code {code}"
+            reason = "after a request to stop" if self._stop.is_set() else f"after {longest_seconds:.0f} s"
+            error = f"a sync was killed {reason}" if code is None else f"a sync ended with exit code {code}"
             say(f"{utc_now()} {error}")
             try:
                 with explained(self._paths.run):
@@ -126,7 +130,7 @@ class SyncLoop:
                 say(f"error: {problem}")
 
     def _wait(self, process: subprocess.Popen[bytes], longest_seconds: float) -> int | None:
-        """The exit code; None when it took too long and was ended."""
+        """Return the exit code; None if the process took too long and was killed."""
         deadline = time.monotonic() + longest_seconds
         asked_before = self._stop.is_set()
         while True:
@@ -134,7 +138,7 @@ class SyncLoop:
                 return process.wait(_POLL_SECONDS)
             except subprocess.TimeoutExpired:
                 if self._stop.is_set() and not asked_before:
-                    # Not all of the time that is left: the last sync shall have some too.
+                    # Leave some of the remaining time for the last sync.
                     asked_before = True
                     deadline = min(deadline, self._stopped_at + self._patience_seconds())
                 if time.monotonic() > deadline:

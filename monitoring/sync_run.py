@@ -1,8 +1,9 @@
-"""One sync: what the run says about itself, as it is now, is put into its repository on the Hub.
+"""Sync a run once: copy its current logs into its repository on the Hub.
 
-Growing files are copied first (`monitoring.snapshot`), so what is digested, sent and listed by the Hub are the same
-bytes. Files below `logs/` are kept as large files there: with Xet only new pieces of them travel, where a small text
-file would go whole, and by a third longer, each time. Training knows nothing of all this.
+Growing files are copied first (`monitoring.snapshot`), so their digests, the upload and the Hub's listing refer to the
+same bytes. Files in `logs/` are stored as large files on the Hub. With Xet, a sync uploads only the new pieces of a
+large file. A small text file would be uploaded whole each time, and a third longer. The training does not
+depend on syncs.
 """
 
 from __future__ import annotations
@@ -31,24 +32,25 @@ _SNAPSHOT_NAME = ".snapshot"
 
 
 def read_publish_stage(paths: RunPaths) -> PublishStage:
-    """The run's settings for the Hub, as the workflow last wrote them. Raises InputError."""
+    """Read the run's settings for the Hub, as the workflow last wrote them. Raises InputError if there are none."""
     return read_stage(paths.config / "publish.json", PublishStage)
 
 
 def sync_run(
     paths: RunPaths, *, output: Path | None = None, wait_seconds: float = 0.0, retry_seconds: float = 900.0
 ) -> SyncState:
-    """Sync a run once; afterwards the repository holds what the run's files held when the sync began.
+    """Sync a run once. Afterwards the repository contains what the run's files contained when the sync began.
 
     Args:
-        paths: the run; its config/publish.json says where the logs go.
-        output: the last sync's report. Where no Hub is configured, the files are copied into a folder beside it.
+        paths: the paths of the run; its config/publish.json states where the logs go.
+        output: report to write, for the last sync of a run. If no Hub is configured, the files are copied into a folder
+            beside the report.
         wait_seconds: how long to wait for another sync of this run.
-        retry_seconds: how long a passing fault of the Hub is borne.
+        retry_seconds: how long to retry after transient faults of the Hub.
 
     Raises:
-        ConfigError: no Hub is configured and no `output` given, or the token is refused.
-        CheckFailedError: a file holds the token, or the repository differs from what was sent.
+        ConfigError: no Hub is configured and `output` is None, or the Hub refuses the token.
+        CheckFailedError: a file contains the token, or the repository differs from what was sent.
         InputError: config/publish.json is missing, or the Hub refuses a request.
         ResourceError: the run's folder cannot be written.
         TryAgainError: another process syncs this run, or the Hub did not answer in time.
@@ -72,7 +74,7 @@ def sync_run(
                     "folder": bundle.name,
                     "files": bundle.listing(),
                 }
-                say(f"logs copied to {output.parent / bundle.name} and not to a Hub: {reason}")
+                say(f"logs copied to {output.parent / bundle.name}, not to a Hub, because {reason}")
             else:
                 state = _send(stage, bundle, title, state, last=output is not None, retry_seconds=retry_seconds)
                 state = state.model_copy(update={"finished": finished})
@@ -92,7 +94,7 @@ def sync_run(
 def _send(
     stage: PublishStage, bundle: Bundle, title: str, before: SyncState, *, last: bool, retry_seconds: float
 ) -> SyncState:
-    """Bring the repository to where the bundle is; the state after it."""
+    """Update the repository to the content of the bundle; return the new state."""
     token = find_token()
     assert token is not None
     refuse_token(bundle, token)
@@ -102,9 +104,9 @@ def _send(
     created = hub.ensure_repository(repository, private=stage.publish.private)
     if created or last or not known:
         _keep_large_files(hub, repository)
-    # Gone: what an earlier sync brought and the run no longer has. What others put there is none of our business.
+    # Remove only files that an earlier sync uploaded and the run no longer has, never files that others added.
     gone = before.files.keys() - bundle.files.keys() if known else ()
-    # The commit is one whose listing shows every file with our digest, so nothing is left to verify.
+    # `synchronise` returns a commit whose listing shows every file with our digest, so no more checks are needed.
     commit = hub.synchronise(repository, bundle.files, title, gone=gone)
     if commit != before.commit:
         say(f"{utc_now()} synced {len(bundle.files)} files to {hub.endpoint}/{repository}")
@@ -118,7 +120,11 @@ def _send(
 
 
 def _repository(hub: Hub, stage: PublishStage, bundle: Bundle, before: SyncState, *, ask: bool) -> str:
-    """`owner/name`. Hubs limit how often one asks whose token it is: the answer is kept until the last sync."""
+    """Return the repository as `owner/name`.
+
+    Hubs limit how often a client may ask for the owner of a token. So the owner from the previous sync is used, except
+    in the last sync (`ask`).
+    """
     if stage.publish.owner:
         return f"{stage.publish.owner}/{bundle.name}"
     if not ask and before.endpoint == hub.endpoint and before.repository is not None:
@@ -129,7 +135,7 @@ def _repository(hub: Hub, stage: PublishStage, bundle: Bundle, before: SyncState
 
 
 def _keep_large_files(hub: Hub, repository: str) -> None:
-    """Have the repository keep logs as large files, in addition to what it says already."""
+    """Add patterns to the repository's .gitattributes, so that the Hub stores logs as large files."""
     head = hub.head(repository)
     size = hub.size(repository, _ATTRIBUTES, head) or 0
     text = hub.read(repository, _ATTRIBUTES, head, 0, size).decode("utf-8", "replace")
@@ -138,5 +144,5 @@ def _keep_large_files(hub: Hub, repository: str) -> None:
     if missing:
         text += "" if text.endswith("\n") or not text else "\n"
         text += "".join(f"{pattern} filter=lfs diff=lfs merge=lfs -text\n" for pattern in missing)
-        # In a commit of its own: the Hub decides by what it has already.
+        # This is a separate commit, because the Hub applies only the attributes that it already has.
         hub.synchronise(repository, {_ATTRIBUTES: LocalFile.of(text.encode())}, "Keep logs as large files")

@@ -1,4 +1,4 @@
-"""monitoring/sync.json: how far a run's logs are on the Hub. Syncs write it; `bloomery status` reads it."""
+"""monitoring/sync.json: state of a run's logs on the Hub. Syncs write the file; `bloomery status` reads it."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from bloomery.contracts.paths import RunPaths
 
 
 class SyncState(BaseModel):
-    """What the last successful sync left on the Hub, and what went wrong since."""
+    """Result of the last successful sync, and the failures since then."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     endpoint: str | None = None
     repository: str | None = None
-    """`owner/name`; None: nothing was ever synced."""
+    """Repository as `owner/name`; None if no sync has succeeded."""
     commit: str | None = None
-    """Holds exactly `files`, besides what others put there."""
+    """Commit with exactly the files in `files`, in addition to files that others added."""
     synced: str | None = None
-    """When the last successful sync ended: UTC, ISO 8601."""
+    """Time when the last successful sync ended: UTC, ISO 8601."""
     finished: bool = False
-    """Whether the training had ended before that sync began."""
+    """Whether the training ended before the last successful sync began."""
     files: dict[str, int] = {}
-    """Path in the repository -> bytes."""
+    """Size in bytes of each file, by its path in the repository."""
     failures: int = 0
-    """Failures in a row since."""
+    """Number of failures in a row since the last successful sync."""
     failed: str | None = None
-    """When the last of them was: UTC, ISO 8601."""
+    """Time of the last failure: UTC, ISO 8601."""
     error: str | None = None
-    """What it said, without the token."""
+    """Message of the last failure, without the token."""
 
     @field_validator("synced", "failed")
     @classmethod
@@ -45,29 +45,32 @@ class SyncState(BaseModel):
 
 
 def write_sync(path: Path, state: SyncState) -> None:
-    """Write the state atomically. Raises ResourceError."""
+    """Write the state atomically. Raises ResourceError if the file cannot be written."""
     write_json(path, state.model_dump(mode="json"))
 
 
 def read_sync(path: Path) -> SyncState:
-    """Read the state. Raises InputError when there is none or it is damaged."""
+    """Read the state. Raises InputError if the file is missing or damaged."""
     try:
         return SyncState.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(
             f"not the state of a sync: {error}",
             where=str(path),
-            expected="what `bloomery sync` writes; the next one writes it anew",
+            expected="a file that `bloomery sync` wrote; the next sync replaces the damaged file",
         ) from error
 
 
 def failing(state: SyncState, error: str) -> SyncState:
-    """Return the state after one more failure; `error` says why, without the token."""
+    """Return the state after one more failure; `error` is its message, without the token."""
     return state.model_copy(update={"failures": state.failures + 1, "failed": utc_now(), "error": error})
 
 
 def read_state(paths: RunPaths) -> SyncState:
-    """Return the state of a run's syncs; an empty one if there is none or it is damaged, so that the Hub is asked."""
+    """Return the state of a run's syncs.
+
+    If the file is missing or damaged, return an empty state, so that the next sync asks the Hub.
+    """
     try:
         return read_sync(paths.sync_state)
     except InputError:

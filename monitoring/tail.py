@@ -1,7 +1,7 @@
-"""The end of a log, and what is added to it: of a run on this machine or of a repository on a Hub.
+"""Show the end of a log, and follow what is added: of a run on this machine or of a repository on a Hub.
 
-Both are a size and a way to read bytes; all else is shared. Following shows whole lines only: the writer cuts an
-unfinished last line when it starts again, so what was shown is never taken back.
+Each kind of log only provides its size and a way to read bytes. Following shows only complete lines. A writer that
+starts again removes its unfinished last line, so a line that was shown never changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bloomery.base.progress import say
 _BLOCK_BYTES = 1 << 20
 _FIRST_LOOK_BYTES = 1 << 14
 _MARK_BYTES = 64
-"""What was read last is compared with what lies there now: another file of the same name is noticed."""
+"""Number of bytes before the current position that are compared with the file, to detect that it was replaced."""
 
 
 class Log(Protocol):
@@ -27,30 +27,30 @@ class Log(Protocol):
     name: str
 
     def size(self) -> int | None:
-        """Bytes now; None while there is no such file. Later reads see at least these."""
+        """Return the size in bytes; None if the file does not exist. Later calls of `read` can read up to this size."""
         ...
 
     def read(self, start: int, end: int) -> bytes:
-        """Bytes `start` to `end`, which `size` has promised; fewer when the file was cut since."""
+        """Return bytes `start` to `end`, within the size that `size` returned; fewer if the file was cut since then."""
         ...
 
 
 class LocalLog:
-    """A file on this machine. `tail -F` for a file that is moved away: it is opened anew each time."""
+    """A file on this machine. Each call opens it by name, like `tail -F`, because the file may be replaced."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self._path = path
 
     def size(self) -> int | None:
-        """Bytes now."""
+        """Return the current size in bytes; None if the file does not exist."""
         try:
             return self._path.stat().st_size
         except FileNotFoundError:
             return None
 
     def read(self, start: int, end: int) -> bytes:
-        """Bytes of the file; none when it is gone."""
+        """Return bytes of the file; empty if the file does not exist."""
         try:
             with self._path.open("rb") as handle:
                 handle.seek(start)
@@ -60,7 +60,7 @@ class LocalLog:
 
 
 class HubLog:
-    """A file of a model repository, each time as its newest commit holds it."""
+    """A file of a model repository on a Hub, in the repository's newest commit."""
 
     def __init__(self, hub: Hub, repository: str, path: str) -> None:
         self.name = f"{hub.endpoint}/{repository}/{path}"
@@ -69,7 +69,7 @@ class HubLog:
         self._size: int | None = None
 
     def size(self) -> int | None:
-        """Bytes in the newest commit. What is read afterwards comes from that commit, whatever is pushed meanwhile."""
+        """Return the size in bytes in the newest commit. Later reads use that commit, whatever is pushed meanwhile."""
         head = self._hub.head(self._repository)
         if head != self._commit:
             self._size = self._hub.size(self._repository, self._path, head)
@@ -77,7 +77,7 @@ class HubLog:
         return self._size
 
     def read(self, start: int, end: int) -> bytes:
-        """Bytes of the file in that commit."""
+        """Return bytes of the file in the commit that `size` found."""
         return self._hub.read(self._repository, self._path, self._commit, start, end)
 
 
@@ -91,14 +91,14 @@ def _pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
 
 
 def start_of_last_lines(log: Log, size: int, lines: int) -> int:
-    """Where the last `lines` lines of the first `size` bytes begin; an unfinished last line counts as one."""
+    """Return where the last `lines` lines of the first `size` bytes begin; an unfinished last line counts as a line."""
     if lines <= 0:
         return size
     look = _FIRST_LOOK_BYTES
     while True:
         start = max(0, size - look)
         data = b"".join(_pieces(log, start, size))
-        # The newline at the very end closes the last line and begins none.
+        # A newline at the very end ends the last line and does not begin another line.
         end = len(data) - 1
         for _ in range(lines):
             end = data.rfind(b"\n", 0, max(0, end))
@@ -112,7 +112,7 @@ def start_of_last_lines(log: Log, size: int, lines: int) -> int:
 
 
 def show_tail(log: Log, lines: int, write: Callable[[bytes], None]) -> None:
-    """Write the last lines. Raises InputError when there is no such file."""
+    """Write the last lines. Raises InputError if the file does not exist."""
     size = log.size()
     if size is None:
         raise InputError("no such file", where=log.name)
@@ -121,21 +121,25 @@ def show_tail(log: Log, lines: int, write: Callable[[bytes], None]) -> None:
 
 
 class Follower:
-    """What was shown so far, and the way to show the rest. No byte twice, none left out."""
+    """Follow a log: remember what was shown, and show each new byte exactly once."""
 
     def __init__(self, log: Log, lines: int, write: Callable[[bytes], None]) -> None:
         self._log, self._lines, self._write = log, lines, write
         self._offset: int | None = None
         self._mark = b""
-        """The last bytes before the offset."""
+        """The last bytes before `_offset`."""
         self._missing = False
 
     def poll(self) -> None:
-        """Write the whole lines that came since."""
+        """Write the complete lines that were added since the last call."""
         size = self._log.size()
         if size is None:
             if not self._missing:
-                say(f"{self._log.name}: not there yet" if self._offset is None else f"{self._log.name}: gone; waiting")
+                say(
+                    f"{self._log.name}: the file does not exist yet; waiting for it"
+                    if self._offset is None
+                    else f"{self._log.name}: the file was removed; waiting for a new one"
+                )
             self._missing = True
             return
         self._missing = False
@@ -143,7 +147,7 @@ class Follower:
             self._offset = start_of_last_lines(self._log, size, self._lines)
             self._mark = self._log.read(max(0, self._offset - _MARK_BYTES), self._offset)
         elif size != self._offset and self._is_another(size):
-            say(f"{self._log.name}: the file began anew")
+            say(f"{self._log.name}: the file was replaced; showing it from its start")
             self._offset, self._mark = 0, b""
         self._show(self._offset, size)
 
@@ -167,7 +171,7 @@ class Follower:
 
 
 def follow(log: Log, lines: int, every_seconds: float, write: Callable[[bytes], None]) -> None:
-    """Write the last lines and, for ever, what is added; a Hub that is away is waited for."""
+    """Write the last lines and then, for ever, the lines that are added. If a Hub is unavailable, try again later."""
     follower = Follower(log, lines, write)
     while True:
         try:

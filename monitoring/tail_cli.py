@@ -1,4 +1,4 @@
-"""`bloomery tail`: a thin verb over `monitoring.tail`."""
+"""`bloomery tail`: the command line of `monitoring.tail`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import typer
 if TYPE_CHECKING:
     from monitoring.tail import Log
 
-app = typer.Typer(help="The end of a log, on disk or on a Hub.", add_completion=False)
+app = typer.Typer(help="Show the end of a log on disk or on a Hub.", add_completion=False)
 
 
 @app.command()
 def tail(
     run: Annotated[Path | None, typer.Option(help="Folder of a run, such as runs/sample.")] = None,
     hub: Annotated[str | None, typer.Option(help="OWNER/NAME of a run's logs repository on the Hub.")] = None,
-    file: Annotated[str, typer.Option(help="File, named as in the logs repository.")] = "logs/main_log.txt",
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Lines to begin with.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added; end with Ctrl-C.")] = False,
+    file: Annotated[str, typer.Option(help="Path of the file in the logs repository.")] = "logs/main_log.txt",
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Number of last lines to show.")] = 10,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Also show added lines, until Ctrl-C.")] = False,
     every: Annotated[
-        float | None, typer.Option(min=0.05, help="Seconds between two looks; default 1 on disk, 30 on a Hub.")
+        float | None, typer.Option(min=0.05, help="Seconds between two checks; default: 1 on disk, 30 on a Hub.")
     ] = None,
 ) -> None:
-    """Show the last lines of a log, and with --follow what is added to it, as whole lines."""
+    """Show the last lines of a log and, with --follow, every complete line that is added."""
     import os
     import sys
 
@@ -45,30 +45,30 @@ def tail(
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
-        # The reader has seen enough (`| head`); nothing more may be written when Python ends.
+        # The reader closed the pipe (`| head`). Without this, Python would fail when it flushes stdout at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _find(run: Path | None, hub: str | None, file: str, *, waiting: bool) -> Log:
-    """The log that the options name. Raises ConfigError when they name none or two."""
+    """Return the log that the options name. Raises ConfigError if they name no log, two logs, or no file of a run."""
     from bloomery.base.errors import ConfigError
     from bloomery.contracts.paths import RunPaths
     from monitoring.snapshot import layout
     from monitoring.tail import HubLog, LocalLog
 
     if (run is None) == (hub is None):
-        raise ConfigError("name one log", where="bloomery tail", expected="either --run FOLDER or --hub OWNER/NAME")
+        raise ConfigError("needs one log", where="bloomery tail", expected="either --run FOLDER or --hub OWNER/NAME")
     if hub is not None:
         from bloomery.base.hub import Hub
         from bloomery.base.hub_access import find_token
 
-        # While following, the next look is the retry.
+        # While following, the next check tries again.
         return HubLog(Hub(find_token(), retry_seconds=5.0 if waiting else 60.0), hub, file)
     assert run is not None
     folders = {top: folder for top, (folder, _) in layout(RunPaths(run)).items()}
     top, _, rest = file.partition("/")
     if top not in folders or not rest or ".." in Path(rest).parts:
         raise ConfigError(
-            f"is no file of a run: {file!r}", where="--file", expected=f"a path below {', '.join(sorted(folders))}"
+            f"not a file of a run: {file!r}", where="--file", expected=f"a path in {', '.join(sorted(folders))}"
         )
     return LocalLog(folders[top] / rest)

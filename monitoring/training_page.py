@@ -1,4 +1,4 @@
-"""The page of a training: one HTML file, figures inline, nothing loaded from anywhere."""
+"""Render the page of a training: one HTML file with inline figures, which loads no other file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHERE_MEASURED = (
     ("loss_scale", "Loss scale", "loss scale"),
     ("mfu", "Model FLOPs utilization", "MFU"),
 )
-"""Columns that not every training has: column, title, words of the axis."""
+"""Columns that only some trainings have: name of the column, title of the figure, label of the axis."""
 _EVENTS_SHOWN = 50
 _NO_CELL = "<td></td>"
 
@@ -67,14 +67,14 @@ def training_page(
     events: Sequence[EventRecord] = (),
     energy: EnergyRecord | None = None,
 ) -> str:
-    """The page of run `name`.
+    """Return the HTML page of the run `name`.
 
     Args:
-        name: of the run.
-        records: of its iterations.
-        validations: of it, in order.
-        events: what guards saw and did, in order.
-        energy: of all segments together; None: not measured.
+        name: name of the run.
+        records: records of the iterations, in order.
+        validations: records of the validations, in order.
+        events: what guards detected and did, in order.
+        energy: energy of all segments together; None if it was not measured.
 
     Raises:
         InputError: there is no record of an iteration.
@@ -88,7 +88,7 @@ def training_page(
         ("Global batch", plots.metric(records, "global_batch_size", "samples")),
         ("Gradient norm", plots.metric(records, "grad_norm", "gradient norm", logarithmic=True, events=events)),
         ("Speed", plots.metric(records, "tokens_per_second", "tokens per second")),
-        ("TFLOP/s of a device", plots.several(records, _TFLOPS, "TFLOP/s")),
+        ("TFLOP/s per device", plots.several(records, _TFLOPS, "TFLOP/s")),
         *(
             (title, plots.metric(records, column, y_label))
             for column, title, y_label in _WHERE_MEASURED
@@ -96,7 +96,7 @@ def training_page(
         ),
     ]
     if any(record.slowest_seconds is not None for record in records):
-        drawn.append(("Slowest and fastest rank", plots.several(records, _RANKS, "seconds of computing")))
+        drawn.append(("Slowest and fastest rank", plots.several(records, _RANKS, "computing time in seconds")))
     sections = [f"<section><h2>{escape(title)}</h2>{svg}</section>" for title, svg in drawn]
     if validations:
         sections.append(f"<section><h2>Validation loss, first and last</h2>{_validation_table(validations)}</section>")
@@ -116,12 +116,12 @@ def _facts(
         ("iterations", f"{last.iteration:,} of {last.total_iterations:,}"),
         ("consumed", f"{last.consumed_samples:,} samples, {last.consumed_tokens:,} tokens"),
         ("training loss", f"{format_finite(first.loss, '.4f')} → {format_finite(last.loss, '.4f')}"),
-        ("time in iterations", format_seconds(sum(record.seconds for record in records))),
+        ("time of all iterations", format_seconds(sum(record.seconds for record in records))),
         ("speed, median", f"{median(record.tokens_per_second for record in records):,.0f} tokens per second"),
         (
-            "TFLOP/s of a device, median",
+            "TFLOP/s per device, median",
             f"{median(record.tflops_hardware for record in records):.4g} with recomputation, "
-            f"{median(record.tflops_model for record in records):.4g} of the model",
+            f"{median(record.tflops_model for record in records):.4g} without",
         ),
         ("segments", str(len({record.segment for record in records}))),
     ]
@@ -132,7 +132,7 @@ def _facts(
         rows.insert(3, ("validation loss, mean over sets", said))
     if last.skipped_updates or last.skipped_samples:
         finite = f" ({last.non_finite:,} not finite)" if last.non_finite else ""
-        rows.append(("left out", f"{last.skipped_samples:,} samples, {last.skipped_updates:,} updates{finite}"))
+        rows.append(("skipped", f"{last.skipped_samples:,} samples, {last.skipped_updates:,} updates{finite}"))
     if energy is not None:
         nodes = f"{energy.nodes} node{'s' if energy.nodes != 1 else ''}"
         said = format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)
@@ -167,5 +167,5 @@ def _event_table(events: Sequence[EventRecord]) -> str:
         f'<td class="long">{escape(event.message)}</td></tr>'
         for event in shown
     )
-    head = '<tr><th class="number">iteration</th><th>time</th><th>event</th><th>action</th><th>what was seen</th></tr>'
+    head = '<tr><th class="number">iteration</th><th>time</th><th>event</th><th>action</th><th>message</th></tr>'
     return f"{more}<table>{head}{rows}</table>"

@@ -1,4 +1,7 @@
-"""How far a training is: from the end of its metrics, its segments and its checkpoints; cheap however long it runs."""
+"""Measure the progress of a training from the end of its metrics, its segments and its checkpoints.
+
+The cost does not grow with the length of the training.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ _EVENTS_SHOWN = 3
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """Where a training stands."""
+    """Progress of a training."""
 
     iteration: int
     total_iterations: int
@@ -40,47 +43,48 @@ class TrainingProgress:
     tokens: int
     global_batch_size: int
     loss: float | None
-    """None: not finite."""
+    """Loss of the last iteration; None if it was not finite."""
     grad_norm: float | None
-    """None: not finite."""
+    """Gradient norm of the last iteration; None if it was not finite."""
     validation_loss: float | None
-    """Newest mean over the validation sets, if it is among the last records."""
+    """Newest mean over the validation sets; None if it is not among the last records or not finite."""
     skipped_samples: int
-    """Consumed, but not trained on."""
+    """Number of samples that were consumed but not trained on."""
     skipped_updates: int
-    """Iterations that left the weights as they were."""
+    """Number of iterations that did not change the weights."""
     non_finite: int
-    """Iterations whose loss or gradient was not finite."""
+    """Number of iterations whose loss or gradient was not finite."""
     events: list[EventRecord]
-    """What guards saw and did lately, the newest last."""
+    """Latest detections and actions of guards, newest last."""
     energy: EnergyRecord | None
-    """Of the newest segment so far, if it is among the last records."""
+    """Energy of the newest segment so far; None if it is not among the last records."""
     tflops_hardware: float
-    """Of a device, recomputation counted; median of the last iterations."""
+    """TFLOP/s of one device, including recomputation; median of the last iterations."""
     mfu: float | None
-    """Median of the last iterations, where the device's peak is configured."""
+    """Model FLOPs utilization, median of the last iterations; None if the device's peak is not configured."""
     fastest_rank: int | None
     fastest_seconds: float | None
-    """Time that the fastest rank of the last iteration computed in."""
+    """Computing time of the fastest rank in the last iteration."""
     slowest_rank: int | None
     slowest_seconds: float | None
+    """Computing time of the slowest rank in the last iteration."""
     tokens_per_second: float
     """Median of the last iterations."""
     seconds_left: float
-    """Training time that is left: without saves, validations and waiting in a queue."""
+    """Remaining training time, without saves, validations and waiting in a queue."""
     time: str
-    """When the last iteration ended: UTC, ISO 8601."""
+    """Time when the last iteration ended: UTC, ISO 8601."""
     age_seconds: float
 
     @property
     def share(self) -> float:
-        """Share of the samples that is done."""
+        """Share of the samples that the training has consumed."""
         return self.consumed_samples / self.samples if self.samples else 0.0
 
 
 @dataclass(frozen=True)
 class SegmentFacts:
-    """One ended piece of training."""
+    """Facts about one segment that has ended."""
 
     number: int
     status: str
@@ -91,18 +95,18 @@ class SegmentFacts:
 
 @dataclass(frozen=True)
 class ChainFacts:
-    """The chain of segments."""
+    """Facts about the chain of segments."""
 
     count: int
     newest: list[SegmentFacts]
-    """The last ones of the chain."""
+    """The last segments of the chain."""
     last_attempt: SegmentFacts | None
-    """How the last attempt ended, also one that is no part of the chain (stopped, failed)."""
+    """The last attempt to train, which need not be part of the chain: it may have been stopped or have failed."""
 
 
 @dataclass(frozen=True)
 class CheckpointFacts:
-    """The newest finished checkpoint."""
+    """Facts about the newest complete checkpoint."""
 
     name: str
     iteration: int
@@ -112,17 +116,18 @@ class CheckpointFacts:
 
 @dataclass(frozen=True)
 class TrainingProcess:
-    """Who holds the training, as its lease says."""
+    """The process that holds the training's lease."""
 
     pid: int
     host: str
     job: str | None
+    """SLURM job of the process; None if it is not in a job."""
     alive: bool | None
-    """None: it is on another machine."""
+    """Whether the process still runs; None if it is on another machine."""
 
 
 def progress(paths: RunPaths, stage: TrainStage, now: float) -> TrainingProgress | None:
-    """Where the training stands; None before its first iteration. `now`: seconds of the Unix epoch."""
+    """Return the progress of the training; None before its first iteration. `now` is in seconds of the Unix epoch."""
     records = read_tail(paths.logs / "metrics.jsonl")
     recent = [record for record in records if isinstance(record, MetricsRecord)][-_RECENT:]
     if not recent:
@@ -160,10 +165,10 @@ def progress(paths: RunPaths, stage: TrainStage, now: float) -> TrainingProgress
 
 
 def seconds_left(stage: TrainStage, rest: Trajectory, recent: list[MetricsRecord]) -> float:
-    """Training time of `rest`, what is left after the last of `recent`, at their pace.
+    """Return the training time of `rest`, the iterations after the last of `recent`, at the pace of `recent`.
 
-    The pace is a time a token, those that pass in the pipeline's bubble counted: small batches of a ramp-up waste more
-    of it than the full ones that are to come.
+    The pace is the time per token, where the pipeline's bubble counts as tokens too (`samples_of_time`). Otherwise the
+    small batches of a ramp-up, whose share of bubble is larger, would make the estimate too long.
     """
     taken = partial(samples_of_time, stage.training.batch, stage.training.parallel)
     full = stage.model.sequence_length
@@ -174,7 +179,7 @@ def seconds_left(stage: TrainStage, rest: Trajectory, recent: list[MetricsRecord
 
 
 def chain(paths: RunPaths) -> ChainFacts:
-    """The chain of segments; only the last ones are read."""
+    """Return the chain of segments. Only the files of the last segments are read."""
     numbers = sorted(int(path.stem) for path in paths.segments.glob("*.json") if path.stem.isdigit())
     newest = [_facts(read_segment(paths.segments / f"{number}.json")) for number in numbers[-_SEGMENTS_SHOWN:]]
     attempts = {path: path.stat().st_mtime for path in (paths.segments / "history").glob("*.json")}
@@ -193,7 +198,10 @@ def _facts(segment: Segment) -> SegmentFacts:
 
 
 def newest_checkpoint(paths: RunPaths, now: float) -> CheckpointFacts | None:
-    """The newest finished checkpoint; None without one, or when it was just pruned."""
+    """Return the newest complete checkpoint; None if there is none.
+
+    Checkpoints that are incomplete, or that were removed during the call, are skipped.
+    """
     for folder in step_folders(paths.checkpoints):
         try:
             manifest = read_checkpoint(folder)
@@ -206,14 +214,14 @@ def newest_checkpoint(paths: RunPaths, now: float) -> CheckpointFacts | None:
 
 
 def planned_checkpoint_bytes(paths: RunPaths, stage: TrainStage) -> int:
-    """Size of a checkpoint by arithmetic, before there is one."""
+    """Compute the size of a checkpoint in bytes from the configuration, before any checkpoint exists."""
     entries = read_stage(paths.config / "tokenizer.json", TokenizerStage).tokenizer.vocabulary_size
     rows = padded_vocabulary(entries, stage.model, stage.training.parallel.tensor)
     return parameter_count(stage.model, rows) * checkpoint_bytes_per_parameter(stage.training.precision)
 
 
 def training_process(paths: RunPaths) -> TrainingProcess | None:
-    """Who holds the training's lease; None when it was given back."""
+    """Return the process that holds the training's lease; None if no process does."""
     path = paths.train / LEASE_NAME
     try:
         holder, since = parse_holder(path.read_text(encoding="utf-8")), path.stat().st_mtime
@@ -225,29 +233,33 @@ def training_process(paths: RunPaths) -> TrainingProcess | None:
 
 
 def alive_since(pid: int, host: str, written: float) -> bool | None:
-    """Whether the process that wrote a file at time `written` still runs; None: it is on another machine."""
+    """Return whether the process that wrote a file at time `written` still runs; None if it is on another machine."""
     import psutil
 
     if host != socket.gethostname():
         return None
     try:
         process = psutil.Process(pid)
-        # A process that is younger than the file got the number of one that has ended.
+        # A process that is younger than the file has the reused id of a process that ended.
         return bool(process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= written + 1.0)
     except psutil.Error:
         return False
 
 
 def is_finished(paths: RunPaths) -> bool:
-    """Whether all samples are trained."""
+    """Return whether finished.json records the end of the training."""
     return paths.finished.is_file()
 
 
 def read_train_stage(paths: RunPaths) -> TrainStage:
-    """The training's part of the configuration, with the samples that the run skips. Raises InputError."""
+    """Read the training's section of the configuration, including the samples that the run skips.
+
+    Raises:
+        InputError: the section is missing or damaged.
+    """
     return effective(read_stage(paths.config / "train.json", TrainStage), paths)
 
 
 def epoch_now() -> float:
-    """Seconds of the Unix epoch."""
+    """Return the current time in seconds of the Unix epoch."""
     return time.time()

@@ -1,4 +1,4 @@
-"""`bloomery watch`: a thin verb over `monitoring.sync_loop`."""
+"""`bloomery watch`: the command line of `monitoring.sync_loop`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Push what a run says about itself to a Hub every few minutes.", add_completion=False)
+app = typer.Typer(help="Push the logs of a run to a Hub every few minutes.", add_completion=False)
 
 
 @app.command()
@@ -16,10 +16,10 @@ def watch(
     every: Annotated[
         float | None, typer.Option(min=0.01, help="Minutes from one sync to the next; default: publish.sync_minutes.")
     ] = None,
-    retry_seconds: Annotated[float, typer.Option(min=0, help="How long a sync bears a Hub that is away.")] = 60.0,
-    until_stopped: Annotated[bool, typer.Option(help="Go on when the training has ended.")] = False,
+    retry_seconds: Annotated[float, typer.Option(min=0, help="Seconds to retry while the Hub is unavailable.")] = 60.0,
+    until_stopped: Annotated[bool, typer.Option(help="Continue after the training has ended.")] = False,
 ) -> None:
-    """Sync every few minutes until the training has ended and is synced. TERM and INT: one last sync."""
+    """Sync every few minutes until the training has ended and is synced. After TERM or INT, sync once more and end."""
     from bloomery.base.errors import ConfigError
     from bloomery.base.hub_access import why_local
     from bloomery.contracts.paths import RunPaths

@@ -1,1 +1,1 @@
-"""The Python behind the rules: scheduler, site, run lock, job environment, and what a run's workflow has to prepare."""
+"""Python code behind the Snakemake rules: the plan of a run, the run lock, site files, SLURM jobs, and rehearsals."""

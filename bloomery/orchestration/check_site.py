@@ -1,4 +1,4 @@
-"""What of a site's file, or of the answers that become one, the cluster does not have."""
+"""Check the keys of a site's file against the detected cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PLACES = ("jobs", "training", "internet")
 
 
 def dotted(site: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """A site as a flat mapping: `training.partition` and the like."""
+    """Flatten a nested site to dotted keys such as `training.partition`."""
     flat: dict[str, Any] = {}
     for key, value in site.items():
         flat |= dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -19,7 +19,10 @@ def dotted(site: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def site_problems(cluster: Cluster, site: Mapping[str, Any]) -> list[str]:
-    """Partitions, accounts, GPUs and times of a site (keys dotted) that the cluster does not have, a line each."""
+    """Return one line for each partition, account, GPU count or time limit that the cluster does not offer.
+
+    `site` has dotted keys.
+    """
     return [*_partitions(cluster, site), *_accounts(cluster, site), *_training(cluster, site)]
 
 
@@ -34,12 +37,12 @@ def _partitions(cluster: Cluster, site: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _accounts(cluster: Cluster, site: Mapping[str, Any]) -> Iterator[str]:
-    # SLURM keeps the names of accounts in small letters.
+    # SLURM stores account names in lower case.
     known = {name.lower() for name in cluster.accounts}
     for key in ("account", *(f"{place}.account" for place in _PLACES)):
         name = site.get(key)
         if name and known and name.lower() not in known:
-            yield f"{key}: {name!r} is none of those that you may charge, which are {', '.join(cluster.accounts)}"
+            yield f"{key}: you may not charge account {name!r}, only {', '.join(cluster.accounts)}"
 
 
 def _training(cluster: Cluster, site: Mapping[str, Any]) -> Iterator[str]:

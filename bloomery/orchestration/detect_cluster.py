@@ -1,5 +1,7 @@
-"""What SLURM says about a cluster. Parsing is pure; the calls are thin, and none of them is needed for a cluster that
-keeps no accounts."""
+"""Detect a cluster's partitions, accounts and settings with SLURM's client programs.
+
+The functions that parse are pure. `sacctmgr` is called only if the cluster keeps accounting records.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,17 @@ from bloomery.base.errors import BloomeryError, ResourceError
 from bloomery.base.slurm import call, parse_duration
 
 SINFO_FORMAT = "%P|%a|%l|%D|%c|%m|%G"
-"""Partition, availability, time limit, nodes, CPUs, memory (MB) and generic resources of a node."""
+"""Columns: partition, availability, time limit and number of nodes; CPUs, memory (MB) and GRES of each node."""
 
 PROFILE = Path(__file__).resolve().parents[2] / "workflow" / "profiles" / "slurm"
 _POLL_SECONDS = 40
-"""The executor's own default."""
+"""Default of Snakemake's SLURM executor for the first wait between two status checks."""
 _POLLS_IN_A_JOB_AGE = 3
 
 
 @dataclass(frozen=True)
 class NodeKind:
-    """Nodes of a partition that are alike."""
+    """Nodes of a partition that have equal resources."""
 
     nodes: int
     cpus: int
@@ -36,15 +38,15 @@ class NodeKind:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition of the cluster."""
+    """One SLURM partition."""
 
     name: str
     is_default: bool
     is_up: bool
     max_minutes: int | None
-    """Longest job; None: no limit."""
+    """Longest allowed job in minutes; None if there is no limit."""
     kinds: tuple[NodeKind, ...]
-    """Its nodes, most GPUs first, then most nodes."""
+    """Kinds of nodes, sorted by most GPUs, then by most nodes."""
 
     @property
     def nodes(self) -> int:
@@ -53,48 +55,52 @@ class Partition:
 
     @property
     def gpus_per_node(self) -> int:
-        """GPUs of a node; of the best kind where nodes differ."""
+        """Number of GPUs of one node; the largest number if the nodes differ."""
         return self.kinds[0].gpus if self.kinds else 0
 
     @property
     def gpus(self) -> int:
-        """GPUs of all nodes."""
+        """Number of GPUs of all nodes together."""
         return sum(kind.nodes * kind.gpus for kind in self.kinds)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What was found on this machine."""
+    """The cluster that was detected from this machine."""
 
     name: str
     partitions: tuple[Partition, ...]
     accounts: tuple[str, ...]
-    """Accounts that the user may charge; empty where SLURM keeps none."""
+    """Accounts that the user may charge; empty if SLURM keeps no accounts or does not list them."""
     accounting: bool
+    """Whether SLURM keeps accounting records."""
     min_job_age_seconds: float | None
-    """How long slurmctld remembers a job that has ended (0: for ever, but see `job_age_problem`); None: not known."""
+    """How long slurmctld remembers an ended job; 0 means for ever (see `job_age_problem`); None if unknown."""
 
     def partition(self, name: str) -> Partition | None:
-        """The partition of that name; of several (`a,b`) the first."""
+        """Return the partition `name`, or the first one of a list such as `a,b`; None if there is no such partition."""
         first = name.split(",")[0]
         return next((each for each in self.partitions if each.name == first), None)
 
 
 def gpus_of(gres: str) -> int:
-    """GPUs in a node's generic resources, such as `gpu:a100:8(S:0-1),nvme:1`."""
+    """Count the GPUs in a node's generic resources (GRES), such as `gpu:a100:8(S:0-1),nvme:1`."""
     entries = re.sub(r"\([^)]*\)", "", gres).split(",")
     fields = [entry.strip().split(":") for entry in entries]
     return sum(int(each[-1]) if each[-1].isdigit() else 1 for each in fields if each[0] == "gpu")
 
 
 def _number(text: str) -> int:
-    # `4+` stands for several values, the least of them first.
+    # sinfo prints `4+` if the nodes differ and 4 is the smallest value.
     found = re.match(r"\d+", text)
     return int(found.group()) if found else 0
 
 
 def parse_partitions(text: str) -> list[Partition]:
-    """Partitions in `sinfo --noheader --exact --format=SINFO_FORMAT`, in SLURM's order; one line a kind of node."""
+    """Parse the output of `sinfo --noheader --exact --format=SINFO_FORMAT`, which has one line per kind of node.
+
+    The partitions keep SLURM's order.
+    """
     rows: dict[str, list[list[str]]] = {}
     for line in text.splitlines():
         fields = [field.strip() for field in line.split("|")]
@@ -117,18 +123,18 @@ def parse_partitions(text: str) -> list[Partition]:
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """`scontrol show config` as a mapping."""
+    """Parse the output of `scontrol show config`."""
     pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line)
     return {key.strip(): value.strip() for key, value in pairs}
 
 
 def parse_accounts(text: str) -> list[str]:
-    """Accounts in `sacctmgr -nP show assoc user=... format=account`, each once, in its order."""
+    """Parse the output of `sacctmgr -nP show assoc user=... format=account`; drop repeated accounts."""
     return list(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
 
 
 def cluster_from(partitions: str, settings: str, accounts: str = "") -> Cluster:
-    """A cluster from what the three programs print."""
+    """Build a cluster from the output of sinfo, `scontrol show config` and sacctmgr."""
     values = parse_settings(settings)
     age = re.match(r"\d+", values.get("MinJobAge", ""))
     return Cluster(
@@ -141,20 +147,20 @@ def cluster_from(partitions: str, settings: str, accounts: str = "") -> Cluster:
 
 
 def _keeps_accounts(settings: Mapping[str, str]) -> bool:
-    # `accounting_storage/none`, in newer versions `(null)`.
+    # Without accounting, SLURM prints `accounting_storage/none`; newer versions print `(null)`.
     return "slurmdbd" in settings.get("AccountingStorageType", "")
 
 
 def settings_of_cluster() -> str:
-    """`scontrol show config`. Raises what `bloomery.base.slurm.call` raises."""
+    """Return the output of `scontrol show config`. Raises the errors of `bloomery.base.slurm.call`."""
     return call("scontrol", "show", "config")
 
 
 def detect() -> Cluster:
-    """The cluster of this machine.
+    """Detect the cluster of this machine.
 
     Raises:
-        ResourceError: SLURM's client programs are not here.
+        ResourceError: SLURM's client programs are not on this machine.
         TryAgainError: the scheduler does not answer.
     """
     if shutil.which("sinfo") is None:
@@ -165,26 +171,27 @@ def detect() -> Cluster:
         try:
             accounts = call("sacctmgr", "-nP", "show", "assoc", f"user={getpass.getuser()}", "format=account")
         except BloomeryError:
-            accounts = ""  # the data base may be down or closed to users; the person is asked
+            # The accounting database may be down or closed to users. Then `cluster init` cannot propose an account.
+            accounts = ""
     return cluster_from(call("sinfo", "--noheader", "--exact", f"--format={SINFO_FORMAT}"), settings, accounts)
 
 
 def loaded_modules(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Environment modules that are loaded here, in order."""
+    """Return the environment modules that are loaded in `environment`, in order."""
     return [name for name in environment.get("LOADEDMODULES", "").split(":") if name]
 
 
 def scratch_folder(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The variable, as `${NAME}`, that names the user's fast folder; None when none of the usual ones is set."""
+    """Return the variable, written `${NAME}`, that holds the user's fast folder; None if no usual variable is set."""
     names = ("SCRATCH", "WORK")
     return next((f"${{{name}}}" for name in names if environment.get(name, "").startswith("/")), None)
 
 
 def poll_seconds(profile: Path = PROFILE) -> int:
-    """First waiting time between two looks at the queue, as the workflow's SLURM profile has it."""
+    """Return the first wait, in seconds, between two status checks, as set in the workflow's SLURM profile."""
     import yaml
 
-    # Snakemake reads `profile.yaml` (also with a version in the name) or `config.yaml`.
+    # Snakemake reads `profile.yaml` (possibly with a version in the name) or `config.yaml`.
     for path in sorted(profile.glob("profile*.yaml"), reverse=True) + sorted(profile.glob("config*.yaml")):
         value: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
         seconds = (value or {}).get("slurm-init-seconds-before-status-checks")
@@ -194,16 +201,17 @@ def poll_seconds(profile: Path = PROFILE) -> int:
 
 
 def job_age_problem(min_job_age_seconds: float | None, poll: int) -> str | None:
-    """What is wrong when slurmctld forgets jobs too soon; None when all is well.
+    """Return a message if slurmctld forgets ended jobs too soon for the executor; None if there is no problem.
 
-    The executor asks squeue for jobs that have ended. Where MinJobAge is less than three of its waiting times it asks
-    sacct instead, which needs accounting: without, it waits for ever. It takes 0 (SLURM's "never") for too little.
+    The executor asks squeue about ended jobs. If MinJobAge is shorter than three waits (`poll` seconds each), it asks
+    sacct instead. sacct needs accounting; without accounting the executor waits for ever. A MinJobAge of 0 means
+    "never forget" in SLURM, but the executor takes it for too short.
     """
     if min_job_age_seconds is None or min_job_age_seconds >= _POLLS_IN_A_JOB_AGE * poll:
         return None
     seconds = int(min_job_age_seconds // _POLLS_IN_A_JOB_AGE)
     advice = f"use --slurm-init-seconds-before-status-checks {seconds}, or ask" if seconds else "ask"
     return (
-        f"MinJobAge is {min_job_age_seconds:.0f} s, less than {_POLLS_IN_A_JOB_AGE} x {poll} s: Snakemake would turn "
-        f"from squeue to sacct and may wait for ever; {advice} the site for MinJobAge=300"
+        f"MinJobAge is {min_job_age_seconds:.0f} s, less than {_POLLS_IN_A_JOB_AGE} x {poll} s: Snakemake would ask "
+        f"sacct instead of squeue and may wait for ever; {advice} the administrators for MinJobAge=300"
     )

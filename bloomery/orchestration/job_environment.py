@@ -1,4 +1,4 @@
-"""What the jobs of a workflow find in their environment."""
+"""Set the environment variables that the jobs of a workflow inherit."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from bloomery.base.follow_parent import PARENT_VARIABLE
 
 
 def prepare_environment(*, follow_workflow: bool) -> None:
-    """Set the environment that jobs inherit.
+    """Set the environment variables that jobs inherit.
 
-    The folder of this interpreter comes first on PATH, so that a rule finds `bloomery` when the environment was not
-    activated. With `follow_workflow`, verbs end when this process is gone (`bloomery.base.follow_parent`).
+    The folder of this Python interpreter becomes the first on PATH, so that a rule finds `bloomery` even if the
+    virtual environment is not activated. With `follow_workflow`, the commands of the jobs stop when this process ends
+    (`bloomery.base.follow_parent`).
     """
     programs = str(Path(sys.executable).parent)
     path = os.environ.get("PATH", os.defpath)

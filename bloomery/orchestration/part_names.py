@@ -1,6 +1,6 @@
-"""Names of the parts that a corpus is made of: the run's own, and those of earlier runs that it must not repeat.
+"""Names of the parts of a corpus: the run's own parts, and parts of earlier runs whose texts it must not repeat.
 
-The workflow asks while it builds its graph, so this imports neither pyarrow nor numpy.
+The workflow imports this module while it builds its graph, so the module imports neither pyarrow nor numpy.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from bloomery.base.atomic import read_json
 from bloomery.base.errors import InputError
 
 EARLIER = "_earlier/"
-"""No source's name begins with an underscore."""
+"""Prefix of the parts of earlier runs. It cannot be a source, because no source's name begins with an underscore."""
 
 
 def own_part(part: str) -> bool:
-    """Whether a part is the run's own (`source/00000`), not an earlier run's (`_earlier/0/source/00000`)."""
+    """Return whether a part belongs to this run (`source/00000`), not to an earlier run (`_earlier/0/source/00000`)."""
     return not part.startswith(EARLIER)
 
 
 def local_name(part: str) -> str:
-    """`source/00000`: a part's name in its own run."""
+    """Return the name of a part within the run that it belongs to, such as `source/00000`."""
     return part if own_part(part) else part.split("/", 2)[2]
 
 
 def earlier_parts(against: list[str]) -> list[str]:
-    """Names of the parts of earlier runs: `_earlier/<number of the run>/<source>/<part>`.
+    """Return the names of the parts of earlier runs: `_earlier/<position in `against`>/<source>/<part>`.
 
     Raises:
-        InputError: a folder that is not that of a run.
+        InputError: a folder in `against` is not the folder of a run.
     """
     names = []
     for number, run in enumerate(against):
@@ -41,14 +41,14 @@ def earlier_parts(against: list[str]) -> list[str]:
 
 
 def refuse_unfinished(against: list[str], own: Path) -> None:
-    """Before any job: each earlier run must be another one than the run `own`, and its corpus finished.
+    """Check before any job starts that each earlier run is not the run `own` and has a finished corpus.
 
     Raises:
-        InputError: which one is not, and what is missing there.
+        InputError: an earlier run is the run itself, or a file of its corpus is missing.
     """
     for number, run in enumerate(against):
         if Path(run).resolve() == own.resolve():
-            raise InputError("the run itself", where="corpus.dedup.against", expected=_FINISHED)
+            raise InputError("names the run itself", where="corpus.dedup.against", expected=_FINISHED)
         needed = [Path("duplicates/clusters.json")]
         for name in earlier_parts(against[: number + 1]):
             if name.startswith(f"{EARLIER}{number}/"):
@@ -64,5 +64,5 @@ _FINISHED = "an earlier run with a finished corpus, made by this version (corpus
 
 
 def corpus_of(part: str, corpus: Path, against: list[str]) -> Path:
-    """The folder of the run's tables that a part belongs to: `corpus`, or that of one of the earlier runs."""
+    """Return the corpus folder that holds the tables of `part`: `corpus`, or the corpus of an earlier run."""
     return corpus if own_part(part) else Path(against[int(part.split("/", 2)[1])]) / "corpus"

@@ -1,6 +1,6 @@
-"""How a source is cut into parts: one part is one ingest job and one shard.
+"""Split sources into parts: one part is one ingest job and one shard.
 
-The workflow calls this while it builds its graph, so it imports neither pyarrow nor torch.
+The workflow imports this module while it builds its graph, so the module imports neither pyarrow nor torch.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from bloomery.config.sources import AnySource, FileSource, MegatronSource, TextS
 
 
 def plan_parts(source: AnySource, ingest: IngestConfig) -> list[PartInput]:
-    """What each part of a source reads, in order: as many parts as its bytes over `ingest.shard_bytes`.
+    """Return the files, or the piece of a file, that each part of a source reads, in order.
 
-    Files are sorted by name and grouped greedily up to that size. A larger file of a kind that can be cut
-    (`data_prep.corpus.sources.file_piece`) becomes several parts, each with one piece of it; any other larger file is
-    one part. The plan depends on names and sizes only, so a rerun finds the same parts. A source that is read in part
-    (`max_documents`) has its first part only. One that is not made of files is one part. Of Megatron's token files each
-    pair is a part, its `.idx` before its `.bin`.
+    Files are sorted by name and grouped greedily up to `ingest.shard_bytes`. A larger file becomes several parts, one
+    piece each, if its kind can be cut (`data_prep.corpus.sources.file_piece`); otherwise it is one part. The plan
+    depends only on names and sizes, so a rerun plans the same parts. With `max_documents`, only the first part is
+    planned. A source that is not made of files is one part. For Megatron's token files, each pair is one part, with its
+    `.idx` before its `.bin`.
 
-    Documents without an id of their own are named by their file, so files of one name in several folders must differ:
-    a file below the folder that all of the source's patterns share is listed as `folder/./below/en.jsonl`. What follows
-    the dot names the file (`data_prep.corpus.rows.name_of`), wherever the folder is and whichever part reads the file.
+    A document without an id is named after its file, so files of the same name in different folders need different
+    names. Therefore a file in a subfolder of the source's common folder is listed as `folder/./below/en.jsonl`. The
+    path after `/./` names the file (`data_prep.corpus.rows.name_of`), so the name does not depend on where the common
+    folder is.
 
     Raises:
-        ConfigError: a path or pattern that matches no file, or a file name that is not UTF-8, with its key path.
+        ConfigError: a path or pattern matches no file, or a file name is not UTF-8; the error names the key.
     """
     if isinstance(source, MegatronSource):
         return _pairs(source)
@@ -59,7 +60,7 @@ def plan_parts(source: AnySource, ingest: IngestConfig) -> list[PartInput]:
 
 
 def _pairs(source: MegatronSource) -> list[PartInput]:
-    """Each `.idx` that the paths match, sorted by name, with its `.bin`."""
+    """Return each `.idx` file that the paths match, sorted by name, with its `.bin` file."""
     found: set[str] = set()
     for number, pattern in enumerate(source.paths):
         where = f"sources[{source.name}].paths[{number}]"
@@ -68,21 +69,21 @@ def _pairs(source: MegatronSource) -> list[PartInput]:
     for _, tokens in pairs:
         if not Path(tokens).is_file():
             raise ConfigError(
-                f"no file {tokens!r}", where=f"sources[{source.name}].paths", expected="one beside its .idx"
+                f"no file {tokens!r}", where=f"sources[{source.name}].paths", expected="a .bin file beside each .idx"
             )
     return [PartInput(pair) for pair in pairs]
 
 
 def _can_be_cut(source: FileSource) -> bool:
-    """Whether a piece of a file can be read: not where a document is the file, or what lies between empty lines."""
+    """Return whether a file can be read in pieces: not if a document is a whole file or a block between empty lines."""
     return not isinstance(source, TextSource) or source.documents == "line"
 
 
 def evaluation_files(decontaminate: DecontaminateConfig) -> list[str]:
-    """Files of the evaluation texts, sorted; none where the run names none.
+    """Return the files of the evaluation texts, sorted; empty if the run names none.
 
     Raises:
-        ConfigError: a path or pattern that matches no file, with its key path.
+        ConfigError: a path or pattern matches no file; the error names the key.
     """
     files: set[str] = set()
     for number, pattern in enumerate(decontaminate.paths):
@@ -91,28 +92,28 @@ def evaluation_files(decontaminate: DecontaminateConfig) -> list[str]:
 
 
 def _common_folder(patterns: list[str]) -> str:
-    """The deepest folder that holds every file that the patterns can match; relative when all of them are."""
+    """Return the deepest folder that holds every file that the patterns can match; relative if all patterns are."""
     folders = []
     for pattern in patterns:
         fixed = Path(pattern).parent
         if not Path(pattern).is_file():
             while glob.has_magic(str(fixed)):
                 fixed = fixed.parent
-        folders.append(os.path.abspath(fixed))  # noqa: PTH100 (normalised, links kept)
+        folders.append(os.path.abspath(fixed))  # noqa: PTH100 (normalises, but does not resolve links)
     common = os.path.commonpath(folders)
-    # A name that begins with "./" is refused by workflow managers: the working folder itself is named in full.
+    # Snakemake warns about names that begin with "./", so the working folder itself is an absolute path.
     relative = os.path.relpath(common)
     return common if relative == "." or any(Path(pattern).is_absolute() for pattern in patterns) else relative
 
 
 def _below(folder: str, name: str) -> str:
-    """`folder/./x/en.jsonl` for a file in a folder below `folder`; other names as they are."""
+    """Return `folder/./x/en.jsonl` for a file in a subfolder of `folder`; return any other name unchanged."""
     inside = os.path.relpath(name, folder)
     return f"{folder.rstrip('/')}/./{inside}" if "/" in inside else name
 
 
 def _matches(pattern: str, where: str) -> list[str]:
-    """Files that a name or pattern matches; a name without wildcards is taken literally first."""
+    """Return the files that a name or pattern matches. A name of an existing file is never read as a pattern."""
     if Path(pattern).is_dir():
         raise ConfigError(
             f"{pattern!r} is a folder", where=where, expected=f"its files, such as '{pattern.rstrip('/')}/*.jsonl'"
@@ -130,5 +131,7 @@ def _matches(pattern: str, where: str) -> list[str]:
             name.encode("utf-8")
         except UnicodeEncodeError as error:
             shown = name.encode("utf-8", "backslashreplace").decode()
-            raise ConfigError(f"the file name '{shown}' is not UTF-8", where=where, expected="rename it") from error
+            raise ConfigError(
+                f"the file name '{shown}' is not UTF-8", where=where, expected="a UTF-8 name; rename the file"
+            ) from error
     return found

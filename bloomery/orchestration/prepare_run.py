@@ -1,4 +1,4 @@
-"""Before the workflow's graph is built: write each stage's part of the configuration; say which shards there are."""
+"""Prepare a run before the workflow's graph is built: plan its parts, and write each stage's section."""
 
 from __future__ import annotations
 
@@ -18,41 +18,43 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.stage_sections import adopt_stage, ingest_stage, stage_sections
 
 PlanParts = Callable[[AnySource, IngestConfig], list[PartInput]]
-"""Cut a source's files into parts, one job each."""
+"""Function that splits a source's files into parts, one job each."""
 
 PARTS_NAME = "parts.json"
-"""Names of the shards of text."""
+"""File that lists the names of the text shards."""
 ADOPTED_NAME = "adopted.json"
-"""Names of the pairs of token files that came as they are."""
+"""File that lists the names of the adopted pairs of token files, which the run uses unchanged."""
 TOKEN_FILES_NAME = "token_files.json"
-"""Names of all pairs of token files, in the order of the index: those of the text first."""
+"""File that lists the names of all pairs of token files in index order: encoded pairs, then adopted pairs."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One shard of the corpus, or one pair of token files that came as it is: a part of one source."""
+    """One part of a source: a shard of text, or an adopted pair of token files."""
 
     source: str
     number: int
     portion: PartInput
     adopted: bool = False
-    """Whether it is a pair of token files."""
+    """Whether the part is a pair of token files."""
 
     @property
     def files(self) -> list[str]:
-        """The source's own files that the part reads; none for a source that is fetched."""
+        """The source's own files that the part reads; empty for a source that is fetched."""
         return self.portion.files or []
 
     @property
     def name(self) -> str:
-        """`<source>/<number>`, as in the paths of its tables."""
+        """Name of the part, `<source>/<number>`, as in the paths of its tables."""
         return f"{self.source}/{self.number:05d}"
 
 
 def plan_run(config: RunConfig, plan_parts: PlanParts) -> list[Part]:
-    """Every shard of the run, in order, then every adopted pair.
+    """Return every text shard of the run in order, then every adopted pair of token files.
 
-    Raises what `plan_parts` raises, and InputError when there is nothing.
+    Raises:
+        InputError: the sources have no parts.
+        ConfigError: a source's paths are wrong (see `plan_parts`).
     """
     parts = [
         Part(source.name, number, portion, isinstance(source, MegatronSource))
@@ -60,12 +62,15 @@ def plan_run(config: RunConfig, plan_parts: PlanParts) -> list[Part]:
         for number, portion in enumerate(plan_parts(source, config.corpus.ingest))
     ]
     if not parts:
-        raise InputError("the sources hold nothing to read", where=config.name)
+        raise InputError("the sources contain nothing to read", where=config.name)
     return parts
 
 
 def token_groups(parts: list[Part], shards_per_file: int) -> dict[str, list[str]]:
-    """Each pair of token files that text is encoded to -> its shards: neighbours of a source; named after the first."""
+    """Return the shards that each encoded pair of token files holds, by the pair's name.
+
+    A pair holds up to `shards_per_file` consecutive shards of one source and has the name of the first shard.
+    """
     groups: dict[str, list[str]] = {}
     for part in parts:
         if not part.adopted:
@@ -75,7 +80,7 @@ def token_groups(parts: list[Part], shards_per_file: int) -> dict[str, list[str]
 
 
 def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
-    """Write the parts of the configuration that differ from what lies in the run's folder; returns what was written."""
+    """Write every section and listing whose content changed; return the paths that were written."""
     folder = RunPaths.of(config.root, config.name).config
     texts = {source.name: source for source in config.text_sources}
     adopted = {source.name: source for source in config.adopted_sources}
@@ -102,7 +107,7 @@ def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
 
 
 def read_parts(run: RunPaths) -> list[Part]:
-    """The parts as the workflow last planned them: what a job sees, so that it never looks for files again."""
+    """Read the parts as the workflow last planned them. Jobs use this, so they never search for files again."""
     parts = []
     for name in read_json(run.config / PARTS_NAME):
         stage = read_stage(run.config / "ingest" / f"{name}.json", IngestStage)
@@ -114,7 +119,10 @@ def read_parts(run: RunPaths) -> list[Part]:
 
 
 def other_shards(run: RunPaths, parts: list[Part]) -> list[Path]:
-    """Files of clean and removed documents of parts that the run has no more: of another source, or a smaller shard."""
+    """Return the files of clean and removed documents whose part is not in `parts`.
+
+    Such files remain if an earlier configuration had other sources or a smaller shard size.
+    """
     known = {part.name for part in parts if not part.adopted}
     return [
         path
@@ -125,7 +133,7 @@ def other_shards(run: RunPaths, parts: list[Part]) -> list[Path]:
 
 
 def check_run(run: Path) -> None:
-    """Raise InputError when `run` is no folder of a run."""
+    """Raise InputError if `run` is not the folder of a run."""
     if not (run / "config" / PARTS_NAME).is_file():
         what = "not a run" if run.is_dir() else "no such folder"
         raise InputError(what, where=str(run), expected="the folder of a run, such as runs/sample")

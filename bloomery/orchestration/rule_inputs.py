@@ -25,40 +25,40 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def files_of_part(plan: RunPlan, name: str) -> list[str]:
-    """The source's own files that the part `name` reads; none for a source that is fetched."""
+    """Return the source's own files that the part `name` reads; empty for a source that is fetched."""
     return next(part.files for part in plan.parts if part.name == name)
 
 
 def shards_of_pair(plan: RunPlan, name: str) -> list[str]:
-    """The clean shards that the pair of token files `name` is encoded from, in order."""
+    """Return the clean shards from which the pair of token files `name` is encoded, in order."""
     return [(plan.paths.corpus / "clean" / f"{shard}.parquet").as_posix() for shard in plan.token_groups[name]]
 
 
 def key_tables(plan: RunPlan, shard: str) -> list[str]:
-    """The tables from which the keys of `shard` are made.
+    """Return the tables from which the deduplication keys of `shard` are made.
 
-    The clean documents of an earlier run take the place of verdicts.
+    For a shard of an earlier run, the clean documents replace the verdicts.
     """
     folders = ("measures", "verdicts" if own_part(shard) else "clean")
     return [_table_of(plan, folder, shard) for folder in folders]
 
 
 def member_tables(plan: RunPlan, shard: str) -> list[str]:
-    """The tables from which the members of `shard` are gathered, except those that the search for duplicates wrote.
+    """Return the tables from which the cluster members in `shard` are gathered.
 
-    The texts of an earlier run are not read.
+    Tables that the search for duplicates wrote are not listed here. The texts of an earlier run are not read.
     """
     folders = ("measures", plan.config.corpus.texts) if own_part(shard) else ("measures",)
     return [_table_of(plan, folder, shard) for folder in folders]
 
 
 def repeated_option(options: Mapping[str, Iterable[str]]) -> list[str]:
-    """Each file of each option after its flag: `--duplicates a --duplicates b --repeated c`."""
+    """Return each file of each option after its flag, such as `--duplicates a --duplicates b --repeated c`."""
     return [word for option, paths in options.items() for path in paths for word in (f"--{option}", path)]
 
 
 def adopt_options(plan: RunPlan, source: str) -> list[str]:
-    """What the configuration says of the token files of `source`, as options of `bloomery index adopt`."""
+    """Return the settings of the token files of `source` as options of `bloomery index adopt`."""
     found = next(each for each in plan.config.adopted_sources if each.name == source)
     end = "--end-of-document" if found.ends_with_end_of_document else "--without-end-of-document"
     return ["--source", found.name, "--language", found.language, end]
@@ -67,10 +67,10 @@ def adopt_options(plan: RunPlan, source: str) -> list[str]:
 def job_resources(
     plan: RunPlan, *, mem_mb: int, runtime: int, place: JobTarget | None = None, rules_in_group: int = 1
 ) -> dict[str, int | str]:
-    """Snakemake's resources of a job: memory in MB, run time in minutes, and where the site sends it.
+    """Return Snakemake's resources of a job: memory in MB, run time in minutes, and the site's SLURM settings.
 
-    The run times of rules that share a SLURM job add up. So each of the `rules_in_group` takes at most its share of the
-    site's longest job.
+    Snakemake adds up the run times of rules that share a SLURM job. So each of the `rules_in_group` rules requests at
+    most its share of the site's longest job.
     """
     target = place or plan.site.jobs
     longest = target.max_minutes // rules_in_group if target.max_minutes else runtime
@@ -78,6 +78,6 @@ def job_resources(
 
 
 def _table_of(plan: RunPlan, folder: str, shard: str) -> str:
-    """The table of a shard; for a shard of an earlier run, the table in the folder of that run."""
+    """Return the table of a shard; for a shard of an earlier run, the table in that run's folder."""
     corpus = corpus_of(shard, plan.paths.corpus, plan.config.corpus.dedup.against)
     return (corpus / folder / f"{local_name(shard)}.parquet").as_posix()

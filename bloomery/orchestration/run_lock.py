@@ -1,7 +1,8 @@
-"""One workflow a run: an advisory lock on `runs/<name>/.lock`, which the kernel releases however its holder dies.
+"""Allow one workflow per run, by an advisory lock on `runs/<name>/.lock`.
 
-Snakemake's own lock is a file that survives `kill -9` and then asks for `--unlock`; the profiles switch it off.
-The lock is a flock, so the run's folder must lie on a file system that has it (Lustre: mount option `flock`).
+The kernel releases the lock when its holder ends, even after `kill -9`. Snakemake's own lock is a file that survives
+`kill -9` and then needs `--unlock`, so the profiles switch it off. The lock is a flock, so the file system of the run's
+folder must support flock (Lustre: mount option `flock`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LOCK_NAME = ".lock"
 
 @dataclass(frozen=True)
 class LockHolder:
-    """Who holds a run."""
+    """The process that holds a run's lock."""
 
     pid: int
     host: str
@@ -41,10 +42,14 @@ class RunLock:
 
     @classmethod
     def acquire(cls, run: Path) -> RunLock:
-        """Take the lock of `run`, or raise TryAgainError that names the holder.
+        """Take the lock of `run`.
 
-        The descriptor is not inherited by programs that this process starts (PEP 446): a job that outlives a killed
+        Programs that this process starts do not inherit the descriptor (PEP 446), so a job that outlives a killed
         workflow does not keep the run locked.
+
+        Raises:
+            TryAgainError: another process holds the lock; the error names it.
+            ResourceError: the lock file cannot be written.
         """
         path = run / LOCK_NAME
         with explained(path):
@@ -57,7 +62,7 @@ class RunLock:
             raise TryAgainError(
                 f"another workflow works on this run ({holder(run) or 'unknown process'})",
                 where=str(run),
-                expected="let it end, or stop it; then start again",
+                expected="wait until it ends, or stop it; then start again",
             ) from error
         who = {"pid": os.getpid(), "host": socket.gethostname(), "command": " ".join(sys.argv)}
         with explained(path):
@@ -66,12 +71,12 @@ class RunLock:
         return cls(descriptor, path)
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 def holder(run: Path) -> LockHolder | None:
-    """Who last took the lock of `run`, as far as its file says."""
+    """Return the process that last took the lock of `run`; None if the lock file is missing or damaged."""
     try:
         value = json.loads((run / LOCK_NAME).read_text(encoding="utf-8"))
         return LockHolder(int(value["pid"]), str(value["host"]), str(value["command"]))

@@ -1,7 +1,7 @@
 """The plan of a run: everything that the rules need to know before Snakemake builds its graph.
 
-`workflow/rules/common.smk` makes one `RunPlan`. Every process of a workflow makes one, so pyarrow, numpy and torch are
-not imported here.
+`workflow/rules/common.smk` makes one `RunPlan` in every process of a workflow. To start fast, this module imports
+neither pyarrow, numpy nor torch.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from bloomery.orchestration.tokenizer_origin import local_files
 from bloomery.orchestration.training_job import TrainingJob, training_job
 
 _MEMORY_BESIDE_DEDUP_MB = 1000
-"""What a job needs beside `corpus.dedup.memory_bytes`: interpreter, libraries, rows that it reads and writes."""
+"""Memory in MB that a job needs besides `corpus.dedup.memory_bytes`: interpreter, libraries, rows read and written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """What the rules know of one run."""
+    """Everything that the rules know about one run."""
 
     config: RunConfig
     paths: RunPaths
     site: Site
     online: JobTarget | None
-    """Job target with Internet access; None: such jobs run on the workflow's own machine."""
+    """Job target with Internet access; None if such jobs run on the workflow's own machine."""
     training_job: TrainingJob
     lock: RunLock | TryAgainError | None
-    """The lock of the run; the error if another workflow holds it; None in a job of the workflow."""
+    """Lock of the run, or the error if another workflow holds the lock; None in a job of the workflow."""
     parts: list[Part]
     """Every shard of text in order, then every adopted pair of token files."""
     evaluation_files: list[str]
     """Files of evaluation texts that the corpus must not contain."""
     tokenizer_files: list[Path]
-    """Files of the existing tokenizer on this machine; none for one on a Hub, or one that the run trains."""
+    """Local files of the existing tokenizer; empty for a tokenizer on a Hub or one that the run trains."""
     references_are_local: bool
-    """Whether every tokenizer that the report compares with is on this machine."""
+    """Whether every tokenizer that the report compares is on this machine."""
     earlier_parts: list[str]
     """Names of the shards of earlier runs that the corpus must not repeat."""
 
@@ -62,22 +62,22 @@ class RunPlan:
 
     @cached_property
     def adopted_parts(self) -> list[Part]:
-        """The pairs of token files that the run adopts as they are."""
+        """The pairs of token files that the run adopts unchanged."""
         return [part for part in self.parts if part.adopted]
 
     @cached_property
     def token_groups(self) -> dict[str, list[str]]:
-        """Each pair of token files that text is encoded to -> the names of its shards, in order."""
+        """Names of the shards that each encoded pair of token files holds, in order, by the pair's name."""
         return token_groups(self.text_parts, self.config.index.shards_per_file)
 
     @property
     def dedup_shards(self) -> list[str]:
-        """Names of the shards in which duplicates are searched: the run's own, then those of earlier runs."""
+        """Names of the shards that are searched for duplicates: the run's own, then those of earlier runs."""
         return [part.name for part in self.text_parts] + self.earlier_parts
 
     @property
     def partitions(self) -> range:
-        """Numbers of the partitions of the search for duplicates; none for a run without text."""
+        """Numbers of the partitions of the search for duplicates; empty for a run without text."""
         return range(self.config.corpus.dedup.partitions if self.text_parts else 0)
 
     @property
@@ -87,32 +87,33 @@ class RunPlan:
 
     @property
     def line_partitions(self) -> range:
-        """Numbers of the partitions of the search for repeated lines."""
+        """Numbers of the partitions of the search for repeated lines; empty if lines are not removed."""
         return range(self.config.corpus.lines.partitions if self.strips_lines else 0)
 
     @property
     def text_group(self) -> str:
-        """Group of the jobs that read the texts.
+        """Name of Snakemake's group for the jobs that read the texts.
 
-        They may share a SLURM job with the rule that wrote the texts, but not with rules before a step over all shards.
+        The group includes the rule that wrote the texts, but no rule before a step over all shards. If repeated lines
+        are removed, ingest comes before such a step.
         """
         return "strip" if self.strips_lines else "read"
 
     @property
     def dedup_memory_mb(self) -> int:
-        """Memory of a job that searches for duplicates in one partition."""
+        """Memory, in MB, of a job that searches one partition for duplicates."""
         return self.config.corpus.dedup.memory_bytes // 2**20 + _MEMORY_BESIDE_DEDUP_MB
 
     @property
     def tokenizer_gate(self) -> TokenizerGate | None:
-        """The limits that the tokenizer must keep; None without limits, or without text to measure it on."""
+        """Limits that the tokenizer must meet; None if there are no limits or no text to measure."""
         return self.config.tokenizer.report.gate if self.text_parts else None
 
 
 def read_config(given: dict[str, Any], files: Sequence[Path | str]) -> RunConfig:
     """Validate the configuration that Snakemake merged from `files` and its command line.
 
-    The files are parsed once more, because Snakemake's own parser accepts a key that is written twice.
+    The files are parsed once more, because Snakemake's own parser accepts duplicate keys.
 
     Raises:
         ConfigError: every problem of the configuration in one message.
@@ -125,11 +126,11 @@ def read_config(given: dict[str, Any], files: Sequence[Path | str]) -> RunConfig
 def make_run_plan(config: RunConfig, *, is_main_process: bool, logger: logging.Logger) -> RunPlan:
     """Plan the run of `config`.
 
-    The main process of a workflow locks the run, plans its parts and writes the stages' sections of the configuration.
-    Jobs read them.
+    The main process of a workflow locks the run, plans its parts and writes each stage's section of the configuration.
+    The jobs read what the main process wrote.
 
     Raises:
-        BloomeryError: the site, the sources, the tokenizer or an earlier run is not as the configuration says.
+        BloomeryError: the site, the sources, the tokenizer or an earlier run does not match the configuration.
     """
     paths = RunPaths.of(config.root, config.name)
     site = load_site()
@@ -164,7 +165,7 @@ def _lock_and_plan(
 ) -> tuple[RunLock | TryAgainError, list[Part]]:
     """Lock the run, plan its parts and write their sections.
 
-    While another workflow holds the run, nothing is written, because the jobs of that workflow read those files.
+    While another workflow holds the lock, nothing is written, because the jobs of that workflow read those files.
     """
     try:
         lock = RunLock.acquire(paths.run)

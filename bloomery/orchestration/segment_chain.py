@@ -1,4 +1,4 @@
-"""The chain of training segments: which segment the workflow asks for next."""
+"""Decide which segment of the training the workflow runs next."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def next_segment(chain: Sequence[str], max_segments: int) -> int | None:
     """Return the number of the segment that follows the segment files in `chain`; None if the training is finished.
 
     Raises:
-        InputError: the last file is not that of a segment.
-        WorkflowError: the chain has `max_segments` segments and none finished the training.
+        InputError: the last file is not a segment's file.
+        WorkflowError: the chain has `max_segments` segments and none of them finished the training.
     """
     if chain and read_segment(Path(chain[-1])).status is SegmentStatus.FINISHED:
         return None

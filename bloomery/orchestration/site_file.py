@@ -1,4 +1,4 @@
-"""The site's file as a person would write it: every key, each with what it means above it."""
+"""Render the site's file: every key, below a comment that describes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {"jobs": JobTarget, "training": Training
 
 
 def scalar(value: Any) -> str:
-    """A value on one line of YAML, quoted where YAML would read it as something else."""
+    """Return a value as one line of YAML, quoted where YAML would otherwise read another type."""
     if isinstance(value, list):
         return f"[{', '.join(scalar(item) for item in value)}]"
     text: str = yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
@@ -27,18 +27,18 @@ def scalar(value: Any) -> str:
 
 
 def comment(text: str, indent: str = "") -> list[str]:
-    """Comment lines of a text."""
+    """Wrap a text into comment lines."""
     prefix = f"{indent}# "
     words = " ".join(text.split())
     return textwrap.wrap(words, _WIDTH, initial_indent=prefix, subsequent_indent=prefix, break_on_hyphens=False)
 
 
 def render(values: Mapping[str, Any], notes: list[str]) -> str:
-    """The site's file.
+    """Return the text of the site's file.
 
     Args:
-        values: what differs from the defaults, nested as in the file.
-        notes: lines of comment at its top.
+        values: values that differ from the defaults, nested as in the file.
+        notes: comments for the top of the file.
     """
     lines = [line for note in notes for line in comment(note)]
     for name, field in Site.model_fields.items():
@@ -62,7 +62,7 @@ def write_site(path: Path, values: Mapping[str, Any], notes: list[str]) -> Site:
     """Check the values, write the site's file, and read it back.
 
     Raises:
-        ConfigError: a value is wrong; nothing is written.
+        ConfigError: a value is wrong; nothing was written.
         ResourceError: the file cannot be written.
     """
     validate(dict(values), Site, where="the site's file", example="what `bloomery cluster init --help` lists")

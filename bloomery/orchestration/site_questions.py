@@ -1,4 +1,4 @@
-"""What `bloomery cluster init` asks, and what it proposes from what it detected."""
+"""The questions of `bloomery cluster init`, and the answers that it proposes from the detected cluster."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from bloomery.orchestration.detect_cluster import Cluster, Partition
 
 Kind = Literal["text", "number", "list", "yes or no"]
 Answers = dict[str, Any]
-"""Key of the site's file, dotted, to its value; a key that is null or absent is left at its default."""
+"""Values by dotted key of the site's file; a key that is null or absent gets its default."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One key of the site's file that a person decides."""
+    """One key of the site's file that the user decides."""
 
     key: str
     option: str
-    """Option of `bloomery cluster init` that answers it."""
+    """Option of `bloomery cluster init` that answers the question."""
     text: str
     kind: Kind = "text"
 
 
 QUESTIONS = (
-    Question("account", "--account", "Account that is charged"),
-    Question("jobs.partition", "--partition", "Partition of the data jobs"),
-    Question("training.partition", "--training-partition", "Partition of the training"),
-    Question("training.qos", "--qos", "Quality of service of the training"),
-    Question("training.gpus_per_node", "--gpus-per-node", "GPUs of a training node", "number"),
-    Question("training.ranks_per_node", "--ranks-per-node", "Processes of a training node", "number"),
-    Question("training.max_minutes", "--max-minutes", "Longest training job, minutes", "number"),
+    Question("account", "--account", "Account to charge"),
+    Question("jobs.partition", "--partition", "Partition for data jobs"),
+    Question("training.partition", "--training-partition", "Partition for training"),
+    Question("training.qos", "--qos", "Quality of service (QoS) for training"),
+    Question("training.gpus_per_node", "--gpus-per-node", "GPUs per training node", "number"),
+    Question("training.ranks_per_node", "--ranks-per-node", "Processes per training node", "number"),
+    Question("training.max_minutes", "--max-minutes", "Longest training job in minutes", "number"),
     Question("training.constraint", "--constraint", "Feature that a training node must have"),
-    Question("training.cpus_per_node", "--cpus-per-node", "CPUs to ask for on a training node", "number"),
+    Question("training.cpus_per_node", "--cpus-per-node", "CPUs to request per training node", "number"),
     Question(
-        "training.memory_mb_per_node", "--memory-mb-per-node", "Memory to ask for on a training node, MB", "number"
+        "training.memory_mb_per_node", "--memory-mb-per-node", "Memory to request per training node in MB", "number"
     ),
-    Question("training.exclusive", "--exclusive", "Ask for whole nodes", "yes or no"),
+    Question("training.exclusive", "--exclusive", "Request whole nodes", "yes or no"),
     Question("internet.partition", "--internet-partition", "Partition whose nodes reach the Hub"),
     Question("modules", "--modules", "Environment modules that jobs load", "list"),
-    Question("container", "--container", "Apptainer image of the jobs"),
+    Question("container", "--container", "Apptainer image for the jobs"),
     Question("scratch", "--scratch", "Fast folder for temporary files"),
 )
 
@@ -51,21 +51,27 @@ ASKED = (
     *("account", "jobs.partition", "training.partition", "training.qos", "training.gpus_per_node"),
     *("training.ranks_per_node", "training.max_minutes", "internet.partition", "modules", "container", "scratch"),
 )
-"""Keys that a person at a terminal is asked for; the others have good defaults, and their options."""
+"""Keys that `bloomery cluster init` asks for on a terminal. The other keys have good defaults, and options."""
 
 NEEDED = ("jobs.partition", "training.partition", "training.gpus_per_node", "training.max_minutes")
-"""Keys without which there is no site's file: detected, or given by options."""
+"""Keys that the site's file needs. They are detected or set by options."""
 
 
 def default_partition(cluster: Cluster) -> Partition | None:
-    """Where data jobs go: the cluster's default; else the largest without GPUs, else the largest."""
+    """Return the partition for data jobs: the cluster's default, else the largest without GPUs, else the largest.
+
+    Partitions that are down are ignored. Return None if no partition is up.
+    """
     usable = [each for each in cluster.partitions if each.is_up]
     ranked = sorted(usable, key=lambda each: (not each.is_default, each.gpus > 0, -each.nodes))
     return ranked[0] if ranked else None
 
 
 def training_partition(cluster: Cluster) -> Partition | None:
-    """Where training goes: most GPUs, then the longest jobs; without any GPU where data jobs go."""
+    """Return the partition for training: the one with the most GPUs, then with the longest allowed jobs.
+
+    Without any GPU, return the partition for data jobs.
+    """
     usable = [each for each in cluster.partitions if each.is_up and each.gpus]
     ranked = sorted(usable, key=lambda each: (-each.gpus, -_minutes(each)))
     return ranked[0] if ranked else default_partition(cluster)
@@ -78,7 +84,7 @@ def _minutes(partition: Partition) -> float:
 def proposal(
     key: str, cluster: Cluster, answers: Mapping[str, Any], modules: list[str], scratch: str | None
 ) -> Any | None:
-    """What to propose for a key, given the answers before it; None for nothing."""
+    """Return the value to propose for a key, based on the earlier answers; None if there is nothing to propose."""
     training = cluster.partition(answers.get("training.partition") or "")
     match key:
         case "account":
@@ -109,10 +115,10 @@ def collect(
     scratch: str | None,
     ask: Callable[[Question, Any], Any] | None = None,
 ) -> Answers:
-    """Answer every question: by what was given, else by the person (`ask`), else by the proposal.
+    """Answer every question: from `given`, else by asking the user (`ask`), else with the proposal.
 
     Raises:
-        ResourceError: there is no cluster to look at, and a key that is needed was not given.
+        ResourceError: there is no cluster to inspect, and `given` lacks a key that the site's file needs.
     """
     if cluster is None:
         options = [question.option for question in QUESTIONS if question.key in NEEDED and question.key not in given]
@@ -132,14 +138,14 @@ def collect(
             proposed = ask(question, proposed)
         answers[question.key] = proposed
     if answers["container"] and answers["training.gpus_per_node"]:
-        answers["container_options"] = ["--nv"]  # Apptainer shows the GPUs to the container
+        answers["container_options"] = ["--nv"]  # makes the node's GPUs usable in the container
     answers["jobs.max_minutes"] = _longest(cluster, answers["jobs.partition"])
     answers["internet.max_minutes"] = _longest(cluster, answers["internet.partition"])
     return answers
 
 
 def _is_asked(key: str, answers: Mapping[str, Any]) -> bool:
-    if key == "training.ranks_per_node":  # with GPUs it is their number
+    if key == "training.ranks_per_node":  # on nodes with GPUs, the default is one process per GPU
         return not answers.get("training.gpus_per_node")
     return key in ASKED
 
@@ -150,7 +156,10 @@ def _longest(cluster: Cluster, partition: str | None) -> int | None:
 
 
 def nested(answers: Answers) -> dict[str, Any]:
-    """The answers as the site's file nests them; what is null is left out."""
+    """Nest the answers as in the site's file.
+
+    Null values, empty lists and a section `internet` without a partition are left out.
+    """
     site: dict[str, Any] = {}
     for key, value in answers.items():
         section, _, name = key.rpartition(".")
@@ -162,14 +171,14 @@ def nested(answers: Answers) -> dict[str, Any]:
 
 
 def doubts(cluster: Cluster, answers: Mapping[str, Any]) -> list[str]:
-    """What a person should look at in the answers, a line each."""
+    """Return what the user should check in the answers, one line each."""
     found = site_problems(cluster, answers)
     training = cluster.partition(answers.get("training.partition") or "")
     if training is None:
         return found
     if len({kind.gpus for kind in training.kinds}) > 1 and not answers.get("training.constraint"):
         kinds = ", ".join(f"{kind.nodes} nodes with {kind.gpus} GPUs" for kind in training.kinds)
-        found.append(f"training.constraint: the nodes of {training.name!r} differ ({kinds}); name a feature of yours")
+        found.append(f"training.constraint: the nodes of {training.name!r} differ ({kinds}); set a node feature")
     if len(cluster.accounts) > 1 and answers.get("account") == cluster.accounts[0]:
-        found.append(f"account: you may charge {', '.join(cluster.accounts)}; the first was taken")
+        found.append(f"account: you may charge {', '.join(cluster.accounts)}; the first one was chosen")
     return found

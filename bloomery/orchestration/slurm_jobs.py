@@ -1,7 +1,8 @@
-"""What a workflow on a cluster knows of the jobs of the workflows before it.
+"""Handle the SLURM jobs that earlier workflows of a run left in the queue, and prepare the jobs' shell and token.
 
-Snakemake's SLURM executor does not take up jobs of a workflow that was killed: it submits them again. Training that
-goes on in such a job is waited for; any other job is ended, because two writers of one file cost time and nothing more.
+If a workflow is killed, Snakemake's SLURM executor does not take over its jobs: the next workflow submits them again.
+A new training segment waits for a training job that is still alive. Other jobs are cancelled, because two writers of
+one file do no harm but waste time.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _TOKEN_PATH = "HF_TOKEN_PATH"
 _LONGEST_CANCEL_SECONDS = 180.0
 _CANCEL_POLL_SECONDS = 1.0
 TRAINING_RULE = "train_segment"
-"""The rule whose jobs train."""
+"""Name of the rule whose jobs train."""
 
 
 def remember_workflow(paths: RunPaths, snakemake_logs: Iterable[Path]) -> None:
-    """Note the name that the executor gave to all jobs of this workflow, as Snakemake's own log says it."""
+    """Record the name that the executor gives to all jobs of this workflow, read from Snakemake's own log."""
     text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in snakemake_logs)
     if found := re.search(r"SLURM run ID: (\S+)", text):
         paths.slurm_runs.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +38,7 @@ def remember_workflow(paths: RunPaths, snakemake_logs: Iterable[Path]) -> None:
 
 
 def workflow_names(paths: RunPaths) -> list[str]:
-    """Job names of this run's latest workflows, the newest last."""
+    """Return the job names of this run's latest workflows, newest last."""
     try:
         return paths.slurm_runs.read_text(encoding="utf-8").split()[-_REMEMBERED:]
     except FileNotFoundError:
@@ -45,25 +46,33 @@ def workflow_names(paths: RunPaths) -> list[str]:
 
 
 def jobs_alive(paths: RunPaths) -> list[slurm.QueuedJob]:
-    """Jobs of this run that run or wait. Raises TryAgainError when the scheduler does not answer."""
+    """Return the jobs of this run that are running or pending.
+
+    Raises:
+        TryAgainError: the scheduler does not answer.
+    """
     names = workflow_names(paths)
     return [job for job in slurm.queue(names=names) if job.is_alive] if names and slurm.has_slurm() else []
 
 
 def training_dependency(paths: RunPaths) -> str | None:
-    """Condition of sbatch under which the next segment starts: after every training job of this run that is alive."""
+    """Return the sbatch dependency of the next segment: it starts after every live training job of this run.
+
+    Return None if no training job is alive or the scheduler does not answer.
+    """
     try:
         alive = [job.job for job in jobs_alive(paths) if job.rule == TRAINING_RULE]
     except BloomeryError as error:
-        say(f"the scheduler does not say which jobs of this run are alive ({error}); the lease alone keeps them apart")
+        say(f"cannot list the jobs of this run ({error}); only the lease prevents two trainings at once")
         return None
     return "afterany:" + ":".join(alive) if alive else None
 
 
 def end_data_jobs(paths: RunPaths) -> bool:
-    """Cancel what an earlier workflow left in the queue, training aside, and wait until it is gone; False: nothing.
+    """Cancel the jobs of earlier workflows, except training, and wait until they are gone.
 
-    A job that is cancelled removes what it had made last, so the graph of jobs must be built after that.
+    Return whether any job was cancelled. A cancelled job removes its incomplete outputs, so the graph of jobs must be
+    built again afterwards.
     """
     cancelled: list[str] = []
     deadline = time.monotonic() + _LONGEST_CANCEL_SECONDS
@@ -71,10 +80,10 @@ def end_data_jobs(paths: RunPaths) -> bool:
         while left := [job.job for job in jobs_alive(paths) if job.rule != TRAINING_RULE]:
             if not cancelled:
                 cancelled = left
-                say(f"cancelling what an earlier workflow left in the queue: {' '.join(left)}")
+                say(f"cancelling jobs that an earlier workflow left in the queue: {' '.join(left)}")
                 slurm.call("scancel", *left)
             if time.monotonic() > deadline:
-                say(f"still in the queue after {_LONGEST_CANCEL_SECONDS:.0f} s: {' '.join(left)}")
+                say(f"cancelled jobs are still in the queue after {_LONGEST_CANCEL_SECONDS:.0f} s: {' '.join(left)}")
                 break
             time.sleep(_CANCEL_POLL_SECONDS)
     except BloomeryError as error:
@@ -88,17 +97,18 @@ def start_again() -> None:
 
 
 def online_target(site: Site) -> JobTarget | None:
-    """Where jobs that talk to the Hub go; None: they run beside the workflow.
+    """Return the job target of jobs that use the Hub; None if they run beside the workflow.
 
-    With HF_TOKEN they do so everywhere: that token is not handed to jobs, which find the one of `hf auth login`.
+    With HF_TOKEN they always run beside the workflow, because that token is not passed to jobs. Jobs on other machines
+    use the token of `hf auth login`.
     """
     return None if os.environ.get("HF_TOKEN") else site.internet
 
 
 def hide_token() -> None:
-    """Keep the Hub token out of the environment that sbatch hands to jobs, and SLURM keeps in files.
+    """Keep the Hub token out of the environment that sbatch passes to jobs and that SLURM stores in files.
 
-    It moves into memory that programs on this machine read as a file for as long as this process lives.
+    The token moves into a memory file that programs on this machine can read while this process lives.
     """
     token = os.environ.pop("HF_TOKEN", None)
     os.environ.pop("HUGGING_FACE_HUB_TOKEN", None)
@@ -109,16 +119,19 @@ def hide_token() -> None:
 
 
 def forget_hidden_token() -> None:
-    """In a job: the name of that memory means nothing on another machine."""
+    """In a job, forget the path of the token's memory file, which exists only on the workflow's machine."""
     if os.environ.get(_TOKEN_PATH, "").startswith("/proc/"):
         del os.environ[_TOKEN_PATH]
 
 
 def shell_prefix(site: Site) -> str:
-    """What the shell of every job does first: modules, temporary files, programs from the container, strict mode."""
+    """Return the commands that the shell of every job runs first.
+
+    They load modules, set folders for temporary files, run `bloomery` in the container, and switch on strict mode.
+    """
     lines = []
     if site.modules:
-        # Not every node's non-interactive shell knows `module`.
+        # On some nodes a non-interactive shell does not define `module`.
         lines.append("type module >/dev/null 2>&1 || . /etc/profile")
         lines.append(f"module load {' '.join(site.modules)}")
     if site.scratch:
@@ -128,6 +141,6 @@ def shell_prefix(site: Site) -> str:
     if site.container:
         options = " ".join(site.container_options)
         lines.append(f'bloomery() {{ apptainer exec {options} {site.container} bloomery "$@"; }}')
-    # Snakemake's own prefix, which a prefix of ours replaces; modules' scripts do not bear it.
+    # This prefix replaces Snakemake's own, which sets strict mode. Module scripts fail in strict mode, so set it last.
     lines.append("set -euo pipefail")
     return "; ".join(lines) + "; "

@@ -1,4 +1,4 @@
-"""From the configuration to each job's part of it (`stages`): which of its values a stage depends on."""
+"""Derive each stage's section from the configuration: only the values that the stage depends on."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from bloomery.config.stages import (
 from bloomery.spec.batch import samples_to_read
 
 BYTES_PER_TOKEN = 4.7
-"""BLOOM's mean over ROOTS: 1.6 TB (its paper, table 1) are 341.6 B tokens."""
+"""Mean of BLOOM's tokenizer over ROOTS: 1.6 TB of text (BLOOM's paper, table 1) are 341.6 B tokens."""
 
 
 def ingest_stage(
     config: RunConfig, source: Source, part: int, files: list[str] | None, piece: FilePiece | None = None
 ) -> IngestStage:
-    """The part of the configuration that one ingest job sees."""
+    """Return the section of the configuration that one ingest job reads."""
     if isinstance(source, FileSource):
         source = source.model_copy(update={"paths": ["<see files>"]})
-    # These are read by later stages: changing them must not read the source again.
+    # Only later stages read these values, so changing them must not ingest the source again.
     later: dict[str, object] = {"priority": 0, "licence": "", "trust_language": False}
     later |= dict.fromkeys(("recipe", "weight", "min_line_documents"))
     if isinstance(source, RowSource | HubSource):
@@ -54,29 +54,40 @@ def ingest_stage(
 
 
 def adopt_stage(source: MegatronSource, part: int, files: list[str]) -> AdoptStage:
-    """The part of the configuration that adopting one pair depends on."""
+    """Return the section of the configuration that one job reads to adopt a pair of token files."""
     own = source.model_copy(update={"paths": ["<see files>"], "licence": "", "weight": None})
     return AdoptStage(source=own, part=part, files=files)
 
 
 def _detector(language_id: LanguageIdConfig) -> DetectorStage:
-    """The models of language identification. Raises ConfigError when one is missing."""
+    """Return the models of language identification with their digests.
+
+    Raises:
+        ConfigError: a model file is missing.
+    """
     models = {"fallback_model": language_id.fallback_model, "fasttext_model": language_id.fasttext_model}
     digests = [digest_ends(SHIPPED_FALLBACK)] if language_id.fallback_model is None else []
     for key, path in models.items():
         if path is not None and not Path(path).is_file():
-            raise ConfigError(f"no file {path!r}", where=f"corpus.language_id.{key}", expected="a model's file")
+            raise ConfigError(f"no file {path!r}", where=f"corpus.language_id.{key}", expected="the path of a model")
         digests += [digest_ends(Path(path))] if path is not None else []
     return DetectorStage(**models, digests=digests)
 
 
 def _key_parameters(near: NearDedupConfig) -> NearDedupConfig:
-    """What the MinHash keys depend on: whether and how strictly they are used must not measure the corpus again."""
+    """Return the settings that the MinHash keys depend on.
+
+    Settings of how the keys are used are left out, so that changing them does not measure the corpus again.
+    """
     return NearDedupConfig(**near.model_dump(exclude={"enabled", "verify", "min_jaccard"}))
 
 
 def _mixture_stage(config: RunConfig) -> MixtureStage:
-    """Only a cap asks how long the training is: without one, a longer training leaves mixture and tokenizer alone."""
+    """Return the section of the mixture.
+
+    The section depends on the length of the training only if `max_epochs` caps the epochs. Without a cap, a longer
+    training does not change the mixture or the tokenizer.
+    """
     mixture, training = config.corpus.mixture, config.training
     budget = mixture.budget_bytes
     if budget is None and mixture.max_epochs is not None:
@@ -90,7 +101,11 @@ def _mixture_stage(config: RunConfig) -> MixtureStage:
 
 
 def _tokenizer_report_stage(config: RunConfig) -> TokenizerReportStage:
-    """Raises ConfigError when the aligned text is missing."""
+    """Return the section of the tokenizer's report.
+
+    Raises:
+        ConfigError: the parallel text is missing.
+    """
     parallel = config.tokenizer.report.parallel
     if parallel is not None and not Path(parallel).exists():
         expected = "a folder of <language>.txt, or a JSON Lines file"
@@ -99,7 +114,10 @@ def _tokenizer_report_stage(config: RunConfig) -> TokenizerReportStage:
 
 
 def stage_sections(config: RunConfig) -> dict[str, Section]:
-    """Every stage's part by the name of its file (`<name>.json`); ingest parts come from `ingest_stage`."""
+    """Return every stage's section by the name of its file without `.json`.
+
+    The sections of single parts come from `ingest_stage` and `adopt_stage`.
+    """
     unspaced = sorted(code for code, profile in language_profiles().items() if profile.unspaced)
     licence_fields = {
         source.name: source.licence_field
@@ -135,7 +153,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             thresholds=resolved_thresholds(config.corpus.judge),
             accept={code: profile.accept for code, profile in language_profiles().items()},
             trusted_sources=sorted(source.name for source in config.text_sources if source.trust_language),
-            # Which models are used is the measures' concern.
+            # The section `measure` holds the models.
             language_id=LanguageIdConfig(
                 **config.corpus.language_id.model_dump(exclude=set(DetectorStage.model_fields))
             ),

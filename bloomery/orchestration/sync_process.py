@@ -1,7 +1,8 @@
-"""While a workflow runs, its logs go to the Hub: a process beside it that syncs every few minutes.
+"""Push the logs to the Hub while a workflow runs: a process beside the workflow syncs every few minutes.
 
-It is a child of the workflow's main process, on the login node: compute nodes often have no Internet, and the token
-stays here. It ends with the workflow, however that ends (`bloomery.base.follow_parent`), after one last sync.
+The process is a child of the workflow's main process and runs on the login node, because compute nodes often have no
+Internet and jobs do not get the token. When the workflow ends, in whatever way (`bloomery.base.follow_parent`), the
+process makes one last sync and ends.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ class SyncProcess:
 
     @classmethod
     def start(cls, run: Path, *, hub: bool) -> SyncProcess | None:
-        """Start it; None where no Hub is configured (`hub` is the configuration's publish.hub) or it cannot start.
+        """Start the process; return None if no Hub is configured or the process cannot start.
 
-        Nothing about logs stops a workflow: an error is said, and the last sync is a rule of its own.
+        An error is only reported, because problems with logs must not stop a workflow. The rule `sync_logs` makes the
+        final sync. `hub` is the configuration's `publish.hub`.
         """
         if why_local(hub=hub) is not None:
             return None
@@ -44,7 +46,7 @@ class SyncProcess:
                     stdin=subprocess.DEVNULL,
                     stdout=handle,
                     stderr=subprocess.STDOUT,
-                    # A Ctrl-C in the terminal is for the workflow; `stop` follows.
+                    # A Ctrl-C in the terminal must reach only the workflow, which then calls `stop`.
                     start_new_session=True,
                     env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
                 )
@@ -54,7 +56,7 @@ class SyncProcess:
         return cls(process, log)
 
     def stop(self, longest_seconds: float = _LAST_SYNC_SECONDS) -> None:
-        """Ask for the last sync and wait for it, but not for ever."""
+        """Ask the process for a last sync and wait for it; kill the process after `longest_seconds`."""
         if self._process.poll():
             say(f"the logs were not pushed while the workflow ran: see {self._log}")
             return

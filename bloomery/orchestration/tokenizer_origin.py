@@ -1,6 +1,6 @@
-"""Where a tokenizer from elsewhere comes from: a folder, a tokenizer.json, or a Hub's repository at one commit.
+"""Find the files of an existing tokenizer: in a folder, as a tokenizer.json, or in a Hub repository at one commit.
 
-Only JSON is taken: no Python and no pickle is ever read, whatever lies beside it.
+Only JSON files are read, never Python code or pickles that are stored beside them.
 """
 
 from __future__ import annotations
@@ -12,27 +12,31 @@ from bloomery.base.errors import InputError
 from bloomery.contracts.tokenizer import CONFIG, FILES, SPECIAL, TOKENIZER
 
 _OTHER_FORMS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "vocab.json", "vocab.txt")
-"""Vocabularies of tokenizers that were never saved as tokenizer.json: SentencePiece's, GPT-2's, BERT's."""
+"""Vocabulary files of tokenizers that were not saved as tokenizer.json: of SentencePiece, GPT-2 and BERT."""
 _MOST_BYTES = 256 << 20
-"""A vocabulary of millions of entries takes some tens of MB."""
+"""Largest accepted file of a Hub, in bytes. A vocabulary of millions of entries takes tens of MB."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The files of a tokenizer, and what names them."""
+    """The files of a tokenizer and where they came from."""
 
     name: str
-    """As it was asked for."""
+    """Name of the tokenizer as the user wrote it."""
     files: dict[str, bytes]
-    """Content by name: tokenizer.json, and those of the other two that are there."""
+    """Content by file name: tokenizer.json, and the two optional JSON files if they exist."""
     endpoint: str | None = None
-    """Of the Hub."""
+    """Endpoint of the Hub. This field and the next two are None for local files."""
     repository: str | None = None
     commit: str | None = None
 
 
 def local_files(name: str) -> list[Path]:
-    """The files of a tokenizer that lies on this machine; none for a Hub's. Raises InputError for one that is gone."""
+    """Return the files of a tokenizer on this machine; empty for a tokenizer on a Hub.
+
+    Raises:
+        InputError: `name` is a local path that does not exist.
+    """
     path = Path(name).expanduser()
     if path.is_dir():
         return [path / file for file in FILES if (path / file).is_file()]
@@ -45,11 +49,12 @@ def local_files(name: str) -> list[Path]:
 
 
 def find_tokenizer(name: str) -> Origin:
-    """The files of `name`: a folder, a file, or `owner/name[@revision]` of a Hub.
+    """Read the files of the tokenizer `name`: a folder, a file, or `owner/name[@revision]` on a Hub.
 
     Raises:
-        InputError: nothing there, or a tokenizer of another form.
-        ConfigError, TryAgainError: the Hub cannot be asked.
+        InputError: `name` does not exist, or its tokenizer has another format.
+        ConfigError: the Hub refuses the token or the settings are wrong.
+        TryAgainError: the Hub does not answer.
     """
     path = Path(name).expanduser()
     if not local_files(name) and not path.is_dir():
@@ -69,7 +74,7 @@ def _refused(found: list[str], where: str) -> InputError:
     return InputError(
         f"has {kind}{found[0]} but no {TOKENIZER}",
         where=where,
-        expected=f"a {TOKENIZER}, as transformers makes of such a folder: "
+        expected=f"a {TOKENIZER}; transformers converts such a folder with "
         "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OTHER); then import OTHER",
     )
 
@@ -88,13 +93,17 @@ def _from_hub(name: str) -> Origin:
     files = {}
     for file, size in sizes.items():
         if size is not None and size > _MOST_BYTES:
-            raise InputError(f"has {size} bytes", where=f"{hub.endpoint}/{repository}/{file}", expected="a tokenizer")
+            raise InputError(
+                f"has {size} bytes",
+                where=f"{hub.endpoint}/{repository}/{file}",
+                expected=f"a tokenizer's file of at most {_MOST_BYTES} bytes",
+            )
         if size is not None:
             files[file] = hub.read(repository, file, commit, 0, size)
             if len(files[file]) != size:
                 raise InputError(
-                    f"{len(files[file])} bytes came of {size}",
+                    f"only {len(files[file])} of {size} bytes arrived",
                     where=f"{hub.endpoint}/{repository}/{file}",
-                    expected="the whole file: try again",
+                    expected="the whole file; try again",
                 )
     return Origin(name, files, hub.endpoint, repository, commit)

@@ -1,14 +1,15 @@
-"""The training's SLURM job: nodes and the resources that Snakemake's SLURM executor turns into flags of sbatch.
+"""The SLURM job of a training segment: its nodes, and the resources that Snakemake turns into flags of sbatch.
 
-One torchrun a node. What the executor (2.8) makes of resources has traps, and each line of `resources` answers one:
+Each node runs one torchrun. Snakemake's SLURM executor (version 2.8) interprets resources in surprising ways, so
+`resources` sets:
 
-- `mpi` present but empty: the job's own snakemake is not wrapped in an srun of one task, so that our srun can take the
-  whole allocation; a value would ask for more than one task.
-- `tasks` beside `nodes`: without it a job without GPUs asks for one task, and sbatch then lowers the nodes to one.
-- `tasks_per_gpu` 0: with a GPU, `tasks` would become tasks of each GPU.
-- `gres` counts on each node; `gpu` would count in the whole job.
-- `--ntasks-per-node=1`: else sbatch may put two of the tasks on one node.
-- `--requeue`: a job whose node died starts again; `--open-mode=append` keeps the log of its first attempt.
+- `mpi`, present but empty: the executor then does not wrap the job's own snakemake in an srun of one task, so our srun
+  can use the whole allocation. A value would make the executor request more than one task.
+- `tasks` beside `nodes`: without `tasks`, a job without GPUs requests one task, and sbatch reduces the nodes to one.
+- `tasks_per_gpu` 0: otherwise `tasks` becomes the number of tasks per GPU if the job has GPUs.
+- `gres`: its GPUs count per node. The GPUs of the resource `gpu` would count for the whole job.
+- `--ntasks-per-node=1`: otherwise sbatch may put two tasks on one node.
+- `--requeue`: a job starts again after its node failed. `--open-mode=append` keeps the log of the first attempt.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     from bloomery.config.site import Site
 
 _RANK_MB = 2000
-"""Main memory of a process before its model: interpreter, torch, DeepSpeed, communication buffers."""
+"""Main memory of a process without its model, in MB: interpreter, torch, DeepSpeed, communication buffers."""
 _HOST_BYTES_PER_PARAMETER = 36
-"""On CPUs: weights, gradients, master weights and moments (18), their flat copies while a checkpoint is saved (18)."""
+"""Main memory per parameter, in bytes, of a training on CPUs. Weights, gradients, master weights and moments take 18;
+their flat copies take another 18 while a checkpoint is saved."""
 
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """The shape of one segment's job."""
+    """Nodes and resources of one segment's SLURM job."""
 
     nodes: int
     ranks_per_node: int
@@ -43,7 +45,7 @@ class TrainingJob:
     exclusive: bool
 
     def resources(self, dependency: str | None = None) -> dict[str, int | str]:
-        """Resources of the rule. `dependency`: a condition of sbatch, such as `afterany:17`."""
+        """Return the resources of the rule. `dependency` is a condition of sbatch, such as `afterany:17`."""
         extra = ["--ntasks-per-node=1", "--open-mode=append", "--requeue"]
         extra += ["--exclusive"] if self.exclusive else []
         extra += [f"--dependency={dependency}"] if dependency else []
@@ -61,16 +63,16 @@ class TrainingJob:
         }
 
     def launch_options(self) -> list[str]:
-        """Options of `bloomery train segment` that make it start one torchrun a node through srun."""
+        """Return the options that make `bloomery train segment` start one torchrun per node through srun."""
         counts = {"nodes": self.nodes, "ranks-per-node": self.ranks_per_node, "cpus-per-node": self.cpus_per_node}
         return [word for name, count in counts.items() for word in (f"--{name}", str(count))]
 
 
 def training_job(config: RunConfig, site: Site) -> TrainingJob:
-    """The job of one segment of `config` at `site`.
+    """Return the job of one segment of `config` at `site`.
 
     Raises:
-        ConfigError: the processes do not fill whole nodes, or the jobs are too short.
+        ConfigError: the processes do not fill whole nodes, or the site's jobs are too short to train.
     """
     training, place = config.training, site.training
     parallel, world = training.parallel, training.parallel.world_size

@@ -1,4 +1,4 @@
-"""What one workflow does before its first job and at its end; the hooks of the Snakefile call it."""
+"""Actions of a workflow before its first job and at its end. The hooks of the Snakefile call them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrain
 
 @contextmanager
 def exit_on_error(logger: logging.Logger) -> Iterator[None]:
-    """Turn an error of ours into one logged line and its exit code, without a traceback."""
+    """Turn a BloomeryError into one logged line and its exit code, without a traceback."""
     try:
         yield
     except BloomeryError as error:
@@ -26,7 +26,7 @@ def exit_on_error(logger: logging.Logger) -> Iterator[None]:
 
 
 class WorkflowSession:
-    """One workflow from the first look at its graph to its end."""
+    """One workflow, from building its graph to its end."""
 
     def __init__(self, plan: RunPlan, logger: logging.Logger) -> None:
         self.training_wanted = False
@@ -38,41 +38,41 @@ class WorkflowSession:
         self._sync: SyncProcess | None = None
 
     def start(self, snakemake_logs: Sequence[str], *, is_main_process: bool, on_cluster: bool) -> None:
-        """Before the first job: refuse what cannot work, remove stale files, start the sync, join the cluster.
+        """Prepare the first job: refuse what cannot work, remove stale files, start the sync, and set up SLURM jobs.
 
-        A dry-run does not come here. `snakemake_logs` are the log files of Snakemake itself.
+        A dry-run does not call this method. `snakemake_logs` are the log files of Snakemake itself.
 
         Raises:
-            SystemExit: another workflow works on this run, or this version cannot train or export the model.
+            SystemExit: another workflow holds the run's lock, or this version cannot train or export the model.
         """
         with exit_on_error(self._logger):
             self._refuse_second_workflow()
             self._refuse_unsupported()
         self._remove_other_shards()
         if on_cluster and slurm_jobs.end_data_jobs(self._plan.paths):
-            # The cancelled jobs removed files, so the graph must be built again.
+            # The cancelled jobs removed files, so Snakemake must build the graph again.
             slurm_jobs.start_again()
         if is_main_process:
-            # Before the token leaves the environment.
+            # The sync process inherits the token, so it must start before `hide_token` removes the token.
             self._sync = SyncProcess.start(self._plan.paths.run, hub=self._plan.config.publish.hub)
         if on_cluster:
             slurm_jobs.remember_workflow(self._plan.paths, map(Path, snakemake_logs))
             slurm_jobs.hide_token()
 
     def stop(self) -> None:
-        """At the end, push the logs once more.
+        """Push the logs once more at the end of the workflow.
 
-        A killed workflow does not come here; its sync process sees that and ends by itself.
+        A killed workflow does not call this method. Its sync process detects that the workflow ended, and stops.
         """
         if self._sync is not None:
             self._sync.stop()
 
     def explain_failure(self, snakemake_logs: Sequence[str]) -> None:
-        """After a failure, say where the logs are and how to resume."""
+        """After a failure, log where the log files are and how to resume."""
         self._logger.error(
-            "Where a job failed, its log is named above under `log:` "
-            f"(all logs: {self._plan.paths.run}/logs); Snakemake's own: {', '.join(snakemake_logs)}.\n"
-            "When the cause is mended, the same command goes on from here: finished work is kept."
+            "If a job failed, its log file is named above after `log:`. "
+            f"All logs of jobs: {self._plan.paths.run}/logs. Snakemake's own log: {', '.join(snakemake_logs)}.\n"
+            "Fix the cause and type the same command again. It resumes here; finished work is not repeated."
         )
 
     def _refuse_second_workflow(self) -> None:
@@ -89,9 +89,9 @@ class WorkflowSession:
             refuse_unexportable(config.model)
 
     def _remove_other_shards(self) -> None:
-        """Remove shards that an earlier configuration of the run left behind.
+        """Remove the shards of an earlier configuration of the run.
 
-        People read these folders by a pattern, which must match the shards of this configuration only.
+        Users read these folders with a file pattern, which must match only the shards of this configuration.
         """
         for path in other_shards(self._plan.paths, self._plan.parts):
             path.unlink()

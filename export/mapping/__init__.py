@@ -1,1 +1,1 @@
-"""Tables from this project's parameter names to a transformers class's, one module a model family."""
+"""Tables that map this project's parameter names to those of a transformers class, one module per model family."""

@@ -1,8 +1,9 @@
-"""BLOOM: canonical parameter names to transformers' `BloomForCausalLM`, as a table read both ways.
+"""BLOOM: map canonical parameter names to those of transformers' `BloomForCausalLM`, and back.
 
-No tensor is permuted: query_key_value rows are [head, (q, k, v), head_dim] on both sides (transformers 5.23
-models/bloom/modeling_bloom.py, `_reshape`). Biases of row-parallel layers are added once after the reduction, so they
-are replicated here and never summed. The output head is tied to the embedding and has no tensor of its own.
+No tensor is permuted: the rows of query_key_value are ordered [head, (q, k, v), head_dim] in both models (transformers
+5.23 models/bloom/modeling_bloom.py, `_reshape`). Biases of row-parallel layers are added once after the reduction, so
+the ranks hold equal copies, which are never summed. The output head is tied to the embedding and has no tensor of its
+own.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ TABLE: dict[str, str] = {
     "ln_f.weight": "transformer.ln_f.weight",
     "ln_f.bias": "transformer.ln_f.bias",
 }
-"""Canonical name -> transformers name; `{block}` stands for the number of a block."""
+"""Transformers' name of each canonical name; `{block}` is replaced by the number of a block."""
 
 INVERSE: dict[str, str] = {theirs: ours for ours, theirs in TABLE.items()}
-"""Transformers name -> canonical name."""
+"""Canonical name of each of transformers' names."""
 
 TIED_HEAD = "lm_head.weight"
 """Transformers' name of the output head, which shares the embedding's memory."""
@@ -61,27 +62,32 @@ def _look_up(table: dict[str, str], name: str) -> str:
 
 
 def to_transformers(name: str) -> str:
-    """Transformers' name of a canonical parameter name. Raises CheckFailedError for one that the table lacks."""
+    """Return transformers' name of a canonical parameter name. Raises CheckFailedError if the table lacks the name."""
     return _look_up(TABLE, name)
 
 
 def to_canonical(name: str) -> str:
-    """Canonical name of a transformers parameter name. Raises CheckFailedError for one that the table lacks."""
+    """Return the canonical name of transformers' name. Raises CheckFailedError if the table lacks the name."""
     return _look_up(INVERSE, name)
 
 
 def check_exportable(model: ModelConfig, vocabulary_rows: int, config: Any) -> None:
-    """Refuse a network that `BloomForCausalLM` cannot hold: every name and shape must match, one to one.
+    """Check that `BloomForCausalLM` can hold the network: every name and shape must match, one to one.
 
     Args:
         model: the trained network.
         vocabulary_rows: rows of the exported embedding.
-        config: the `BloomConfig` of the export; its model is built without memory (on torch's meta device).
+        config: the `BloomConfig` of the export; its model is built on torch's meta device, which uses no memory.
+
+    Raises:
+        CheckFailedError: a name or a shape does not match.
+        ConfigError: the configuration has a feature that `BloomForCausalLM` lacks.
     """
     import torch
     from transformers import BloomForCausalLM
 
-    refuse_unexportable(model)  # rotary positions, for one, have no parameters
+    # Names and shapes do not show every difference: rotary positions, for example, have no parameters.
+    refuse_unexportable(model)
     reasons = []
     with torch.device("meta"):
         theirs = {

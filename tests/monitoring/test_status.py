@@ -96,13 +96,13 @@ def test_token_files_that_exist_are_counted_without_a_corpus(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("ended", "words"),
     [
-        (SegmentStatus.STOPPED, "stopped; the last attempt ended because it was asked to after iteration 640"),
-        (SegmentStatus.CRASHED, "stopped; the last attempt ended by a crash after iteration 640: torchrun (9)"),
-        (SegmentStatus.FAILED, "stopped; the last attempt ended by a failed check after iteration 640"),
+        (SegmentStatus.STOPPED, "stopped; the last attempt ended by request after iteration 640"),
+        (SegmentStatus.CRASHED, "stopped; the last attempt ended with a crash after iteration 640: torchrun (9)"),
+        (SegmentStatus.FAILED, "stopped; the last attempt ended with a failed check after iteration 640"),
         (SegmentStatus.TIME_LIMIT, "stopped; the last attempt ended at its time limit after iteration 640"),
         (
             SegmentStatus.ROLLED_BACK,
-            "stopped; the last attempt ended by going back to an earlier checkpoint after iteration 640",
+            "stopped; the last attempt ended with a roll-back to an earlier checkpoint after iteration 640",
         ),
     ],
 )
@@ -119,15 +119,15 @@ def test_a_stopped_training_says_why(tmp_path: Path, ended: SegmentStatus, words
     row = said(paths)
     assert row["state"] == words
     assert row["workflow"] == f"none; the last was process {ENDED} on {socket.gethostname()}"
-    assert row["next"].startswith("the command that started it")
+    assert row["next"] == "the command that started the run; it resumes from here"
 
 
 def test_a_workflow_on_another_machine_is_not_seen(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 640)
     write_json(paths.run / ".lock", {"pid": 5, "host": "login-of-elsewhere", "command": "snakemake"})
-    assert said(paths)["state"] == "stopped; as far as this machine sees"
-    assert "login-of-elsewhere; whether that still runs is not seen" in said(paths)["workflow"]
+    assert said(paths)["state"] == "stopped; the workflow may still run on another machine"
+    assert "login-of-elsewhere; this machine cannot see whether it still runs" in said(paths)["workflow"]
 
 
 def test_a_finished_run(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_finished_run(tmp_path: Path) -> None:
     write_json(paths.export / "big" / "parity.json", {})
     row = said(paths)
     assert (row["state"], row["exported"]) == ("finished", "big, not published")
-    assert "left to train" not in row
+    assert "time left" not in row
     assert row["segments"] == (
         "7 ended; the last: 5 (time limit, iteration 750), 6 (time limit, iteration 900), 7 (finished, iteration 1,050)"
     )

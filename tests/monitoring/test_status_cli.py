@@ -70,11 +70,11 @@ def summary_rows(paths: RunPaths) -> dict[str, str]:
 def test_a_calm_training_shows_no_guard_and_no_energy(tmp_path: Path) -> None:
     paths = trained(tmp_path)
     rows = status_rows(paths)
-    assert {"left out", "energy", "spike"}.isdisjoint(rows)
+    assert {"skipped", "energy", "spike"}.isdisjoint(rows)
     assert rows["loss"] == "1.3514, gradient norm 0.500, validation 3.5000 (perplexity 33.1)"
-    assert rows["speed"].endswith("1 TFLOP/s a device")
+    assert rows["speed"].endswith("1 TFLOP/s per device")
     rows = summary_rows(paths)
-    assert {"left out", "energy"}.isdisjoint(rows)
+    assert {"skipped", "energy"}.isdisjoint(rows)
     assert rows["validation loss"] == "3.500 -> 3.500 (perplexity 33.1)"
 
 
@@ -92,11 +92,11 @@ def test_what_guards_and_meters_saw_is_shown(tmp_path: Path) -> None:
     watched(paths)
     rows = status_rows(paths)
     assert rows["loss"].startswith("not finite, gradient norm not finite")
-    assert rows["left out"] == "1,007 updates (4 not finite), 2,048 samples"
+    assert rows["skipped"] == "1,007 updates (4 not finite), 2,048 samples"
     assert rows["non finite"] == "iteration 641: the loss is nan (sic) (skip)"
     assert rows["energy"] == "20.5 kWh (estimated), 1.25 kg CO2 by segment 2 on 3 nodes"
     assert "48.2 % MFU; slowest rank 11 (1.75 s), fastest 3 (1.52 s)" in rows["speed"]
     rows = summary_rows(paths)
     assert rows["loss"].endswith("-> not finite")
-    assert rows["left out"] == "2,048 samples, 1,007 updates"
+    assert rows["skipped"] == "2,048 samples, 1,007 updates"
     assert rows["energy"] == "120.5 kWh (24 % estimated), 7.25 kg CO2"

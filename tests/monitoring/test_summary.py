@@ -35,7 +35,7 @@ def test_summary_of_a_corpus_from_which_nothing_was_removed() -> None:
 
     def said(removed: dict[str, int]) -> str:
         return dict(lines(RunSummary("runs/a", CorpusFacts(3, 0, 3, 9, 1, removed), None, None, [], None, {})))[
-            "removed"
+            "documents removed"
         ]
 
     assert said({}) == "0"

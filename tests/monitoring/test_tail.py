@@ -77,15 +77,15 @@ def test_a_file_that_is_cut_replaced_or_gone_begins_anew_with_a_note(tmp_path, c
     path.write_bytes(b"one\ntwo\nthree\n")
     follower.poll()
     assert shown.data == b"one\ntwo\nthree\n"
-    assert "began anew" not in capsys.readouterr().err
+    assert "was replaced" not in capsys.readouterr().err
 
     path.write_bytes(b"new\n")
     follower.poll()
     assert shown.data == b"one\ntwo\nthree\nnew\n"
-    assert "began anew" in capsys.readouterr().err
+    assert "was replaced" in capsys.readouterr().err
     path.write_bytes(b"another file that is longer\n")
     follower.poll()
     assert shown.data.endswith(b"new\nanother file that is longer\n")
     path.unlink()
     follower.poll()
-    assert "gone" in capsys.readouterr().err
+    assert "was removed" in capsys.readouterr().err

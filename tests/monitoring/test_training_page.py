@@ -36,7 +36,7 @@ def test_a_run_without_validation_or_with_one_iteration_is_drawn() -> None:
 
 def test_events_energy_ranks_and_what_was_left_out_are_shown_where_they_were_measured() -> None:
     plain = training_page("a", records(40), validations(2))
-    for absent in ("Events", "energy", "left out", "Slowest", "Loss scale", "Sequence length"):
+    for absent in ("Events", "energy", "skipped", "Slowest", "Loss scale", "Sequence length"):
         assert absent not in plain
     changes = {"skipped_updates": 3, "non_finite": 1, "skipped_samples": 1024, "loss_scale": 4.0, "sequence_length": 8}
     ranks = {"fastest_rank": 0, "fastest_seconds": 0.08, "slowest_rank": 1, "slowest_seconds": 0.09}

@@ -1,5 +1,5 @@
-# All rules share the plan of the run, and functions that look up a job's wildcards in it. bloomery/orchestration computes
-# both.
+# The plan of the run, which all rules share, and functions that look up a job's wildcards in the plan. The package
+# bloomery/orchestration does the work.
 from functools import partial
 
 from bloomery.orchestration import rule_inputs, slurm_jobs
@@ -13,7 +13,8 @@ with exit_on_error(logger):
     CONFIG = read_config(config, workflow.configfiles)
     PLAN = make_run_plan(CONFIG, is_main_process=MAIN_PROCESS, logger=logger)
 SESSION = WorkflowSession(PLAN, logger)
-# In a job on a cluster the Snakefile is read again by a process that is not the main one; jobs outlive their workflow there.
+# In a cluster job, another process reads the Snakefile again. Such jobs may outlive the workflow, so only the main
+# process sets `follow_workflow`.
 prepare_environment(follow_workflow=MAIN_PROCESS)
 if workflow.remote_exec:
     slurm_jobs.forget_hidden_token()
@@ -24,7 +25,7 @@ MODEL = CONFIG.model_name
 ONLINE = PLAN.online
 EVALUATION = PLAN.evaluation_files
 EXISTING_TOKENIZER = CONFIG.tokenizer.existing
-# Empty for a run of token files alone: it has no corpus to make or to report on.
+# Empty for a run that only adopts token files: such a run has no corpus and no corpus report.
 PARTS = PLAN.text_parts
 SHARDS = rule_inputs.wildcard_values(part.name for part in PARTS)
 ENCODED_PAIRS = rule_inputs.wildcard_values(PLAN.token_groups)
@@ -52,77 +53,77 @@ wildcard_constraints:
     n="[1-9][0-9]*",
 
 
-# Resources of an ordinary job: job(mem_mb=..., runtime=<minutes>, place=..., rules_in_group=...).
+# Return the resources of a job: job(mem_mb=..., runtime=<minutes>, place=..., rules_in_group=...).
 job = partial(rule_inputs.job_resources, PLAN)
 
 
 def every_shard(pattern):
-    """The files that `pattern` (with {source} and {part}) names, one for each shard."""
+    """Return one file for each shard: `pattern` with its {source} and {part} filled in."""
     return collect(pattern, zip, **SHARDS)
 
 
 def run_folder(*below):
-    """Params function: the run's folder, or one below it, for verbs that take a folder."""
+    """Params function: the folder of the run, or a folder in it, for commands that take a folder."""
     return lambda wildcards: RUN.run.joinpath(*below).as_posix()
 
 
 def files_of_part(wildcards):
-    """Input function: the source's own files that one job reads (none for a source that is fetched)."""
+    """Input function: the source's own files that one job reads; empty for a source that is fetched."""
     return rule_inputs.files_of_part(PLAN, f"{wildcards.source}/{wildcards.part}")
 
 
 def shards_of_pair(wildcards):
-    """Input function: the clean shards that a pair of token files is encoded from, in order."""
+    """Input function: the clean shards from which a pair of token files is encoded, in order."""
     return rule_inputs.shards_of_pair(PLAN, f"{wildcards.source}/{wildcards.part}")
 
 
 def key_tables(wildcards):
-    """Input function: the tables from which a shard's keys are made."""
+    """Input function: the tables from which the deduplication keys of a shard are made."""
     return rule_inputs.key_tables(PLAN, wildcards.shard)
 
 
 def member_tables(wildcards):
-    """Input function: the tables from which a shard's members are gathered."""
+    """Input function: the tables from which the cluster members in a shard are gathered."""
     return rule_inputs.member_tables(PLAN, wildcards.shard)
 
 
 def file_options(*names):
-    """Params function: every file of the inputs `names`, each after a flag of that name."""
+    """Params function: every file of the inputs `names`, each after a flag with the name of its input."""
     return lambda wildcards, input: rule_inputs.repeated_option(
         {name: input.get(name) for name in names}
     )
 
 
 def adopt_options(wildcards):
-    """Params function: what the configuration says of the token files of a source."""
+    """Params function: the settings of a source's token files, as options of `bloomery index adopt`."""
     return rule_inputs.adopt_options(PLAN, wildcards.source)
 
 
 def training_extra(wildcards):
-    """Resource function: options of sbatch. A segment waits for a training job of an earlier workflow."""
+    """Resource function: options of sbatch. They make a segment wait for training jobs of earlier workflows."""
     dependency = slurm_jobs.training_dependency(RUN) if MAIN_PROCESS else None
     return PLAN.training_job.resources(dependency)["slurm_extra"]
 
 
 def launch_options(wildcards):
-    """Params function: in a job on a cluster, how the training's processes are spread over its nodes."""
+    """Params function: how a cluster job spreads the training's processes over its nodes; empty on one machine."""
     return PLAN.training_job.launch_options() if workflow.remote_exec else []
 
 
 def previous_segment(wildcards):
-    """Input function: the segment that this one resumes from."""
+    """Input function: the file of the segment before this one; none for the first segment."""
     number = int(wildcards.n)
     return checkpoints.train_segment.get(n=number - 1).output if number > 1 else []
 
 
 def finished_training(wildcards):
-    """Input function: the file that says that a training is finished, which its export asks for."""
+    """Input function of the export: the file that exists once the training is finished."""
     SESSION.export_wanted = True
     return f"{RUN.run}/train/finished.json"
 
 
 def segments_to_the_end(wildcards):
-    """Input function: the chain of training segments. It asks for one more until one has finished the training."""
+    """Input function: every training segment. It requests one more segment until a segment finishes the training."""
     SESSION.training_wanted = True
     chain = []
     while number := next_segment(chain, CONFIG.training.segment.max_segments):

@@ -1,4 +1,5 @@
-# Sources become a clean corpus: ingest, measure and judge each shard; find duplicates over all of them; clean; weigh.
+# Make a clean corpus from the sources: ingest, measure and judge each shard, find duplicates over all shards, clean
+# each shard, and compute the weights of the mixture.
 
 
 rule ingest:
@@ -44,7 +45,7 @@ rule measure:
     resources:
         **job(mem_mb=2000, runtime=240, rules_in_group=5),
     message:
-        "measure {wildcards.source}/{wildcards.part}"
+        "measure documents of {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus measure --config {input.config:q} --input {input.raw:q} --output {output.table:q}"
         " 2>&1 | tee {log:q} >&2"
@@ -68,13 +69,13 @@ rule judge:
     resources:
         **job(mem_mb=2000, runtime=60, rules_in_group=5),
     message:
-        "judge {wildcards.source}/{wildcards.part}"
+        "judge documents of {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus judge --config {input.config:q} --input {input.measures:q} --output {output.table:q}"
         " 2>&1 | tee {log:q} >&2"
 
 
-# Only where the run names evaluation texts.
+# This rule runs only if the run names evaluation texts.
 rule decontaminate:
     input:
         config="<run>/config/decontaminate.json",
@@ -159,13 +160,13 @@ rule weigh_mixture:
         corpus=run_folder("corpus"),
         index=run_folder("index"),
     message:
-        "weigh the mixture of languages"
+        "compute the weights of languages and sources in the mixture"
     shell:
         "bloomery corpus mixture --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
         " --index {params.index:q} --adopted {input.adopted:q} --output {output:q} 2>&1 | tee {log:q} >&2"
 
 
-# A target names every output of its stage, not only the last one: a file that somebody deleted is made again.
+# A target names every output of its stage, not only the last one, so that a deleted file is created again.
 rule corpus:
     input:
         collect(rules.ingest.output, zip, **SHARDS),
@@ -184,4 +185,4 @@ rule corpus:
         rules.weigh_mixture.output,
         rules.report_corpus.output if PARTS else [],
     message:
-        "corpus: everything is there"
+        "corpus: every output exists"

@@ -1,6 +1,7 @@
-# Duplicates over all shards: keys are scattered into partitions, pairs found in each, joined into components; the
-# components are distributed over the partitions again and decided there. A shard is `<source>/<part>`, or one of an earlier
-# run that this corpus must not repeat (corpus.dedup.against).
+# Find duplicates over all shards. Each shard's keys are scattered into partitions. Each partition yields pairs of
+# candidates. The pairs of all partitions are connected into clusters. The clusters are distributed over the partitions,
+# and each partition decides which documents of its clusters to keep. A shard is `<source>/<part>`, or a shard of an
+# earlier run that this corpus must not repeat (corpus.dedup.against).
 
 
 rule scatter_keys:
@@ -23,7 +24,7 @@ rule scatter_keys:
     params:
         corpus=run_folder("corpus"),
     message:
-        "scatter keys of {wildcards.shard}"
+        "scatter deduplication keys of {wildcards.shard}"
     shell:
         "bloomery corpus dedup keys --config {input.config:q} --corpus {params.corpus:q} --part {wildcards.shard:q}"
         " --output {output.table:q} 2>&1 | tee {log:q} >&2"
@@ -106,7 +107,7 @@ rule gather_members:
     params:
         corpus=run_folder("corpus"),
     message:
-        "gather members of clusters in {wildcards.shard}"
+        "gather members of duplicate clusters in {wildcards.shard}"
     shell:
         "bloomery corpus dedup members --config {input.config:q} --corpus {params.corpus:q} --part {wildcards.shard:q}"
         " --output {output.table:q} 2>&1 | tee {log:q} >&2"

@@ -1,4 +1,5 @@
-# The last checkpoint becomes a transformers folder; parity.json, written last, proves it against the training's own logits.
+# Export the last checkpoint as a transformers folder. parity.json is written last and compares the exported model's
+# logits with those of the training.
 
 from bloomery.spec.weight_files import MODEL_FILES, weight_files
 
@@ -10,7 +11,7 @@ rule export_model:
         config="<run>/config/export.json",
         finished=finished_training,
         tokenizer="<run>/tokenizer/tokenizer.json",
-    # Every file that a user of the model needs: one that somebody deleted is made again.
+    # The outputs name every file that a user of the model needs, so that a deleted file is created again.
     output:
         collect(f"<run>/export/{MODEL}/{{name}}", name=[*MODEL_FILES, WEIGHTS.file]),
         parity=report(
@@ -43,4 +44,4 @@ rule export:
         rules.train.input,
         rules.export_model.output,
     message:
-        "export: everything is there"
+        "export: every output exists"

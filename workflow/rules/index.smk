@@ -1,12 +1,12 @@
-# Text becomes token files (Megatron .bin/.idx); those that exist already are adopted. They become an index of training
-# samples: a job of its own, before training.
+# Encode text to token files (Megatron .bin/.idx), or adopt existing token files. Then build and verify the index of
+# training samples before training starts.
 
 
 rule encode:
     input:
         tokenizer="<run>/tokenizer/tokenizer.json",
         roles="<run>/tokenizer/tokenizer_config.json",
-        # Ancient: a report that was made again, or other limits, encode nothing again.
+        # `ancient`: a new report or new limits must not encode the text again.
         gate=ancient("<run>/tokenizer/gate.json"),
         clean=shards_of_pair,
         survivors=collect(
@@ -39,7 +39,7 @@ rule encode:
         " 2>&1 | tee {log:q} >&2"
 
 
-# Verifies a pair and links it: the files stay where they are, as they are.
+# Verify a pair of token files and link it. The files themselves are neither moved nor changed.
 rule adopt_tokens:
     input:
         config="<run>/config/adopt/{source}/{part}.json",
@@ -100,7 +100,7 @@ rule build_index:
         " --mixture {input.mixture:q} --tokenizer {input.tokenizer:q} --output {output.index:q} 2>&1 | tee {log:q} >&2"
 
 
-# Every promise of the index, and the digest of every file, before a GPU is asked for: the token files are read once more.
+# Check the index and the digest of every token file before a job requests a GPU. This reads the token files once more.
 rule verify_index:
     input:
         "<run>/index/index.json",
@@ -130,4 +130,4 @@ rule index:
         rules.build_index.output,
         rules.verify_index.output,
     message:
-        "index: everything is there"
+        "index: every output exists"

@@ -1,5 +1,5 @@
-# Lines that many documents of a source share are found over all shards and taken out, before anything is measured.
-# Only where corpus.lines is on: then <texts> is corpus/stripped, else corpus/raw.
+# Find lines that many documents of a source share, and remove them from the texts before the documents are measured.
+# These rules run only if corpus.lines is enabled. <texts> is then corpus/stripped, otherwise corpus/raw.
 
 
 rule count_lines:

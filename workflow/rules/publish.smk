@@ -1,5 +1,6 @@
-# Model and logs go to a Hub when one is configured, else to a local folder of the same layout. No model without its proof.
-# Both rules run where the workflow does, unless the site names a place with Internet: nodes of a cluster often have none.
+# Publish model and logs to a Hub if one is configured, otherwise to a local folder of the same layout. A model needs a
+# parity.json to be published. Both rules run beside the workflow, unless the site's file has a section `internet`,
+# because compute nodes often have no Internet.
 
 
 rule publish_run:
@@ -26,7 +27,7 @@ rule publish_run:
         "bloomery publish run --config {input.config:q} --run {params.run:q} --output {output:q} 2>&1 | tee {log:q} >&2"
 
 
-# The last sync; the ones before are `bloomery watch`, which runs beside the workflow (see `WorkflowSession.start`).
+# The last sync of the logs. `bloomery watch` makes the earlier ones beside the workflow (see `WorkflowSession.start`).
 rule sync_logs:
     input:
         config="<run>/config/publish.json",
@@ -61,4 +62,4 @@ rule publish:
         rules.publish_run.output,
         rules.sync_logs.output,
     message:
-        "publish: everything is there"
+        "publish: every output exists"

@@ -1,4 +1,4 @@
-# Pages for people; `snakemake --report` collects them.
+# Write HTML pages about the corpus, the tokenizer and the training. `snakemake --report` collects them.
 
 
 rule report_corpus:
@@ -40,7 +40,7 @@ rule report_corpus:
         " --output-json {output.json:q} --output-html {output.html:q} 2>&1 | tee {log:q} >&2"
 
 
-# References that lie on a Hub are read where the Internet is.
+# If a reference tokenizer is on a Hub, this job needs the Internet.
 rule report_tokenizer:
     input:
         config="<run>/config/tokenizer_report.json",
@@ -58,7 +58,7 @@ rule report_tokenizer:
             "<run>/report/tokenizer.html",
             caption="../report/tokenizer.rst",
             category="Data",
-            labels={"page": "Tokenizer: what each language pays"},
+            labels={"page": "Tokenizer: tokens per language"},
         ),
     log:
         "<logs>/report_tokenizer.log",

@@ -1,4 +1,5 @@
-# Pre-token counts of each shard, weighed by the mixture, become a byte-level BPE tokenizer.
+# Count the pre-tokens of each shard, weigh the counts by the mixture, and train a byte-level BPE tokenizer. With an
+# existing tokenizer, import it instead.
 
 
 rule count_pretokens:
@@ -53,8 +54,8 @@ rule train_tokenizer:
         " --weights {input.mixture:q} --output {params.folder:q} 2>&1 | tee {log:q} >&2"
 
 
-# Instead of counting and training. It runs where the workflow does, unless the site names a place with Internet, for the
-# tokenizer may be on a Hub.
+# This rule replaces counting and training. It runs beside the workflow, unless the site's file has a section
+# `internet`, because the tokenizer may be on a Hub.
 rule import_tokenizer:
     input:
         config="<run>/config/tokenizer.json",
@@ -90,15 +91,18 @@ else:
     ruleorder: train_tokenizer > import_tokenizer
 
 
-# After the report, so that its page can be read when the tokenizer does not pass; without limits nothing waits for that.
+# The check follows the report, so that the report's page exists even if the check fails. Without limits, the check does
+# not wait for the report.
 rule check_tokenizer:
     input:
         config="<run>/config/tokenizer_report.json",
         report="<run>/report/tokenizer.json" if GATE else [],
     output:
-        # Where the check fails the verdict before is kept: without one all would be encoded again once it passes.
+        # `update` keeps the previous verdict if the check fails. If the file were removed, all text would be encoded
+        # again after a later check passes.
         verdict=update("<run>/tokenizer/gate.json"),
-        # That is put back with a new time. What is missing makes the next run check again, and fail again.
+        # Snakemake restores the previous verdict with a new time, so it looks up to date. This file is then missing, so
+        # the next run checks again.
         kept=touch("<run>/tokenizer/gate.kept"),
     log:
         "<logs>/check_tokenizer.log",
@@ -130,4 +134,4 @@ rule tokenizer:
         rules.report_tokenizer.output if PARTS else [],
         rules.check_tokenizer.output,
     message:
-        "tokenizer: everything is there"
+        "tokenizer: every output exists"

@@ -1,5 +1,6 @@
-# Training is a chain of segments. The checkpoints' folder is no declared output: Snakemake deletes those before a job
-# starts and after it failed. A segment's file says why it ended; the chain goes on until one says `finished`.
+# Training is a chain of segments. The folder of checkpoints is not a declared output, because Snakemake deletes
+# declared outputs before a job starts and after it fails. Each segment's file records why the segment ended. The chain
+# continues until a segment ends with the status `finished`.
 
 
 checkpoint train_segment:
@@ -15,7 +16,8 @@ checkpoint train_segment:
         "<logs>/train_segment/{n}.log",
     benchmark:
         "<benchmarks>/train_segment/{n}.tsv"
-    # Never by Snakemake: the chain has its own budget of crashes, and a stop by a person is no fault.
+    # Snakemake must not retry a segment: the chain has its own budget of crashes, and a stop by a user is not a
+    # failure.
     retries: 0
     conda:
         "../envs/bloomery.yaml"
@@ -27,8 +29,9 @@ checkpoint train_segment:
         launch=launch_options,
     message:
         "train segment {wildcards.n}"
-    # A scheduler that ends the job tells every process of it; shell and tee wait for the launcher, which saves first.
-    # `command`: where programs run in a container, this one stays outside of it, beside srun.
+    # A scheduler that ends the job sends TERM to all its processes. The shell and tee ignore TERM and wait for the
+    # launcher, which first saves. `command` bypasses the container's `bloomery` function, because the launcher needs
+    # the host's srun.
     shell:
         "trap '' TERM; command bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q}"
         " --output {output:q} {params.launch:q} --log {log:q}"
@@ -47,7 +50,7 @@ rule finish_training:
     params:
         run=run_folder(),
     message:
-        "close the chain of segments"
+        "record the end of the training"
     shell:
         "bloomery train finish --run {params.run:q} --output {output:q} 2>&1 | tee {log:q} >&2"
 
@@ -59,4 +62,4 @@ rule train:
         rules.finish_training.output,
         rules.report_training.output,
     message:
-        "train: everything is there"
+        "train: every output exists"

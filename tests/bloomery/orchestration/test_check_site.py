@@ -36,7 +36,7 @@ def test_what_the_cluster_lacks_is_named_with_its_key(place: str) -> None:
     assert [line.split(":")[0] for line in said] == [f"{place}.partition", f"{place}.partition", f"{place}.account"]
     assert "no partition 'prepost', only gpu_20h, gpu_100h, visu, cpu, old, archive" in said[0]
     assert "'old' is down" in said[1]
-    assert "'xyz' is none of those that you may charge, which are abc@gpu, abc@cpu" in said[2]
+    assert "you may not charge account 'xyz', only abc@gpu, abc@cpu" in said[2]
 
 
 def test_a_node_and_a_time_that_the_partition_does_not_have() -> None:

@@ -107,7 +107,7 @@ def test_a_run_of_token_files_alone_has_no_shards(tmp_path: Path) -> None:
 
 
 def test_a_run_of_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the sources hold nothing to read"):
+    with pytest.raises(InputError, match="the sources contain nothing to read"):
         plan_run(config(tmp_path), lambda *_: [])
 
 

@@ -16,8 +16,8 @@ def test_comments_say_what_the_run_itself_has() -> None:
     config = big()
     text = render(rehearsal(config, EIGHT, 2), config.model_dump(mode="json"), "big.yaml", 2, "snakemake")
     assert "  layers: 4  # 70: " in text
-    assert "    pipeline: 2  # 12: the nodes are filled exactly" in text
+    assert "    pipeline: 2  # 12: fills the nodes exactly" in text
     assert "  hub: false  # true: nothing leaves the cluster" in text
-    assert "    max_documents: 1000  # all: a little text" in text
+    assert "    max_documents: 1000  # all: less text" in text
     assert "learning_rate: 6.0e-05\n" in text
     assert yaml.safe_load(text) == rehearsal(config, EIGHT, 2)

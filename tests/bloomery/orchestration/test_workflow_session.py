@@ -158,7 +158,7 @@ def test_a_failure_names_the_logs(tmp_path: Path, steps: list[str], caplog: pyte
     WorkflowSession(planned(tmp_path), LOGGER).explain_failure(["a.log", "b.log"])
     run = tmp_path / "runs/small"
     assert caplog.records[-1].message == (
-        f"Where a job failed, its log is named above under `log:` (all logs: {run}/logs); "
-        "Snakemake's own: a.log, b.log.\n"
-        "When the cause is mended, the same command goes on from here: finished work is kept."
+        "If a job failed, its log file is named above after `log:`. "
+        f"All logs of jobs: {run}/logs. Snakemake's own log: a.log, b.log.\n"
+        "Fix the cause and type the same command again. It resumes here; finished work is not repeated."
     )

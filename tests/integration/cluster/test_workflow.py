@@ -67,7 +67,7 @@ def test_a_failing_rule_says_what_is_wrong_and_where(on_cluster: Callable[..., W
     talk = workflow.run("corpus", "--retries", "0", expect=1)
     assert "Error in rule ingest" in talk
     assert "200 of 200 rows are bad" in talk
-    assert "the same command goes on from here" in talk
+    assert "type the same command again. It resumes here" in talk
 
 
 def test_a_workflow_that_is_killed_during_data_jobs_leaves_nothing_that_harms_the_next_one(
@@ -80,7 +80,7 @@ def test_a_workflow_that_is_killed_during_data_jobs_leaves_nothing_that_harms_th
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert alive(cluster, workflow)
-    assert "cancelling what an earlier workflow left in the queue" in workflow.run("corpus")
+    assert "cancelling jobs that an earlier workflow left in the queue" in workflow.run("corpus")
     assert not alive(cluster, workflow)
     assert workflow.digests("corpus") == undisturbed.digests("corpus")
 

@@ -78,7 +78,7 @@ def test_a_sync_that_hangs_is_ended_and_the_next_one_does_the_work(hub, run):
     command = [sys.executable, "-c", code, str(run.paths.run)]
     done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    assert "a sync was given up after 10 s" in done.stderr
+    assert "a sync was killed after 10 s" in done.stderr
     assert arrived(hub, run)
 
 

@@ -122,5 +122,5 @@ def test_the_report_collects_the_pages(finished: Workflow) -> None:
     page = finished.folder / "report.html"
     finished.run("--report", str(page))
     text = page.read_text()
-    for label in ("Corpus: what was removed and why", "Tokenizer: what each language pays", "Parity with the training"):
+    for label in ("Corpus: what was removed and why", "Tokenizer: tokens per language", "Parity with the training"):
         assert label in text
