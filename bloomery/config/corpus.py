@@ -40,7 +40,7 @@ class LanguageIdConfig(Section):
 
 
 class Thresholds(Section):
-    """Limits on the measures of a document. A limit is named after its measure. Default (null): no limit."""
+    """Limits on the measures of a document. Each limit is named after its measure. null: no limit."""
 
     min_characters: Number | None = None
     """Minimum number of characters."""
@@ -133,8 +133,8 @@ class JudgeConfig(Section):
     numbers in `config/thresholds/` (the language `code` keeps its own profile). `none`: only the limits in
     `thresholds`."""
     thresholds: dict[str, Thresholds] = {}
-    """Limits per language code that override the preset; a limit of null switches the rule off. `default` applies to
-    every language except `code`."""
+    """Limits per language code that override the preset. An absent limit is taken from the preset; an explicit null
+    switches the rule off. `default` applies to every language except `code`."""
     recipes: dict[str, Thresholds] = {}
     """Named groups of limits, with the keys of `thresholds`. A recipe overrides the limits of every language for the
     sources whose `recipe` names it."""
@@ -253,9 +253,9 @@ class MixtureConfig(Section):
     """Explicit weight per language, which replaces the share (0 to 1) that `alpha` or `unimax` would compute. 0
     excludes the language. All weights are then normalised to sum to 1."""
     max_epochs: Annotated[float, Field(gt=0.0, le=1e6), NotBool] | None = None
-    """Maximum number of epochs over the text of each language and of each source. What the limit cuts off goes to the
-    other languages and sources. Up to four epochs are nearly as good as new text (Muennighoff et al. 2023). Default
-    (null): no limit."""
+    """Maximum number of epochs over the text of each language and of each source. The share that the limit cuts off
+    goes to the other languages and sources. Up to four epochs are nearly as good as new text (Muennighoff et al. 2023).
+    Default (null): no limit."""
     budget_bytes: Annotated[Bytes, Field(gt=0)] | None = None
     """Bytes of text that the training reads, used with `max_epochs` before token counts are known. Default (null): 4.7
     bytes for each training token."""

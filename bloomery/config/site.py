@@ -40,9 +40,9 @@ class JobTarget(Section):
     partition: Word | None = None
     """Partition, or several (`a,b`). Default (null): the cluster's default partition."""
     qos: Word | None = None
-    """Quality of service (QoS)."""
+    """Quality of service (QoS). Default (null): SLURM's default."""
     constraint: Word | None = None
-    """Features that a node must have."""
+    """Features that a node must have. Default (null): none."""
     max_minutes: Positive | None = None
     """Longest time limit in minutes that the partition or QoS allows. Jobs never request more. Default (null): each job
     requests the time that its rule states."""

@@ -41,8 +41,8 @@ class SourceBase(NamedSource):
     """Maximum share of bad rows. Ingest fails if a part of at least 100 rows exceeds it; the search for duplicates
     fails if the whole source exceeds it."""
     max_documents: Positive | None = None
-    """Maximum number of rows to read, for a trial run. Of a source of files only the first part is read, with about the
-    same number of rows from each file. Default (null): all rows."""
+    """Maximum number of rows to read, for a trial run. From a source of files, only the first part is read, with about
+    the same number of rows from each file. Default (null): all rows."""
 
 
 class FileSource(SourceBase):

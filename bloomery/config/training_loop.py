@@ -126,7 +126,7 @@ class KernelsConfig(Section):
 
 
 class LossScaleConfig(Section):
-    """Dynamic loss scaling of fp16."""
+    """Dynamic loss scaling, which only `precision: fp16` uses."""
 
     initial_power: Count = 16
     """The initial loss scale is 2 to this power."""

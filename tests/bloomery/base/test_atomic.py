@@ -126,7 +126,7 @@ def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(ResourceError, match="there is a folder where a file should be"):
         write_bytes(tmp_path / "folder", b"x")
-    with pytest.raises(TryAgainError, match=r"cannot write: Stale file handle; .*answers"), explained(tmp_path):
+    with pytest.raises(TryAgainError, match=r"cannot write: Stale file handle; .*responds"), explained(tmp_path):
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
     tmp_path.chmod(0o555)
     user = os.geteuid()

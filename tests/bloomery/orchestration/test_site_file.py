@@ -34,7 +34,11 @@ def test_the_file_has_every_key_with_its_meaning_and_reads_back(tmp_path: Path) 
     for path in all_keys(Site):
         if not path.startswith("internet."):
             assert f"\n{'  ' * path.count('.')}{path.rsplit('.', 1)[-1]}:" in written
-    assert "# Longest job that the partition or QoS allows; jobs never ask for more.\n  max_minutes: 1200" in written
+    meaning = "Longest time limit in minutes that the partition or QoS allows. Jobs never request more."
+    assert (
+        f"# {meaning} Default (null):\n  # each job requests the time that its rule states.\n  max_minutes: 1200"
+        in written
+    )
     assert max(len(line) for line in written.splitlines()) <= 120
     assert not list(tmp_path.glob(".*"))
 
