@@ -16,7 +16,7 @@ class Trainer:
         """Set the parameters of the training.
 
         Byte b has the token id ``symbol_order[b]``; ``symbol_order`` is a permutation of 0..255. A pair is never merged
-        if it occurs less than ``max(min_frequency, 1)`` times, or if its token would be longer than
+        if it occurs fewer than ``max(min_frequency, 1)`` times, or if its token would be longer than
         ``max_token_bytes``. Raises ``ValueError`` for parameters out of range.
         """
 

@@ -55,7 +55,7 @@ def with_pre_tokenizer(
     Args:
         config: settings. They are returned unchanged if no manifest records another pre-tokenizer.
         tables: count tables.
-        asked: whether the user chose the pre-tokenizer of `config`. If not, it is replaced by that of the tables.
+        asked: whether the user chose the pre-tokenizer of `config`. If false, the tables' pre-tokenizer replaces it.
 
     Raises:
         ConfigError: if `asked` is true and the tables record another pre-tokenizer.
