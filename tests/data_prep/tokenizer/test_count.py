@@ -190,7 +190,7 @@ def test_a_damaged_shard_is_refused(make_shard: MakeShard, tmp_path: Path) -> No
     with pytest.raises(InputError, match=r"damaged|cannot be read"):
         count_shards(BLOOM, [shard], tmp_path / "out/counts.parquet")
     shard.write_bytes(content[:-1])
-    with pytest.raises(InputError, match="bytes, its manifest says"):
+    with pytest.raises(InputError, match=r"bytes, but its manifest records \d+ bytes"):
         count_shards(BLOOM, [shard], tmp_path / "out/counts.parquet")
     assert not (tmp_path / "out/counts.parquet").exists()
 
