@@ -1,6 +1,6 @@
 """Schema and path of the sidecar of a token file, which records the document of each token.
 
-Training has no pyarrow. It reads the files of the index instead of sidecars.
+Training does not import pyarrow. It reads the files of the index instead of sidecars.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ Preset `modern` is one portable pattern. The first of these alternatives that ma
     ␣?[^\p{White_Space}\p{L}\p{M}\p{N}]+[\r\n]*    punctuation and symbols, with a space before and line breaks after
     \p{White_Space}*[\r\n]+                 line breaks with the white space before them
     \p{White_Space}+(?!\P{White_Space})     white space; its last character is left out if other text follows
-    \p{White_Space}+                        that last character
+    \p{White_Space}+                        the character that the previous alternative left out
 
 Marks belong to words, so vowel signs of Indic scripts and of Arabic do not split a word. The zero-width joiner and
 non-joiner also belong to words, because Bengali, Malayalam and Persian words would otherwise be split. There are no

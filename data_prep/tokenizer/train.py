@@ -160,7 +160,7 @@ def summary(report: dict[str, Any], folder: Path) -> str:
 
 
 class _Seen:
-    """Numbers of pieces and of weighted occurrences, before and after the cut."""
+    """Numbers of pieces and of weighted occurrences, before and after the selection of the most frequent pieces."""
 
     def __init__(self) -> None:
         self.pieces = self.occurrences = self.kept = self.kept_occurrences = 0

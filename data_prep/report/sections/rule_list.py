@@ -86,7 +86,7 @@ def likeness(similarity: float | None) -> str:
 
 
 def quote(document: dict[str, Any], marked: str | None = None) -> str:
-    """Return a document's excerpt as HTML with language and direction. `marked` is HTML to use instead of the excerpt."""
+    """Return a document's excerpt as HTML with language and direction. `marked` is HTML that replaces the excerpt."""
     text = escape(document["excerpt"]) if marked is None else marked
     return f"<q{language_attributes(escape(document['language']))}>{text}</q>"
 

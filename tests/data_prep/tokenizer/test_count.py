@@ -130,7 +130,7 @@ def test_a_long_piece_counts_in_parts_between_characters(make_shard: MakeShard, 
         (exact + long + mixed).encode()
     )
     assert max(len(piece.encode()) for _, piece in found) == most
-    assert "2 longer than 4096 bytes" in summary(manifest, tmp_path / "c.parquet")
+    assert "2 pre-tokens longer than 4096 bytes" in summary(manifest, tmp_path / "c.parquet")
 
 
 def write_foreign(path: Path, columns: dict[str, Any]) -> Path:
