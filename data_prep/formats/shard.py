@@ -50,8 +50,8 @@ def manifest_path(table: Path) -> Path:
 class TableWriter:
     """Write a table batch by batch, then its manifest. Both files are written atomically.
 
-    If the body of `with` fails, no file is written. Row groups depend only on the rows, so the same rows give the same
-    bytes in any division into batches.
+    If the body of `with` fails, no file is written. Row groups depend only on the rows and not on the batches, so the
+    same rows always give the same bytes.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, file: pq.ParquetWriter, group_bytes: int) -> None:

@@ -29,8 +29,8 @@ def clusters(catalogue: NumberedDocuments) -> dict[str, Any]:
     and of `removed` documents.
     """
     sizes = _sizes(catalogue.corpus)
-    # A cluster of size n has n - 1 rows in the table, one per removed document, and each row holds n. Only documents of
-    # earlier runs have no rows.
+    # A cluster of size n has n - 1 rows in the table, one per removed document, and each row holds n. Documents of
+    # earlier runs have no rows, so the quotient is rounded.
     alone = np.arange(len(sizes))
     number = np.divide(sizes, alone - 1, out=np.zeros(len(sizes)), where=alone > 1).round().astype(np.int64)
     rows = []

@@ -31,5 +31,5 @@ def labels(report: dict[str, Any]) -> str:
         "<div class='legend'><span><i style='background:var(--language)'></i>removed</span>"
         "<span><i style='background:var(--text)'></i>kept (trusted source)</span></div>"
         "<table class='bars'><thead><tr><th>Label</th><th></th><th class='n'>removed</th><th class='n'>kept</th>"
-        f"<th class='n'>share</th></tr></thead><tbody>{body}</tbody></table>"
+        f"<th class='n'>share of all</th></tr></thead><tbody>{body}</tbody></table>"
     )

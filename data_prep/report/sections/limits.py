@@ -44,7 +44,7 @@ def page_data(report: dict[str, Any]) -> str:
 
     Each rule has `edges`, and each of its languages has:
 
-    - `steps`: numbers of documents between the edges (one more than the edges). Sums of them give what a limit removes.
+    - `steps`: numbers of documents between the edges (one more than the edges). Sums of steps are what a limit removes.
     - `limits`: configured limits.
     - `now`: number of documents that the configured limits remove.
 
@@ -68,7 +68,13 @@ def page_data(report: dict[str, Any]) -> str:
 
 
 def steps(rule: str, removed: Sequence[int], total: int) -> list[int]:
-    """Return the numbers of documents below, between and above the limits, at which `removed` would be removed."""
+    """Return the numbers of documents below, between and above the limits of a rule.
+
+    Args:
+        rule: name of the rule.
+        removed: number of documents that each limit removes.
+        total: number of all documents.
+    """
     below = removed if rule.startswith("min_") else [total - number for number in removed]
     return [after - before for before, after in pairwise([0, *below, total])]
 

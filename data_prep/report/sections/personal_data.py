@@ -44,7 +44,7 @@ def personal_data(report: dict[str, Any]) -> str:
         "<p class='note'>Placeholders replaced personal details in the kept documents: "
         f"{count(sum(totals['redactions'].values()))} details in {documents(totals['redacted_documents'])}.</p>"
         "<div class='scroll' tabindex='0'><table class='heat'>"
-        f"<thead><tr><th>Language</th>{head}<th class='n'>documents</th><th class='n'>share</th></tr></thead>"
+        f"<thead><tr><th>Language</th>{head}<th class='n'>documents</th><th class='n'>share of all</th></tr></thead>"
         f"<tbody>{body}</tbody><tfoot><tr><th scope='row'>all</th>{foot}"
         f"<td class='n'>{count(totals['redacted_documents'])}</td>"
         f"<td class='n'>{percent(totals['redacted_documents'] / max(totals['documents_out'], 1))}</td></tr></tfoot>"

@@ -111,7 +111,7 @@ def _monolingual(
 
 
 def _over(entry: dict[str, Any], others: list[dict[str, Any]]) -> float | None:
-    """Return the share of tokens that `entry` has in excess of the best of `others`, or None without others."""
+    """Return how many more tokens `entry` has than the best of `others`, as a share. Return None without others."""
     if not others:
         return None
     return round(int(entry["tokens"]) / min(int(other["tokens"]) for other in others) - 1, 4)

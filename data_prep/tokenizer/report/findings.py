@@ -113,7 +113,7 @@ def _never_used(subject: ReportedTokenizer, never: Flags, used: Flags, lists: _L
 
 
 def _inside(subject: ReportedTokenizer, used: Flags) -> Flags:
-    """Return a mask of the tokens from which merges make a longer token that is used."""
+    """Return a mask of the tokens that are, according to the merges, parts of a longer token that is used."""
     result = np.zeros(len(used), np.bool_)
     vocabulary = subject.tokenizer.get_vocab(with_added_tokens=False)
     for merge in reversed(subject.description["model"].get("merges", [])):

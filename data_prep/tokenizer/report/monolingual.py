@@ -1,8 +1,8 @@
 """Train a tokenizer for one language alone, as a comparison for the shared tokenizer.
 
-It uses the same trainer and the same counts. Its vocabulary is limited so that it cannot memorise all words of the
-language. The limit is the smallest of three numbers: the configured size, the size of the shared tokenizer, and 256
-bytes plus the number of different pieces that occur more than once.
+The training uses the same trainer and the same counts as the shared tokenizer. The vocabulary is limited so that the
+tokenizer cannot memorise all words of the language. The limit is the smallest of three numbers: the configured size,
+the size of the shared tokenizer, and 256 bytes plus the number of different pieces that occur more than once.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def _kind(character: str) -> str:
 def script_of(text: str) -> str:
     """Return the most frequent script of the text's letters; of equally frequent scripts, the first by name.
 
-    For a text without letters, return its kind: digits, punctuation and signs, or white space.
+    A text without letters has the kind digits if it has any, else punctuation and signs, else white space.
     """
     counted = Counter(map(_kind, text))
     for weak in (SPACES, SIGNS, DIGITS):
