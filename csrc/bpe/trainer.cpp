@@ -116,10 +116,10 @@ void Trainer::see(Token neighbour, unsigned side, Word word) {
     sightings_.push_back({key, word});
 }
 
-// Replaces each pair (left, right), from left to right. An occurrence sees its left neighbour after the replacement of
-// earlier occurrences, but its right neighbour before the replacement of later ones. In "abab", the first occurrence
-// therefore counts (made, left), which does not remain. The second one counts (made, made), and index_new_pairs
-// subtracts this count from (made, left) again.
+// Replaces each pair (left, right), from left to right. At each occurrence, the left neighbour is read after earlier
+// occurrences are replaced, and the right neighbour is read before later occurrences are replaced. In "abab", the first
+// occurrence therefore counts (made, left), although this pair does not remain. The second occurrence counts
+// (made, made), and index_new_pairs subtracts this count from (made, left).
 void Trainer::merge_in_word(Token left, Token right, Token made, Word word) {
     Token* const begin = words_[word];
     Token *to = begin, *from = begin;
