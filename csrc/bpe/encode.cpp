@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t SHORT = 96;           // bytes; up to this length, a linear search for pairs is as fast as a heap
 constexpr std::size_t KEPT = 1 << 20;       // symbols; up to this number, the memory is reused for the next long piece
-constexpr std::size_t POLL_WORK = 1 << 20;  // bytes, or merge steps of a long piece, between polls; tens of milliseconds
+constexpr std::size_t POLL_WORK = 1 << 20;  // bytes or merge steps between polls, tens of milliseconds
 constexpr std::uint32_t NOWHERE = ~std::uint32_t{0};
 constexpr Token GONE = -1;
 

@@ -46,8 +46,8 @@ void split_bloom(const Byte* at, const Byte* end, Visit& visit) {
     }
 }
 
-// Returns the end of a piece of white space. It ends after the run's last newline. If the run has several characters, no
-// newline, and text after it, its last character is left out, because it may belong to the next piece.
+// Returns the end of a piece of white space. It ends after the last newline of the run. If the run has no newline but
+// several characters, and text follows, the last character is left out, because it may belong to the next piece.
 inline const Byte* space_end(const Characters& known, const Byte* begin, const Byte* end) {
     const Byte *at = begin, *last = begin, *newline = begin;
     while (at < end) {
