@@ -1,1 +1,1 @@
-"""Raw text in, token index out."""
+"""Prepare the training data: from raw text to the token index."""

@@ -1,4 +1,4 @@
-// What a pre-tokenizer's pattern asks of a character, read from UTF-8 byte by byte.
+// Reads UTF-8 characters and looks up the character classes that the pre-tokenizers' patterns use.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace bloomery::bpe {
 
-// Sets of these; the first four are the table's.
+// Character classes, combined as bit sets. The first four come from the generated table.
 enum Class : std::uint8_t {
     WORD = table::WORD,        // \p{L}, \p{M}
-    NUMBER = table::NUMBER,    // \p{N} as Oniguruma knows it
-    SPACE = table::SPACE,      // \s, that is \p{White_Space}
-    NUMERIC = table::NUMERIC,  // char::is_numeric as Rust knows it: NUMBER and a few newer characters
+    NUMBER = table::NUMBER,    // \p{N} of Oniguruma
+    SPACE = table::SPACE,      // \s, which equals \p{White_Space}
+    NUMERIC = table::NUMERIC,  // Rust's char::is_numeric: NUMBER and a few newer characters
     JOINER = 1 << 4,           // zero-width joiner and non-joiner
     NEWLINE = 1 << 5,          // \r, \n
-    SEPARATOR = 1 << 6,        // what cuts BLOOM's pieces
+    SEPARATOR = 1 << 6,        // separators of BLOOM's pieces
 };
 
 struct Character {
@@ -30,8 +30,8 @@ class Characters {
   public:
     static const Characters& instance();
 
-    // The character at `at`, which is before `end`. A byte that is no part of well-formed UTF-8 is a character of no
-    // class.
+    // Returns the character at `at`, which must be before `end`. A byte that is not part of well-formed UTF-8 is
+    // returned as a character without a class.
     Character at(const std::uint8_t* at, const std::uint8_t* end) const {
         return *at < 0x80 ? Character{classes_[*at], 1} : beyond_ascii(at, end);
     }
@@ -60,7 +60,7 @@ class Characters {
         return {0, 1};
     }
 
-    std::vector<std::uint8_t> classes_;  // by code point
+    std::vector<std::uint8_t> classes_;  // classes of each code point
 };
 
 }  // namespace bloomery::bpe

@@ -7,7 +7,7 @@ namespace bloomery::bpe::table {
 
 enum Class : std::uint8_t { WORD = 1, NUMBER = 2, SPACE = 4, NUMERIC = 8 };
 
-// length << 4 | classes, from U+0000 on
+// length << 4 | classes of each run of code points with the same classes, starting at U+0000
 inline constexpr std::uint32_t CLASS_RUNS[1732] = {
     144, 84, 288, 20, 240, 170, 112, 417, 96, 417, 160, 20, 416, 20, 144, 17, 112, 42, 16, 17, 48, 26, 17, 16, 58, 16,
     369, 16, 497, 16, 7329, 64, 193, 224, 81, 112, 17, 16, 17, 272, 1873, 16, 33, 32, 65, 16, 17, 96, 17, 16, 49, 16,

@@ -11,7 +11,7 @@ namespace bloomery::bpe {
 namespace {
 
 constexpr std::size_t FIRST_SLOTS = 1024;
-constexpr std::uint64_t MULTIPLIER = 0xD6E8FEB86659FD93u;  // odd, about as many ones as zeros
+constexpr std::uint64_t MULTIPLIER = 0xD6E8FEB86659FD93u;  // odd, with about as many one bits as zero bits
 
 template <typename Value>
 std::uint64_t load(const std::uint8_t* at) {
@@ -20,7 +20,7 @@ std::uint64_t load(const std::uint8_t* at) {
     return value;
 }
 
-// Its order of bytes is the machine's: nothing that is written depends on it.
+// Hashes in the machine's byte order. This is safe because no output depends on the hash.
 std::uint32_t hash(const std::uint8_t* at, std::size_t length) {
     std::uint64_t state = text::HASH_BASE ^ length;
     for (; length > 8; at += 8, length -= 8) state = text::fold_multiply(state ^ load<std::uint64_t>(at), MULTIPLIER);

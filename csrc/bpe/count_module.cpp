@@ -1,4 +1,4 @@
-// The splitter's and the counter's part of the module data_prep.tokenizer._bpe.
+// Python bindings of the splitter and the counter, in the module data_prep.tokenizer._bpe.
 #include <algorithm>
 #include <deque>
 #include <stdexcept>
@@ -125,8 +125,8 @@ class PyCounter {
     }
 
     SplitRules rules_;
-    std::deque<PieceCounter> counters_;  // by language
-    std::vector<std::size_t> drained_;   // pieces of each language that `drain` gave so far
+    std::deque<PieceCounter> counters_;  // by language number
+    std::vector<std::size_t> drained_;   // by language number: pieces that `drain` has returned so far
     std::int64_t pieces_ = 0;
 };
 

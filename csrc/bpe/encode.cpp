@@ -8,9 +8,9 @@
 namespace bloomery::bpe {
 namespace {
 
-constexpr std::size_t SHORT = 96;  // bytes of a piece whose pairs are searched one by one, as fast as a heap up to here
-constexpr std::size_t KEPT = 1 << 20;  // symbols of a long piece whose memory is kept for the next
-constexpr std::size_t POLL_WORK = 1 << 20;  // bytes, or steps of a long piece: some hundredths of a second
+constexpr std::size_t SHORT = 96;           // bytes; up to this length, a linear search for pairs is as fast as a heap
+constexpr std::size_t KEPT = 1 << 20;       // symbols; up to this number, the memory is reused for the next long piece
+constexpr std::size_t POLL_WORK = 1 << 20;  // bytes or merge steps between polls, tens of milliseconds
 constexpr std::uint32_t NOWHERE = ~std::uint32_t{0};
 constexpr Token GONE = -1;
 
@@ -50,7 +50,7 @@ Token* Encoder::encode_piece(const std::uint8_t* begin, const std::uint8_t* end,
 }
 
 Token* Encoder::merge_short(const std::uint8_t* piece, std::size_t length, Token* out) const {
-    std::array<MergeKey, SHORT> keys;  // of each token with the next
+    std::array<MergeKey, SHORT> keys;  // merge of each token with the next token
     std::size_t pairs = length - 1;
     for (std::size_t i = 0; i < length; ++i) out[i] = bytes_[piece[i]];
     for (std::size_t i = 0; i < pairs; ++i) keys[i] = merges_.of_bytes(piece[i], piece[i + 1]);
@@ -72,8 +72,8 @@ Token* Encoder::merge_short(const std::uint8_t* piece, std::size_t length, Token
     return out + pairs + 1;
 }
 
-// A heap of (rank, position) instead of a search for each merge: n log n. An entry that no longer says what its position
-// holds is passed over.
+// Uses a heap of (rank, position) instead of a search per merge, so the time is O(n log n). Entries that no longer
+// match the pair at their position are skipped.
 Token* Encoder::merge_long(const std::uint8_t* piece, std::size_t length, Token* out) {
     if (length >= NOWHERE) throw std::length_error("a piece of text of 4 GiB or more");
     const auto push = [&](std::size_t at, MergeKey merge) {

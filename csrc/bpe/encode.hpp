@@ -1,5 +1,5 @@
-// Text to tokens by byte-level BPE: in each piece the pair of lowest rank is merged, the leftmost among equals, until
-// none is left, as Hugging Face `tokenizers` does.
+// Encodes text to tokens by byte-level BPE. In each piece, the pair of lowest rank (the leftmost of equal pairs) is
+// merged until no pair can be merged, as in Hugging Face `tokenizers`.
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@
 
 namespace bloomery::bpe {
 
-// Holds a cache, hence for one thread at a time.
+// Only one thread at a time may use an encoder, because it has a cache.
 class Encoder {
   public:
-    // See MergeTable. `poll` is called now and then in long work, and may throw to end it.
+    // See MergeTable for `bytes` and `merges`. `poll` is called repeatedly during long work and may throw to end it.
     Encoder(const std::array<Token, 256>& bytes, const std::vector<Merge>& merges, SplitRules rules,
             std::function<void()> poll);
 
-    // Writes the tokens of a text to `out`, which has room for one a byte; returns their end.
+    // Writes the tokens of a text to `out` and returns the end of the tokens. `out` needs room for one token per byte.
     Token* encode(const std::uint8_t* begin, const std::uint8_t* end, Token* out);
 
   private:
@@ -30,7 +30,7 @@ class Encoder {
     Token* merge_long(const std::uint8_t* piece, std::size_t length, Token* out);
     void did(std::size_t work);
 
-    // A token of a long piece, in a list; `next` and `previous` are positions in the piece's bytes.
+    // A token of a long piece, in a linked list. `previous` and `next` are byte positions in the piece.
     struct Symbol {
         Token token;
         std::uint32_t previous, next;

@@ -1,4 +1,4 @@
-// The encoder's part of the module data_prep.tokenizer._bpe.
+// Python bindings of the encoder, in the module data_prep.tokenizer._bpe.
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
@@ -63,7 +63,7 @@ class PyEncoder {
             const py::gil_scoped_release release;
             const std::lock_guard<std::mutex> lock(mutex_);
             const std::size_t bytes = count ? static_cast<std::size_t>(documents[count - 1].end - documents[0].begin) : 0;
-            // No more than a token a byte; memory that no token reaches is never touched.
+            // Reserve one token per byte, the maximum. Memory that holds no token is never touched.
             tokens.reset(static_cast<Token*>(std::malloc((bytes + count + 1) * sizeof(Token))));
             if (!tokens) throw std::bad_alloc();
             Token* to = tokens.get();

@@ -1,11 +1,12 @@
-"""Write ``class_table.hpp``: which characters the pre-tokenizers' patterns mean, run-length coded.
+"""Generate ``class_table.hpp``, the run-length encoded character classes of the pre-tokenizers' patterns.
 
-The split must be that of the installed ``tokenizers``, whose two engines know different versions of Unicode (in 0.23.3
-Oniguruma speaks 16 and Rust 17; Python 3.11 speaks 14). So its engines are asked about every character, not a table:
+The compiled split must equal the split of the installed ``tokenizers``. Its two engines have different Unicode versions
+(16 in Oniguruma and 17 in Rust for ``tokenizers`` 0.23.3; Python 3.11 has 14). Therefore this script does not use a
+Unicode table but queries the engines for every character:
 
     python csrc/bpe/generate_class_table.py > csrc/bpe/class_table.hpp
 
-The header is committed. A test compares it with the installed ``tokenizers`` and says when it must be written anew.
+The header is committed. A test compares it with the installed ``tokenizers`` and fails if it must be regenerated.
 """
 
 import sys
@@ -23,24 +24,24 @@ NAMES = {"WORD": WORD, "NUMBER": NUMBER, "SPACE": SPACE, "NUMERIC": NUMERIC}
 
 
 def matched(pattern: str) -> Iterator[int]:
-    """Code points that Oniguruma's class matches."""
+    """Return the code points that a character class of Oniguruma matches."""
     removed = pre_tokenizers.Split(Regex(pattern), "removed")
     return (code for code in characters() if not removed.pre_tokenize_str(chr(code)))
 
 
 def numeric() -> Iterator[int]:
-    """Code points that `Digits` isolates: Rust's `char::is_numeric`."""
+    """Return the code points that `Digits` isolates, which are those of Rust's `char::is_numeric`."""
     digits = pre_tokenizers.Digits(individual_digits=True)
     return (code for code in characters() if len(digits.pre_tokenize_str(f"a{chr(code)}a")) == 3)
 
 
 def characters() -> Iterator[int]:
-    """All code points but surrogates, which no text can hold."""
+    """Return all code points except surrogates, which cannot occur in text."""
     return (code for code in range(CODE_POINTS) if code not in SURROGATES)
 
 
 def class_runs() -> list[int]:
-    """Classes of all code points in order: ``length << 4 | classes`` of each run."""
+    """Return ``length << 4 | classes`` for each run of consecutive code points with the same classes."""
     classes = bytearray(CODE_POINTS)
     sets = {WORD: matched(r"[\p{L}\p{M}]"), NUMBER: matched(r"\p{N}"), SPACE: matched(r"\s"), NUMERIC: numeric()}
     for flag, members in sets.items():
@@ -50,7 +51,7 @@ def class_runs() -> list[int]:
 
 
 def render() -> str:
-    """The header's text."""
+    """Return the text of the header."""
     runs = class_runs()
     wrapped = textwrap.fill(", ".join(map(str, runs)), width=118, initial_indent="    ", subsequent_indent="    ")
     return "\n".join(
@@ -64,7 +65,7 @@ def render() -> str:
             "",
             f"enum Class : std::uint8_t {{ {', '.join(f'{name} = {value}' for name, value in NAMES.items())} }};",
             "",
-            "// length << 4 | classes, from U+0000 on",
+            "// length << 4 | classes of each run of code points with the same classes, starting at U+0000",
             f"inline constexpr std::uint32_t CLASS_RUNS[{len(runs)}] = {{",
             wrapped,
             "};",

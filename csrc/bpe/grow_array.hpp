@@ -1,5 +1,5 @@
-// A vector for trivially copyable values that grows by realloc: for large blocks the C library moves pages instead of
-// copying, so growth never holds the old and the new copy at once, as std::vector does.
+// A vector of trivially copyable values that grows by realloc. For large blocks, the C library moves pages instead of
+// copying them. Growth therefore never holds the old and the new copy at the same time, unlike std::vector.
 #pragma once
 
 #include <algorithm>
@@ -48,7 +48,7 @@ class GrowArray {
         std::swap(capacity_, other.capacity_);
     }
 
-    // New entries are uninitialised.
+    // New entries are not initialised.
     void resize(std::size_t size) {
         if (size > capacity_) reserve(size > capacity_ + capacity_ / 2 ? size : capacity_ + capacity_ / 2);
         size_ = size;
@@ -56,7 +56,7 @@ class GrowArray {
 
     void clear() { size_ = 0; }
 
-    // Gives back the memory behind the last entry.
+    // Frees the memory after the last entry.
     void shrink() {
         if (size_ == capacity_) return;
         void* data = std::realloc(static_cast<void*>(data_), (size_ > 0 ? size_ : 1) * sizeof(T));

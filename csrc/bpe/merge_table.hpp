@@ -1,4 +1,5 @@
-// Which pairs of tokens merge, in which order, and into what: a flat hash table, and a direct one for pairs of bytes.
+// Table of merges: maps a pair of tokens to its rank and its merged token. It is a flat hash table, with an additional
+// direct table for pairs of bytes.
 #pragma once
 
 #include <array>
@@ -17,7 +18,8 @@ struct Merge {
     Token left, right, made;
 };
 
-// A merge that a pair stands for: lower keys go first. The key holds rank and token, so that it is all there is to move.
+// Rank and merged token of a pair, packed into 64 bits. Merges with lower keys come first. An empty key (false) means
+// that the pair does not merge.
 class MergeKey {
   public:
     MergeKey() = default;
@@ -35,7 +37,8 @@ class MergeKey {
 
 class MergeTable {
   public:
-    // `bytes`: token of each byte. `merges`: in order of rank; tokens are not negative, no pair stands there twice.
+    // `bytes` holds the token of each byte. `merges` is in order of rank and has no negative tokens. Throws
+    // std::invalid_argument if a pair occurs twice.
     MergeTable(const std::array<Token, 256>& bytes, const std::vector<Merge>& merges) : of_bytes_(1 << 16) {
         std::size_t slots = 16;
         while (slots < 2 * merges.size()) slots *= 2;

@@ -1,4 +1,4 @@
-// Python module data_prep.tokenizer._bpe; its signature and docs for readers are in _bpe.pyi.
+// Python module data_prep.tokenizer._bpe. Signatures and documentation are in _bpe.pyi.
 #include <pybind11/pybind11.h>
 
 namespace py = pybind11;
@@ -12,7 +12,7 @@ void define_train(py::module_& module);
 }  // namespace bloomery::bpe
 
 PYBIND11_MODULE(_bpe, module) {
-    module.doc() = "Compiled byte-pair encoding: pieces of text counted, trained on, encoded (see _bpe.pyi).";
+    module.doc() = "Compiled byte-pair encoding: count pieces of text, train on them, and encode text (see _bpe.pyi).";
     bloomery::bpe::define_train(module);
     bloomery::bpe::define_count(module);
     bloomery::bpe::define_encode(module);

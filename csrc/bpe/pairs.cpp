@@ -7,7 +7,7 @@ namespace bloomery::bpe {
 namespace {
 
 constexpr std::size_t SMALL_TABLE = 1 << 16;
-constexpr std::size_t SWEEP_FLOOR = 1 << 12;  // fewer dead than this are not worth a sweep
+constexpr std::size_t SWEEP_FLOOR = 1 << 12;  // dead pairs, or words of dead pairs, that a sweep needs at least
 
 }  // namespace
 

@@ -1,10 +1,12 @@
-// The pairs of adjacent tokens that are frequent enough to be merged soon: how often each occurs, which words hold it,
-// and which is the most frequent.
+// Index of the pairs of adjacent tokens that are frequent enough to be merged soon. It holds the count and the words of
+// each pair and finds the most frequent pair.
 //
-// What keeps this small and fast: a pair that involves token T can only come into being while T is made, so its count
-// never rises later and its list of words is written once. Hence (1) a pair that begins below the minimum is never
-// stored; (2) one queue entry a pair is enough, because a stale entry only overestimates; (3) lists are slices of one
-// arena, and the dead are swept out when they are half of the pairs or hold a quarter of the arena.
+// A pair with token T can only appear while T is made. The count of a pair therefore never rises later, and the pair's
+// list of words is written once. This keeps the index small and fast:
+// (1) A pair whose first count is below the minimum is never stored.
+// (2) One queue entry per pair is enough, because an outdated entry can only be too high.
+// (3) Lists are slices of one arena. Dead pairs are removed when they are more than half of the pairs or hold more than
+//     a quarter of the arena.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +27,10 @@ inline std::size_t hash_of(std::uint64_t key) {
 }
 
 struct Pair {
-    std::uint64_t key;  // left << 32 | right: comparing keys compares (left, right)
-    std::int64_t count;  // 0: dead
-    std::uint64_t first_word;  // begin of its slice of the arena
-    std::uint32_t words;       // length of that slice
+    std::uint64_t key;         // left << 32 | right; keys compare as (left, right)
+    std::int64_t count;        // 0 for a dead pair, which is no longer used
+    std::uint64_t first_word;  // start of the pair's slice of the arena
+    std::uint32_t words;       // length of the pair's slice of the arena
 
     Token left() const { return static_cast<Token>(key >> 32); }
     Token right() const { return static_cast<Token>(key & 0xFFFFFFFFu); }
@@ -38,25 +40,27 @@ class Pairs {
   public:
     static constexpr std::uint32_t NONE = 0xFFFFFFFFu;
 
-    // Forgets all pairs; from now on those that occur less often than `minimum` (at least 1) are forgotten, too.
+    // Removes all pairs. Pairs that occur less often than `minimum` (at least 1) will not be stored.
     void restart(std::int64_t minimum);
-    // Counts an occurrence of a pair, which becomes known by it. Between `restart` and `settle`.
+    // Counts a pair in one more word, with `count` occurrences. Stores new pairs. Call this between `restart` and
+    // `settle`.
     void tally(std::uint64_t key, std::int64_t count);
-    // Makes room for the words of what was tallied.
+    // Removes the tallied pairs below the minimum, and allocates the slices for the words of the other pairs.
     void settle();
 
-    // Adds a pair with room for `words` word numbers and returns its index, valid until the next sweep.
+    // Adds a pair with room for `words` words, and returns its index, which is valid until the next sweep.
     std::size_t add(std::uint64_t key, std::int64_t count, std::uint32_t words);
-    // Index of a pair; NONE if it is not known.
+    // Returns the index of a pair, or NONE if the pair is not stored.
     std::uint32_t index(std::uint64_t key) const { return table_[find(key)]; }
-    // Appends a word to a slice that still has room; a word equal to the slice's last one is left out.
+    // Appends a word to the pair's slice, which must have room. A word equal to the last one is not appended.
     void add_word(std::size_t index, Word word);
-    // Takes `count` off a pair, if it is known.
+    // Subtracts `count` from the count of a pair, if the pair is stored. A pair that falls below the minimum is dead.
     void subtract(std::uint64_t key, std::int64_t count);
-    // Index of the most frequent pair, the smallest (left, right) among equals; false if there is none.
+    // Finds the index of the most frequent pair; of equally frequent pairs, the smallest (left, right). Returns false
+    // if no pair is left.
     bool best(std::size_t& index);
     void remove(std::size_t index);
-    // Sweeps out the dead if they are many.
+    // Frees the memory of dead pairs if there are many of them.
     void sweep();
 
     const Pair& operator[](std::size_t index) const { return pairs_[index]; }
@@ -71,17 +75,17 @@ class Pairs {
         }
     };
 
-    std::size_t find(std::uint64_t key) const;  // slot that holds the key, or the free slot where it belongs
+    std::size_t find(std::uint64_t key) const;  // slot that holds the key, or the free slot where it would go
     std::uint32_t& slot_for_new(std::uint64_t key);
     void rebuild_table(std::size_t capacity);
     void rebuild_queue();
     void kill(Pair& pair);
 
     std::int64_t minimum_ = 1;
-    GrowArray<Pair> pairs_;           // in the order of creation, hence of first_word
+    GrowArray<Pair> pairs_;           // in the order of creation, and therefore of first_word
     GrowArray<Word> arena_;
-    GrowArray<std::uint32_t> table_;  // open addressing: index into pairs_ or NONE
-    GrowArray<Candidate> queue_;      // a binary heap
+    GrowArray<std::uint32_t> table_;  // hash table with open addressing: index into pairs_, or NONE
+    GrowArray<Candidate> queue_;      // binary heap
     std::size_t mask_ = 0;
     std::size_t dead_pairs_ = 0;
     std::size_t dead_words_ = 0;

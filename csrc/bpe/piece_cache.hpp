@@ -1,5 +1,5 @@
-// Tokens of the pieces seen: text repeats its words, so nearly every piece was merged before. Bounded: when either the
-// slots or the arena are full, everything is forgotten, and what is frequent is back soon.
+// Cache of the tokens of recent pieces. Text repeats its words, so nearly every piece has been merged before. The cache
+// has a fixed size. When the slots or the arena are full, the whole cache is emptied. Frequent pieces return soon.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ namespace bloomery::bpe {
 
 class PieceCache {
   public:
-    static constexpr std::size_t LONGEST = 128;  // bytes; longer pieces hardly come again
+    static constexpr std::size_t LONGEST = 128;  // bytes; longer pieces are rarely repeated
 
     struct Tokens {
         const Token* begin = nullptr;
-        std::size_t count = 0;  // 0: not seen
+        std::size_t count = 0;  // 0 if the piece is not in the cache
     };
 
     PieceCache() : slots_(new Slot[SLOTS]()), arena_(new std::uint32_t[ARENA]) {}
 
-    // Both take pieces of 1 to LONGEST bytes; what find returns holds until the next insert.
+    // `find` and `insert` take pieces of 1 to LONGEST bytes. The result of `find` is valid until the next `insert`.
     Tokens find(const std::uint8_t* piece, std::size_t length) {
         key_ = key_of(piece, length);
         for (at_ = place(key_);; at_ = (at_ + 1) & (SLOTS - 1)) {
@@ -35,7 +35,8 @@ class PieceCache {
         }
     }
 
-    // Right after a find of the same piece that found nothing. `count` is at most `length`.
+    // Adds a piece. Call this only directly after a `find` of the same piece that found nothing. `count` must be at
+    // most `length`.
     void insert(const std::uint8_t* piece, std::size_t length, const Token* tokens, std::size_t count) {
         const bool whole = length > INLINE_BYTES;
         const std::size_t needed = (whole ? words(length) : 0) + (whole || count > INLINE_TOKENS ? count : 0);
@@ -64,10 +65,11 @@ class PieceCache {
   private:
     static constexpr std::size_t SLOTS = std::size_t{1} << 19;  // 16 MiB
     static constexpr std::size_t MOST_USED = SLOTS / 2;
-    static constexpr std::size_t ARENA = std::size_t{1} << 22;  // words of 4 bytes: 16 MiB
+    static constexpr std::size_t ARENA = std::size_t{1} << 22;  // words of 4 bytes; 16 MiB
     static constexpr std::size_t INLINE_BYTES = 15, INLINE_TOKENS = 3;
 
-    // A short piece is its own key, with its length in the last byte; a longer one is told by its hash, and compared.
+    // The key of a short piece (up to INLINE_BYTES) is the piece itself, with its length in the last byte. The key of a
+    // longer piece is a hash, so its bytes are compared as well.
     struct Key {
         std::uint64_t low, high;
     };
@@ -99,7 +101,8 @@ class PieceCache {
         const std::uint64_t tag = std::uint64_t{length} << 56;
         if (length > INLINE_BYTES) return {hash_of(piece, length), tag};
         if (length >= 8) {
-            // The last eight bytes, less those that the first eight have: none is read beyond the piece.
+            // Load the last eight bytes and shift out those that are also among the first eight. This never reads
+            // beyond the piece.
             const std::uint64_t last = length == 8 ? 0 : load<std::uint64_t>(piece + length - 8) >> (8 * (16 - length));
             return {load<std::uint64_t>(piece), last | tag};
         }

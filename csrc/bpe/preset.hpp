@@ -1,4 +1,4 @@
-// A preset by the name that the configuration gives it.
+// Finds a preset by its name in the configuration.
 #pragma once
 
 #include <stdexcept>

@@ -1,7 +1,8 @@
-// Texts into pre-tokens: the pieces that no token crosses. data_prep/tokenizer/pre_tokenizer.py states the patterns and
-// says why they are so; what is here finds the same pieces in one pass, in time that is linear in the bytes.
+// Splits text into pre-tokens, whose borders no token crosses. data_prep/tokenizer/pre_tokenizer.py defines and
+// explains the patterns. The code here finds the same pieces in one pass, in time linear in the number of bytes.
 //
-// Pieces joined are the text. None is empty. Malformed bytes, which Arrow strings never hold, count as punctuation.
+// The concatenated pieces equal the text. No piece is empty. Malformed bytes, which Arrow strings never contain, are
+// treated as punctuation.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +15,14 @@ enum class Preset { Bloom, Modern };
 
 struct SplitRules {
     Preset preset;
-    bool split_digits;  // every numeric character is a piece of its own
+    bool split_digits;  // whether every numeric character is a separate piece
 };
 
 namespace detail {
 
 using Byte = std::uint8_t;
 
-// Behind the run of characters of any (or, with `inside` false, of none) of the classes.
+// Returns the end of the run of characters that have any of the classes, or none of them if `inside` is false.
 inline const Byte* run_end(const Characters& known, const Byte* at, const Byte* end, std::uint8_t classes, bool inside) {
     while (at < end) {
         const Character character = known.at(at, end);
@@ -31,7 +32,7 @@ inline const Byte* run_end(const Characters& known, const Byte* at, const Byte* 
     return at;
 }
 
-// ` ?[^separators]+`, and what lies between two of these.
+// Splits into matches of ` ?[^separators]+` and the text between matches.
 template <class Visit>
 void split_bloom(const Byte* at, const Byte* end, Visit& visit) {
     const Characters& known = Characters::instance();
@@ -45,7 +46,8 @@ void split_bloom(const Byte* at, const Byte* end, Visit& visit) {
     }
 }
 
-// A run of white space: up to its last newline; else all but its last character, which may begin what follows.
+// Returns the end of a piece of white space. It ends after the last newline of the run. If the run has no newline but
+// several characters, and text follows, the last character is left out, because it may belong to the next piece.
 inline const Byte* space_end(const Characters& known, const Byte* begin, const Byte* end) {
     const Byte *at = begin, *last = begin, *newline = begin;
     while (at < end) {
@@ -59,7 +61,7 @@ inline const Byte* space_end(const Characters& known, const Byte* begin, const B
     return at == end || last == begin ? at : last;
 }
 
-// Behind the piece that begins at `at`; the alternatives of the pattern in their order.
+// Returns the end of the piece that begins at `at`. The checks follow the order of the pattern's alternatives.
 inline const Byte* modern_end(const Characters& known, const Byte* const at, const Byte* const end) {
     constexpr std::uint8_t NO_PUNCTUATION = SPACE | WORD | NUMBER;
     const Character first = known.at(at, end);
@@ -92,7 +94,7 @@ void split_modern(const Byte* at, const Byte* end, Visit& visit) {
     }
 }
 
-// Cuts a piece at its numeric characters.
+// Splits a piece so that every numeric character is a piece of its own.
 template <class Visit>
 void split_numeric(const Byte* at, const Byte* end, Visit& visit) {
     const Characters& known = Characters::instance();

@@ -1,4 +1,4 @@
-// The trainer's part of the module data_prep.tokenizer._bpe.
+// Python bindings of the trainer, in the module data_prep.tokenizer._bpe.
 #include <bitset>
 #include <memory>
 

@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t BYTES = 256;
 constexpr std::int64_t POLL_MERGES = 256;
 constexpr std::uint32_t NOT_STORED = 0xFFFFFFFFu;
-constexpr std::int64_t STEP = 16;        // the minimal count of indexed pairs falls by this factor: 3 to 15 times in all
-constexpr std::size_t BOUNDS = 1 << 22;  // 32 MiB
+constexpr std::int64_t STEP = 16;        // each indexing divides the minimum count by this; 3 to 15 indexings in total
+constexpr std::size_t BOUNDS = 1 << 22;  // entries of the table of upper bounds; 32 MiB
 
 }  // namespace
 
@@ -57,7 +57,7 @@ bool Trainer::fits(Token left, Token right) const {
     return bytes_[static_cast<std::size_t>(left)] + bytes_[static_cast<std::size_t>(right)] <= settings_.max_token_bytes;
 }
 
-// Lowers the minimum and indexes the pairs above it; false when it is as low as it may be.
+// Lowers the minimum count and indexes the pairs that reach it. Returns false if the minimum is already min_frequency.
 bool Trainer::index_pairs() {
     if (minimum_ == settings_.min_frequency) return false;
     const auto for_each_pair = [&](auto visit) {
@@ -69,14 +69,15 @@ bool Trainer::index_pairs() {
         });
     };
     pairs_.restart(minimum_);
-    // The sum over all pairs of one hash is a bound of each: rare pairs are told without naming them.
+    // The summed count of all pairs with the same hash is an upper bound of each pair's count. With these bounds, rare
+    // pairs are skipped without storing their keys.
     std::vector<std::int64_t> bounds(BOUNDS, 0);
     const auto bound = [&](std::uint64_t key) -> std::int64_t& { return bounds[hash_of(key) % BOUNDS]; };
     for_each_pair([&](std::uint64_t key, std::int64_t count, Word) { bound(key) += count; });
     minimum_ = std::min(minimum_, *std::max_element(bounds.begin(), bounds.end()));
     minimum_ = std::max(minimum_ / STEP, settings_.min_frequency);
     pairs_.restart(minimum_);
-    // A word whose pairs are all too rare for ever is not needed any more.
+    // Drop the words in which every pair is too rare or too long to be ever merged.
     words_.compact([&](Word word) {
         for (const Token* token = words_[word]; token[0] != Words::END && token[1] != Words::END; ++token) {
             if (fits(token[0], token[1]) && bound(pair_key(token[0], token[1])) >= settings_.min_frequency) return true;
@@ -115,8 +116,10 @@ void Trainer::see(Token neighbour, unsigned side, Word word) {
     sightings_.push_back({key, word});
 }
 
-// Replaces each (left, right) from left to right. The left neighbour of an occurrence is taken after, the right one
-// before the occurrences that follow are replaced, so that "abab" gives (made, left) and takes it back again.
+// Replaces each pair (left, right), from left to right. At each occurrence, the left neighbour is read after earlier
+// occurrences are replaced, and the right neighbour is read before later occurrences are replaced. In "abab", the first
+// occurrence therefore counts (made, left), although this pair does not remain. The second occurrence counts
+// (made, made), and index_new_pairs subtracts this count from (made, left).
 void Trainer::merge_in_word(Token left, Token right, Token made, Word word) {
     Token* const begin = words_[word];
     Token *to = begin, *from = begin;
@@ -141,7 +144,7 @@ void Trainer::index_new_pairs(Token left, Token right, Token made) {
         const bool after = key & 1;
         std::int64_t gone = seen_count_[key];
         const std::int64_t fresh = gone;
-        // (right, left) lost the pairs inside "abab" too, though no (made, left) is left of them
+        // The occurrences of (right, left) inside "abab" are gone too, although no (made, left) remains for them.
         if (after && neighbour == left) gone += seen_count_[taken_back];
         if (neighbour != made) pairs_.subtract(after ? pair_key(right, neighbour) : pair_key(neighbour, left), gone);
         if (fits(neighbour, made) && fresh >= minimum_) {

@@ -1,9 +1,9 @@
-// Byte-pair encoding (Sennrich, Haddow, Birch 2016) learnt from counted pieces of text.
+// Trains byte-pair encoding (Sennrich, Haddow, Birch 2016) on counted pieces of text.
 //
-// Only pairs that occur at least T times are indexed. When none is left, T is lowered and the words are read again: by
-// then most have shrunk, and millions of rare pairs, which no vocabulary has room for, never take memory. The merges do
-// not depend on T, because the count of a pair never rises (see pairs.hpp): what falls below T now is not the best pair
-// before all that are above it are gone.
+// Only pairs that occur at least T times are indexed. When no indexed pair is left, T is lowered and the words are
+// indexed again. Most words have become shorter by then. Millions of rare pairs, for which no vocabulary has room,
+// never take memory. The merges do not depend on T, because the count of a pair never rises (see pairs.hpp). While a
+// pair with at least T occurrences is left, no pair below T can be the most frequent pair.
 #pragma once
 
 #include <array>
@@ -27,17 +27,17 @@ class Trainer {
   public:
     explicit Trainer(const Settings& settings);
 
-    // A piece and how often it occurs; pieces that cannot be merged, or never occur, are not stored.
-    // Throws std::invalid_argument if the count is negative or if all counts together overflow 64 bits,
-    // std::length_error if the pieces are too many.
+    // Adds a piece that occurs `count` times. Pieces of one byte and pieces with count 0 are not stored.
+    // Throws std::invalid_argument if the count is negative or if the sum of all counts overflows 64 bits. Throws
+    // std::length_error if there are too many pieces.
     void add(const std::uint8_t* begin, const std::uint8_t* end, std::int64_t count);
 
-    // At most `merges`; merge k makes token 256 + k. `poll` is called with the merges done now and then and may throw.
-    // To be called once: it uses up the pieces.
+    // Returns at most `merges` merges. Merge k makes token 256 + k. `poll` is called repeatedly with the number of
+    // merges so far. An exception of `poll` ends the training. Call this once, because training consumes the pieces.
     std::vector<std::pair<Token, Token>> train(std::int64_t merges, const std::function<void(std::size_t)>& poll);
 
   private:
-    // A neighbour of the token being made: to its left (side 0) or its right (side 1).
+    // A token next to an occurrence of the merged pair: to the left (side 0) or to the right (side 1).
     struct Sighting {
         std::uint32_t neighbour_and_side;  // neighbour << 1 | side
         Word word;
@@ -53,13 +53,13 @@ class Trainer {
     Settings settings_;
     Pairs pairs_;
     Words words_;
-    std::int64_t minimum_;  // the least count of the pairs that are indexed
-    GrowArray<Sighting> sightings_;        // of the current merge
-    GrowArray<std::uint32_t> seen_;        // which neighbour << 1 | side have an entry in the following two
-    std::vector<std::int64_t> seen_count_;   // by neighbour << 1 | side
-    std::vector<std::uint32_t> seen_words_;  // sightings; then the pair's index
-    std::vector<std::int64_t> bytes_;      // length of each token
-    std::int64_t total_ = 0;               // occurrences of all pairs
+    std::int64_t minimum_;                   // pairs with a smaller count are not indexed
+    GrowArray<Sighting> sightings_;          // sightings of the current merge
+    GrowArray<std::uint32_t> seen_;          // keys (neighbour << 1 | side) with entries in seen_count_ and seen_words_
+    std::vector<std::int64_t> seen_count_;   // by key: occurrences in the text
+    std::vector<std::uint32_t> seen_words_;  // by key: number of sightings, later the index of the new pair
+    std::vector<std::int64_t> bytes_;        // by token: length in bytes
+    std::int64_t total_ = 0;                 // occurrences of all pairs
 };
 
 }  // namespace bloomery::bpe

@@ -1,9 +1,9 @@
-// All different pieces of text as sequences of tokens, laid end to end in one array of 32-bit cells:
+// All pieces of text as sequences of tokens (words), concatenated in one array of 32-bit cells:
 //
 //     high half of the count, low half, token, token, ..., END, [END ...]
 //
-// A word that shrinks is filled up with END, so that the array can be read from its beginning at any time, and `compact`
-// takes the gaps out. A word is named by the cell of its first token; count and tokens lie on one cache line mostly.
+// A word that becomes shorter is padded with END, so the array can always be read from its beginning. `compact` removes
+// this padding. A word is identified by the cell of its first token. Count and tokens are usually on one cache line.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ class Words {
   public:
     static constexpr Token END = -1;
 
-    // A piece of at least two bytes; byte b has the token `symbols[b]`. Throws std::length_error when 2^32 cells are full.
+    // Adds a piece of at least two bytes, in which byte b has the token `symbols[b]`. Throws std::length_error if the
+    // words would need more than 2^32 cells.
     template <class Symbols>
     void add(const std::uint8_t* begin, const std::uint8_t* end, std::int64_t count, const Symbols& symbols) {
         const auto length = static_cast<std::uint64_t>(end - begin);
@@ -38,10 +39,10 @@ class Words {
         const auto high = static_cast<std::uint32_t>(cells_[word - 2]), low = static_cast<std::uint32_t>(cells_[word - 1]);
         return static_cast<std::int64_t>(static_cast<std::uint64_t>(high) << 32 | low);
     }
-    // The word's tokens; behind the last one is END.
+    // Returns the word's tokens, which end with END.
     Token* operator[](Word word) { return cells_.begin() + word; }
 
-    // Calls visit(word) for each word, in the order of adding.
+    // Calls visit(word) for each word, in the order in which the words were added.
     template <class Visit>
     void for_each(Visit visit) {
         for (std::size_t at = 0; at < cells_.size();) {
@@ -50,7 +51,7 @@ class Words {
         }
     }
 
-    // Takes out the gaps and the words of which keep(word) is false; it renames those that are left.
+    // Removes the padding and the words for which keep(word) is false. The other words get new numbers.
     template <class Keep>
     void compact(Keep keep) {
         std::size_t to = 0;

@@ -1,1 +1,1 @@
-"""The formats of the files that pass between the stages of data preparation."""
+"""Formats of the files that stages of data preparation exchange."""

@@ -1,7 +1,7 @@
-"""Documents to read: a shard of ours, or any Parquet file that has the columns which are asked for.
+"""Read documents from a Bloomery shard, or from any Parquet file that has the required columns.
 
-A shard of ours is checked against its manifest. A file without one is taken as it is, with a word about it, so that the
-tokenizer and the encoder are of use to somebody who has texts and no corpus of ours.
+A shard is checked against its manifest. A file without a manifest is read with a warning, so that the tokenizer and the
+encoder can also be used on texts without a Bloomery corpus.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _BATCH_ROWS, _BATCH_BYTES = 2048, 32 << 20
 
 @dataclass(frozen=True)
 class Documents:
-    """A table of documents that can be read; `rows` of them."""
+    """A readable table of documents."""
 
     path: Path
     rows: int
     has_manifest: bool
     schema: pa.Schema
-    """The columns that are read, with their types in `DOCUMENT_SCHEMA`."""
+    """Columns to read, with their types in `DOCUMENT_SCHEMA`."""
 
     def digest(self) -> str:
-        """BLAKE2b-128 of the file. Raises InputError when its manifest says otherwise."""
+        """Return the BLAKE2b-128 digest of the file. Raises InputError if it differs from the manifest's digest."""
         if self.has_manifest:
             return str(check_table(self.path)["file"]["digest"])
         return digest_file(self.path)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The documents in order, columns `schema`, without nulls; some 32 MiB of text at a time.
+        """Yield the documents in order, with the columns `schema`, in batches of about 32 MiB of text.
 
         Raises:
-            InputError: damaged, a null, or text that is not UTF-8.
+            InputError: if the file is damaged, has a null, or has text that is not UTF-8.
         """
         row = 0
         names, types = self.schema.names, self.schema.types
@@ -72,10 +72,10 @@ class Documents:
 
 
 def open_documents(path: Path, columns: tuple[str, ...]) -> Documents:
-    """The documents in a file, of which `columns` are read; says on stderr when nothing tells whether it is complete.
+    """Return the documents in a file, of which `columns` are read. Warns on stderr if the file has no manifest.
 
     Raises:
-        InputError: no such file, no Parquet, without the columns, or not what its manifest says.
+        InputError: if the file does not exist, is not Parquet, lacks a column, or does not match its manifest.
     """
     wanted = pa.schema([DOCUMENT_SCHEMA.field(name) for name in columns])
     expected = _expected(wanted)
@@ -96,7 +96,7 @@ def open_documents(path: Path, columns: tuple[str, ...]) -> Documents:
             what = f"has the columns {', '.join(f'{field.name} ({field.type})' for field in schema)}"
             raise InputError(what, where=str(path), expected=expected)
     if not has_manifest:
-        say(f"warning: {path}: no manifest beside it, so nobody knows whether it is complete")
+        say(f"warning: {path}: no manifest beside it, so it is unknown whether the file is complete")
     return Documents(path, rows, has_manifest, wanted)
 
 

@@ -1,7 +1,7 @@
-"""mixture.json: how much of each language, and of each source in it, tokenizer and training see.
+"""Read mixture.json, the weights of languages and sources for the tokenizer and the training.
 
-Both divide text into **datasets**: a language as a whole, or, where its sources have weights of their own
-(`by_source`), each source of it.
+The tokenizer and the training divide text into **datasets**. A language is one dataset. If the sources of a language
+have weights of their own (`by_source`), each of these sources is a dataset instead.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from bloomery.base.errors import InputError
 
 @dataclass(frozen=True)
 class Mixture:
-    """What mixture.json asks for; every weight is a finite number from 0 on."""
+    """Content of mixture.json. Every weight is a finite number of at least 0."""
 
     languages: dict[str, float]
     """Weight per language, sorted by code."""
     sources: dict[str, dict[str, float]]
-    """Weight per source, of the languages that are mixed by source."""
+    """Weight per source, for each language that is mixed by source."""
     max_epochs: float | None
-    """How often training may read a dataset."""
+    """Greatest number of times that training may read a dataset. None if there is no limit."""
 
     def dataset(self, language: str, source: str) -> str:
-        """Name of the dataset that a document of this language and source is in."""
+        """Return the name of the dataset of documents with this language and source."""
         return f"{language}/{source}" if language in self.sources else language
 
     @property
     def datasets(self) -> dict[str, float]:
-        """Weight per dataset, by language and source."""
+        """Weight per dataset, by name (`language` or `language/source`)."""
         found = {}
         for language, weight in self.languages.items():
             of_sources = self.sources.get(language)
@@ -45,7 +45,8 @@ class Mixture:
 def read_mixture(path: Path) -> Mixture:
     """Read `{"languages": {code: {"weight": w, "by_source": b, "sources": {name: {"weight": v}}}}, "max_epochs": n}`.
 
-    Only the weights of languages must be there. Raises InputError.
+    Only the languages and their weights are required. With `by_source`, the weights of the sources are also required.
+    Raises InputError if the file is missing or is not such a mixture.
     """
     try:
         value = read_json(path)
@@ -66,7 +67,7 @@ def read_mixture(path: Path) -> Mixture:
         ) from error
     for name, weight in (mixture.languages | mixture.datasets).items():
         if not (math.isfinite(weight) and weight >= 0):
-            raise InputError(f"weight {weight} of {name!r}", where=str(path), expected="a number from 0 on")
+            raise InputError(f"weight {weight} of {name!r}", where=str(path), expected="a finite number of at least 0")
     if mixture.max_epochs is not None and not (math.isfinite(mixture.max_epochs) and mixture.max_epochs > 0):
-        raise InputError(f"max_epochs {mixture.max_epochs}", where=str(path), expected="a number above 0")
+        raise InputError(f"max_epochs {mixture.max_epochs}", where=str(path), expected="a finite number above 0")
     return mixture

@@ -1,8 +1,9 @@
-"""The shard: Parquet of `id, source, language, text, meta` in its source's order; a manifest beside it, written last.
+"""Write and read shards: a Parquet file of `id, source, language, text, meta`, and a manifest that is written last.
 
-A shard without its manifest does not exist. Manifests hold no clock times, so equal work gives equal bytes. The same
-two files carry the other tables of the corpus (measures, verdicts, duplicates): `TableWriter` streams any of them,
-`write_table` is for those that are in memory anyway.
+The rows of a shard are in the order of the source. A shard without a manifest counts as missing. Manifests contain no
+timestamps, so equal work gives equal bytes. The other tables of the corpus (measures, verdicts, duplicates) also
+consist of a Parquet file and a manifest. `TableWriter` streams a table, and `write_table` writes a table that is in
+memory.
 """
 
 from __future__ import annotations
@@ -33,26 +34,28 @@ DOCUMENT_SCHEMA = pa.schema(
         ("meta", pa.string()),
     ]
 )
-"""Columns of a shard of documents. `meta` is a JSON object as text (empty string: none)."""
+"""Columns of a shard of documents. `meta` is a JSON object as text, or an empty string if there is none."""
 
 ROW_GROUP_ROWS = 16_384
 ROW_GROUP_BYTES = 32 << 20
-"""A row group ends at whichever comes first; so reading and writing hold some 32 MiB of text, whatever the shard."""
+"""Limits of a row group, which ends at the first limit that is reached. Reading and writing therefore hold about 32 MiB
+of text in memory, whatever the size of the shard."""
 
 
 def manifest_path(table: Path) -> Path:
-    """The manifest beside a table: `00000.parquet` -> `00000.json`."""
+    """Return the path of the manifest beside a table: `00000.parquet` -> `00000.json`."""
     return table.with_suffix(".json")
 
 
 class TableWriter:
-    """Writes a table batch by batch, then its manifest; each atomically, nothing when the body of `with` fails.
+    """Write a table batch by batch, then its manifest. Both files are written atomically.
 
-    Row groups follow the rows, not the batches: the same rows give the same bytes, however they are batched.
+    If the body of `with` fails, no file is written. Row groups depend only on the rows and not on the batches, so the
+    same rows always give the same bytes.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, file: pq.ParquetWriter, group_bytes: int) -> None:
-        """See `open`."""
+        """Use `open` instead of calling this directly."""
         self.path = path
         self.rows = 0
         self._schema = schema
@@ -60,16 +63,16 @@ class TableWriter:
         self._group_bytes = group_bytes
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = self._pending_bytes = 0
-        # The columns whose length differs from row to row enough to matter.
+        # Columns with long values, whose sizes determine where a row group ends.
         kinds = (pa.types.is_large_string, pa.types.is_large_binary)
         self._sized = [number for number, field in enumerate(schema) if any(kind(field.type) for kind in kinds)]
 
     @classmethod
     @contextlib.contextmanager
     def open(cls, path: Path, schema: pa.Schema, *, group_bytes: int = ROW_GROUP_BYTES) -> Iterator[TableWriter]:
-        """A writer for the `.parquet` file `path`, which has its name after `with`.
+        """Open a writer for the `.parquet` file `path`. The file appears under its name when the `with` block ends.
 
-        A row group ends after `ROW_GROUP_ROWS` rows, or with the row that fills `group_bytes` of text.
+        A row group ends after `ROW_GROUP_ROWS` rows, or after the row with which it reaches `group_bytes` of text.
         """
         options: dict[str, Any] = {"compression": "zstd", "write_statistics": False, "write_page_checksum": True}
         with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as file:
@@ -93,7 +96,7 @@ class TableWriter:
         while start < batch.num_rows:
             before = int(ends[start - 1]) if start else 0
             room = self._group_bytes - self._pending_bytes
-            full = int(np.searchsorted(ends, before + room)) + 1  # behind the row that fills the group
+            full = int(np.searchsorted(ends, before + room)) + 1  # end of the row that fills the group
             end = min(full, start + ROW_GROUP_ROWS - self._pending_rows, batch.num_rows)
             self._pending.append(batch.slice(start, end - start))
             self._pending_rows += end - start
@@ -103,10 +106,10 @@ class TableWriter:
             start = end
 
     def end_group(self) -> None:
-        """End the row group: what comes next can be read apart from what came before."""
+        """End the row group, so that the following rows can be read separately from the previous rows."""
         if not self._pending:
             return
-        # Combined, so that the pages do not show how the rows came.
+        # Combine the chunks, so that the Parquet pages do not depend on the batches.
         table = pa.Table.from_batches(self._pending, schema=self._schema).combine_chunks()
         self._file.write_table(table, row_group_size=ROW_GROUP_ROWS)
         self._pending = []
@@ -115,13 +118,13 @@ class TableWriter:
     def manifest(
         self, *, kind: str, inputs: Mapping[str, str], parameters: str, counts: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """After `with`: write the manifest and return it.
+        """Write the manifest and return it. Call this after the `with` block.
 
         Args:
-            kind: what the table is (`documents`, `measures`, ...).
-            inputs: digest per input (file name or role).
-            parameters: digest of the stage's part of the configuration.
-            counts: further facts of the manifest, JSON values without clock times.
+            kind: kind of the table (`documents`, `measures`, ...).
+            inputs: digest of each input, by file name or role.
+            parameters: digest of the stage's section of the configuration.
+            counts: additional content of the manifest, as JSON values without timestamps.
         """
         value: dict[str, Any] = {
             "kind": kind,
@@ -145,14 +148,17 @@ def write_table(
     parameters: str,
     counts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Write a table that is in memory anyway, and its manifest, which is returned. See `TableWriter`."""
+    """Write a table that is in memory and its manifest, and return the manifest. See `TableWriter`."""
     with TableWriter.open(path, table.schema) as writer:
         writer.write(table)
     return writer.manifest(kind=kind, inputs=inputs, parameters=parameters, counts=counts)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """Manifest of a table. Raises InputError when it is missing, damaged or speaks of another size."""
+    """Return the manifest of a table.
+
+    Raises InputError if the manifest or the table is missing, or if the manifest is damaged or records another size.
+    """
     manifest: dict[str, Any] = read_json(manifest_path(path))
     try:
         told_bytes = manifest["file"]["bytes"]
@@ -161,51 +167,56 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise InputError(
             f"not the manifest of a table ({error!r})",
             where=str(manifest_path(path)),
-            expected="delete it and its table and run the stage again",
+            expected="a manifest; delete this file and its table, and run the stage again",
         ) from error
     try:
         size = path.stat().st_size
     except FileNotFoundError as error:
-        raise InputError("no such file, though its manifest exists", where=str(path)) from error
+        raise InputError("no such file, although its manifest exists", where=str(path)) from error
     if size != told_bytes:
-        raise InputError(f"has {size} bytes, its manifest says {told_bytes}", where=str(path), expected=_AGAIN)
+        what = f"the file has {size} bytes, but its manifest records {told_bytes} bytes"
+        raise InputError(what, where=str(path), expected=_AGAIN)
     return manifest
 
 
-_AGAIN = "delete both files and run the stage again"
+_AGAIN = "an undamaged table; delete the file and its manifest, and run the stage again"
 
 
 def check_table(path: Path) -> dict[str, Any]:
-    """The manifest of a table whose content has the manifest's digest.
+    """Check the content of a table against the digest in its manifest, and return the manifest.
 
-    Costs one more sequential read of the file, BLAKE2b at about 1 GB/s on a core, once a process and file: a damaged
-    table must not change what is decided from it without anybody noticing. Raises InputError.
+    This costs one more sequential read of the file per process (BLAKE2b, about 1 GB/s on one core). Without it, a
+    damaged table could change decisions unnoticed.
+
+    Raises InputError if the table is missing or damaged.
     """
     manifest = read_manifest(path)
     state = path.stat()
     if _digest_of(path, state.st_ino, state.st_size, state.st_mtime_ns) != manifest["file"]["digest"]:
-        raise InputError("its content is not what its manifest says: it is damaged", where=str(path), expected=_AGAIN)
+        what = "the file is damaged: its content does not match the digest in its manifest"
+        raise InputError(what, where=str(path), expected=_AGAIN)
     return manifest
 
 
 @functools.lru_cache(maxsize=65_536)
 def _digest_of(path: Path, *_state: int) -> str:
-    """Digest of a file in a state (inode, bytes, time of its last change)."""
+    """Return the digest of a file. The result is cached for its state (inode, bytes, modification time)."""
     return digest_file(path)
 
 
 @contextlib.contextmanager
 def open_table(path: Path, *, dictionary: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-    """Open a table to read a few of its row groups or columns; those named in `dictionary` come dictionary-encoded.
+    """Open a table to read some of its row groups or columns. Columns in `dictionary` are read dictionary-encoded.
 
-    Its whole digest would cost more than what is read, so the checksum of each page that is read is checked instead.
+    The digest of the whole file would cost more than the reading. Instead, the checksum of each page that is read is
+    verified.
 
     Raises:
-        InputError: missing, cut or damaged, also while the caller reads.
+        InputError: if the table is missing, truncated or damaged. It can also be raised while the caller reads.
     """
     read_manifest(path)
     try:
-        # pre_buffer, arrow's default, would hold every page of the file that was read so far.
+        # With Arrow's default pre_buffer=True, every page that has been read would stay in memory.
         with pq.ParquetFile(
             path, page_checksum_verification=True, pre_buffer=False, read_dictionary=list(dictionary)
         ) as file:
@@ -215,18 +226,18 @@ def open_table(path: Path, *, dictionary: Sequence[str] = ()) -> Iterator[pq.Par
 
 
 def check_columns(path: Path, found: Sequence[str], schema: pa.Schema, *, delete: str) -> None:
-    """Refuse a table of an earlier version of Bloomery, in which a column had another name.
+    """Raise InputError for a table of an earlier version of Bloomery, which lacks a column of this version.
 
-    Arrow's batch readers skip unknown column names silently, so the names are compared here.
+    Arrow's batch readers silently skip unknown column names, so the names are compared here.
 
     Args:
-        path: the table.
-        found: the names of its columns.
-        schema: the columns that this version writes.
-        delete: the files to delete, so that the workflow writes them again.
+        path: path of the table, for the error message.
+        found: names of the table's columns.
+        schema: columns that this version writes.
+        delete: files that the user must delete so that the workflow writes them again, for the error message.
 
     Raises:
-        InputError: a column of `schema` is missing.
+        InputError: if a column of `schema` is missing.
     """
     missing = [name for name in schema.names if name not in found]
     if missing:
@@ -238,21 +249,27 @@ def check_columns(path: Path, found: Sequence[str], schema: pa.Schema, *, delete
 
 
 def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Read a table whose manifest and digest hold. Raises InputError for a missing, cut or damaged one."""
+    """Read a table after checking its manifest and digest.
+
+    Raises InputError if the table is missing, truncated or damaged.
+    """
     check_table(path)
     with open_table(path) as file:
         return file.read(columns=columns)
 
 
 def iterate_batches(path: Path, columns: list[str] | None = None, rows: int = 2048) -> Iterator[pa.RecordBatch]:
-    """Stream a table in order, in batches of at most `rows`, without holding all of it. Raises as `read_table`."""
+    """Yield a table in order, in batches of at most `rows` rows. Raises InputError like `read_table`."""
     check_table(path)
     with open_table(path) as file:
         yield from file.iter_batches(batch_size=rows, columns=columns)
 
 
 def iterate_span(path: Path, start: int, end: int, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """Rows `start` to `end` (that one left out), a table a row group; others are not read. Raises as `open_table`."""
+    """Yield rows `start` to `end` (excluded), one table per row group. Other row groups are not read.
+
+    Raises InputError like `open_table`.
+    """
     with open_table(path) as file:
         begin = 0
         for group in range(file.num_row_groups):
@@ -264,7 +281,7 @@ def iterate_span(path: Path, start: int, end: int, columns: list[str] | None = N
 
 
 def read_span(path: Path, start: int, end: int, columns: list[str] | None = None) -> pa.Table:
-    """The rows of `iterate_span` as one table."""
+    """Return rows `start` to `end` (excluded) as one table. See `iterate_span`."""
     with open_table(path) as file:
         schema = file.schema_arrow
     if columns is not None:
@@ -273,7 +290,10 @@ def read_span(path: Path, start: int, end: int, columns: list[str] | None = None
 
 
 def read_rows(path: Path, rows: npt.NDArray[np.int64], columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of the sorted rows `rows`, one a row group that holds any of them. Raises as `open_table`."""
+    """Yield the rows with the sorted numbers `rows`, one batch per row group that has any of them.
+
+    Raises InputError like `open_table`.
+    """
     with open_table(path) as file:
         start = 0
         for group in range(file.num_row_groups):

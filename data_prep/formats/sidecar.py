@@ -1,4 +1,7 @@
-"""The sidecar of a token file: which documents its tokens are. Training reads `index`, and has no pyarrow."""
+"""Schema and path of the sidecar of a token file, which records the document of each token.
+
+Training does not import pyarrow. It reads the files of the index instead of sidecars.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,12 @@ SIDECAR_SCHEMA = pa.schema(
         ("split_key", pa.uint64()),
     ]
 )
-"""One row a document, in the order of the `.idx`: identity, the row of the clean shard (`source/00000`) that it was,
-its span of tokens in the `.bin`, and the hash that assigns it to training or validation: the first 64 bits of its id,
-or of the id of its cluster of duplicates."""
+"""Columns of a sidecar. Rows are documents in the order of the `.idx`. `shard` (`source/00000`) and `row` give the
+document's place in the clean shards. `first_token` and `tokens` give its range of tokens in the `.bin`. `split_key`
+assigns the document to training or validation. It is the first 64 bits of the document's id, or of the id of its
+cluster of duplicates."""
 
 
 def sidecar_path(prefix: Path) -> Path:
-    """`index/tokens/wiki/00000` -> `index/tokens/wiki/00000.documents.parquet`."""
+    """Return the sidecar's path: `index/tokens/wiki/00000` -> `index/tokens/wiki/00000.documents.parquet`."""
     return prefix.with_name(prefix.name + ".documents.parquet")

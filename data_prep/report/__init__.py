@@ -1,1 +1,1 @@
-"""Pages for people about what data preparation did."""
+"""Report on data preparation as an HTML page and as JSON."""

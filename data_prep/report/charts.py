@@ -1,6 +1,6 @@
-"""Charts as inline SVG: small functions from numbers to a string. Colours are the page's variables.
+"""Draw charts as inline SVG. Each function takes numbers and returns a string. Colours are CSS variables of the page.
 
-Each is drawn in a box of its own units that the page stretches, so none holds text; a label says the same in words.
+The page stretches each chart to the available width, so charts contain no text. An `aria-label` describes the content.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from html import escape
 from data_prep.report.wording import count, percent
 
 BarPart = tuple[str, str, float]
-"""Colour (the name of a variable), words, number."""
+"""Colour (name of a CSS variable), label and number of a part of a bar."""
 
 PLOT_HEIGHT = 40
 
@@ -32,7 +32,7 @@ def _bar(x: float, width: float, y: float, height: float, colour: str, title: st
 
 
 def stacked(pieces: Sequence[BarPart], whole: float | None = None) -> str:
-    """One bar of coloured pieces, as wide as their share of `whole` (of all of them)."""
+    """Return one bar of coloured parts. The width of a part is its share of `whole`, by default of all parts."""
     total = sum(number for _, _, number in pieces)
     scale = whole or total or 1
     drawn, left = [], 0.0
@@ -47,17 +47,17 @@ def stacked(pieces: Sequence[BarPart], whole: float | None = None) -> str:
 
 
 def hanging(start: float, piece: BarPart, whole: float) -> str:
-    """One piece of a waterfall: it begins at `start` of `whole`."""
+    """Return one bar of a waterfall chart, which begins at `start` on a scale from 0 to `whole`."""
     colour, words, number = piece
     title = f"{words}: {count(int(number))}"
-    # What is there is seen, however small its share.
+    # A minimum width makes even a very small number visible.
     width = max(100 * number / whole, 0.4) if number and whole else 0.0
     left = min(100 * start / whole, 100 - width) if whole else 0.0
     return _svg(100, 10, title, _bar(left, width, 0, 10, colour, title))
 
 
 def pair(upper: BarPart, lower: BarPart, whole: float) -> str:
-    """Two thin bars over each other, to compare two shares."""
+    """Return two thin bars, one above the other, to compare two shares."""
     bars = "".join(
         _bar(0, 100 * number / whole, y, 4.4, colour, f"{words}: {percent(number)}")
         for y, (colour, words, number) in ((0, upper), (5.2, lower))
@@ -66,7 +66,7 @@ def pair(upper: BarPart, lower: BarPart, whole: float) -> str:
 
 
 def outline(numbers: Sequence[int], peak: int) -> str:
-    """SVG path of a histogram: steps of width 1, as high as the logarithm of their number; `page.js` does the same."""
+    """Return the SVG path of a histogram with bars of width 1 and logarithmic height. `page.js` does the same."""
     scale = PLOT_HEIGHT / math.log1p(peak) if peak else 0.0
     steps = (f"V{PLOT_HEIGHT - math.log1p(number) * scale:.1f}H{step + 1}" for step, number in enumerate(numbers))
     return f"M0 {PLOT_HEIGHT}{''.join(steps)}V{PLOT_HEIGHT}Z"
@@ -75,7 +75,16 @@ def outline(numbers: Sequence[int], peak: int) -> str:
 def histogram(
     numbers: Sequence[int], beyond: Sequence[int], limits: Sequence[tuple[float, float]], colour: str, label: str
 ) -> str:
-    """All documents, in front of them those beyond a limit, and the limits: from and to, where languages differ."""
+    """Return a histogram of all documents, with the documents beyond a limit in front, and with the limits as bands.
+
+    Args:
+        numbers: number of documents per bar.
+        beyond: number of documents beyond a limit per bar.
+        limits: position of the smallest and the greatest limit of each rule. They differ if languages have different
+            limits.
+        colour: name of the CSS variable for the documents beyond a limit.
+        label: description for screen readers.
+    """
     peak = max(numbers, default=0)
     bands = "".join(
         f"<rect class='band' x='{low:.2f}' y='0' width='{high - low:.2f}' height='{PLOT_HEIGHT}'/>"

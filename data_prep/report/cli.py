@@ -1,4 +1,4 @@
-"""`bloomery report VERB`: pages about the corpus."""
+"""Commands of `bloomery report`, which make reports on the corpus."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import typer
 
 from bloomery.base.progress import say
 
-app = typer.Typer(no_args_is_help=True, help="Pages about the corpus.")
+app = typer.Typer(no_args_is_help=True, help="Make reports on the corpus.")
 
 
 @app.callback()
 def _group() -> None:
-    """Keep `corpus` a verb of its own while it is the only one."""
+    """Make typer treat `corpus` as a subcommand although it is the only command."""
 
 
 @app.command("corpus")
 def corpus_verb(
-    corpus: Annotated[Path, typer.Option("--corpus", help="Folder of the run's corpus.")],
-    parts: Annotated[Path, typer.Option("--parts", help="JSON list of the corpus' parts (`source/00000`).")],
-    config: Annotated[Path, typer.Option("--config", help="The judge stage's part of the configuration (JSON).")],
-    output_json: Annotated[Path, typer.Option("--output-json", help="The report as data.")],
-    output_html: Annotated[Path, typer.Option("--output-html", help="The report as a page.")],
+    corpus: Annotated[Path, typer.Option("--corpus", help="Corpus folder of the run.")],
+    parts: Annotated[Path, typer.Option("--parts", help="JSON list of the corpus's parts (`source/00000`).")],
+    config: Annotated[Path, typer.Option("--config", help="judge.json of the run's configuration.")],
+    output_json: Annotated[Path, typer.Option("--output-json", help="JSON file of the report to write.")],
+    output_html: Annotated[Path, typer.Option("--output-html", help="HTML page of the report to write.")],
 ) -> None:
-    """Say what was removed and why, per language, source and rule."""
+    """Report which documents were removed and why, per language, source and rule."""
     from bloomery.base.atomic import write_json, write_text
     from bloomery.config.stages import JudgeStage, read_stage
     from data_prep.corpus.numbered_documents import NumberedDocuments
@@ -51,6 +51,6 @@ def corpus_verb(
     write_json(output_json, report)
     totals = report["totals"]
     say(
-        f"{totals['documents_out']} of {totals['documents_in']} documents kept, "
-        f"{len(report['languages'])} languages: {output_html}"
+        f"{totals['documents_out']} of {totals['documents_in']} documents in {len(report['languages'])} languages "
+        f"were kept; the report is {output_html}"
     )

@@ -1,6 +1,6 @@
-"""Clusters of duplicates: how large they are, and the largest of them with the document that stayed.
+"""Compute the sizes of the clusters of duplicates, and describe the largest clusters with their kept documents.
 
-Two passes over the table of duplicates, a batch at a time; only the clusters that are shown are held.
+This reads the table of duplicates twice, in batches. Only the clusters that are shown are in memory.
 """
 
 from __future__ import annotations
@@ -23,9 +23,14 @@ LARGEST = 12
 
 
 def clusters(catalogue: NumberedDocuments) -> dict[str, Any]:
-    """`count`; `sizes`: rows of `from`, `to` (powers of two), `clusters`, `removed`; and the `largest` clusters."""
+    """Return the number of clusters (`count`), a histogram of their sizes (`sizes`), and the `largest` clusters.
+
+    Each row of `sizes` holds the range of sizes (`from` a power of two, `to` included), and the numbers of `clusters`
+    and of `removed` documents.
+    """
     sizes = _sizes(catalogue.corpus)
-    # Every document but the one that stayed is in the table (but for those of earlier runs), and each names the size.
+    # A cluster of size n has n - 1 rows in the table, one per removed document, and each row holds n. Documents of
+    # earlier runs have no rows, so the quotient is rounded.
     alone = np.arange(len(sizes))
     number = np.divide(sizes, alone - 1, out=np.zeros(len(sizes)), where=alone > 1).round().astype(np.int64)
     rows = []
@@ -46,7 +51,7 @@ def clusters(catalogue: NumberedDocuments) -> dict[str, Any]:
 
 
 def _sizes(corpus: Path) -> npt.NDArray[np.int64]:
-    """int64 [greatest size + 1]: rows of the table whose cluster has that size."""
+    """Return the number of rows of the table per cluster size, int64 [greatest size + 1]."""
     total = np.zeros(0, dtype=np.int64)
     for batch in duplicate_batches(corpus, ["cluster_size"]):
         counted = np.bincount(batch["cluster_size"].to_numpy())
@@ -57,8 +62,8 @@ def _sizes(corpus: Path) -> npt.NDArray[np.int64]:
 
 
 def _largest(catalogue: NumberedDocuments, number: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-    """The largest clusters; of those that are equally large, the first in the table."""
-    # The size that a cluster must have to be among them, and how many of just that size there is room for.
+    """Return the largest clusters. Of equally large clusters, the first in the table are taken."""
+    # `least` is the smallest size among the largest clusters. Of clusters with exactly this size, `room` are taken.
     enough = np.flatnonzero(np.cumsum(number[::-1]) >= LARGEST)
     least = len(number) - 1 - int(enough[0]) if len(enough) else 2
     room = LARGEST - int(number[least + 1 :].sum())
@@ -70,7 +75,7 @@ def _largest(catalogue: NumberedDocuments, number: npt.NDArray[np.int64]) -> lis
         entry = chosen[key]
         entry["kinds"][row["kind"]] += 1
         entry["sources"][row["part"].split("/")[0]] += 1
-        # The member that is shown is the one least like the kept document.
+        # Show the member that is least similar to the kept document.
         if _likeness(row) < _likeness(entry["member"]):
             entry["member"] = row
     ordered = sorted(chosen.items(), key=lambda item: (-item[1]["size"], item[0]))
@@ -78,18 +83,18 @@ def _largest(catalogue: NumberedDocuments, number: npt.NDArray[np.int64]) -> lis
 
 
 def _likeness(row: dict[str, Any]) -> tuple[float, str, int]:
-    """Sorts members of a cluster; where nothing was compared, by their place."""
+    """Return a sort key of a cluster's members: similarity (0 if not compared), then part and row."""
     return (row["similarity"] or 0.0, row["part"], row["row"])
 
 
 def _members(corpus: Path, least: int, room: int) -> Iterator[dict[str, Any]]:
-    """Rows of clusters larger than `least`, and of the first `room` clusters of just that size."""
+    """Yield the rows of clusters larger than `least`, and of the first `room` clusters of exactly that size."""
     columns = ["part", "row", "duplicate_of", "duplicate_of_part", "kind", "similarity", "cluster_size"]
     taken: set[tuple[str, str]] = set()
     for batch in duplicate_batches(corpus, columns):
         equal = pc.equal(batch["cluster_size"], least)
         if len(taken) == room:
-            # All are known: the others of that size are left out before they become objects.
+            # All `room` clusters are known. Filter other clusters of this size here, before rows become Python objects.
             names = pa.array(sorted({kept for _, kept in taken}), pa.string())
             equal = pc.and_(equal, pc.is_in(batch["duplicate_of"], value_set=names))
         wanted = batch.filter(pc.or_(equal, pc.greater(batch["cluster_size"], least)))

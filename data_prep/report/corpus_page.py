@@ -1,6 +1,8 @@
-"""The corpus report as one HTML file: nothing fetched, charts as inline SVG, light and dark, from any screen to paper.
+"""Render the corpus report as one HTML file.
 
-One small script moves the limits; its hash stands in the page's content security policy, so that no other can run.
+The page loads no other files, and its charts are inline SVG. It supports light and dark mode, any screen width, and
+printing. One small script moves the limits. The page's content security policy contains the script's hash, so no other
+script can run.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from data_prep.report.wording import count, documents, percent
 
 
 def render(report: dict[str, Any]) -> str:
-    """The page of a whole report (`cli.py` puts it together)."""
+    """Return the HTML page of a complete report, which `cli.py` assembles."""
     script = _file("page.js")
     return Template(_file("page.html")).substitute(
         style=_file("page.css"),
@@ -59,19 +61,20 @@ def _file(name: str) -> str:
 
 
 def _headline(totals: dict[str, Any]) -> str:
-    return f"{count(totals['documents_out'])} of {count(totals['documents_in'])} documents stayed"
+    return f"{count(totals['documents_out'])} of {count(totals['documents_in'])} documents were kept"
 
 
 def _lead(report: dict[str, Any]) -> str:
     totals = report["totals"]
     share = totals["bytes_out"] / totals["bytes_in"] if totals["bytes_in"] else 0.0
     sentence = (
-        f"{format_bytes(totals['bytes_in'])} of text in {len(report['languages'])} languages came in, "
-        f"{format_bytes(totals['bytes_out'])} ({percent(share)}) stayed."
+        f"The input had {format_bytes(totals['bytes_in'])} of text in {len(report['languages'])} languages. "
+        f"{format_bytes(totals['bytes_out'])} ({percent(share)}) of the text was kept."
     )
     if totals["trusted_disagreements"]:
         sentence += (
-            f" {documents(totals['trusted_disagreements'])} of trusted sources look like another language and stayed."
+            f" Kept although another language was detected: {documents(totals['trusted_disagreements'])} from trusted "
+            "sources."
         )
     return sentence
 
@@ -82,10 +85,10 @@ def _cards(report: dict[str, Any]) -> str:
     cards = [
         (count(len(report["languages"])), "languages"),
         (count(len(report["sources"])), "sources"),
-        (count(sum(stages.values()) - stages["duplicates"]), "removed by a rule"),
-        (count(stages["duplicates"]), "removed as duplicates"),
+        (count(sum(stages.values()) - stages["duplicates"]), "documents removed by rules"),
+        (count(stages["duplicates"]), "documents removed as duplicates"),
         (count(sum(totals["redactions"].values())), "personal details replaced"),
-        (count(totals["bad_rows"]), "rows could not be read"),
+        (count(totals["bad_rows"]), "unreadable rows"),
     ]
     return "".join(f"<div class='card'><b>{number}</b><span>{words}</span></div>" for number, words in cards)
 

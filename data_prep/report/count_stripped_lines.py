@@ -1,4 +1,4 @@
-"""What taking repeated lines out of the documents removed, from the manifests of the stripped shards."""
+"""Sum the counts of removed repeated lines, from the manifests of the shards without these lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COUNTED = ("documents", "documents_changed", "lines_removed", "line_bytes_remove
 
 
 def repeated_lines(tables: CorpusTables, parts: list[str]) -> dict[str, dict[str, int]] | None:
-    """Per language `COUNTED`; None where the run leaves lines as they are."""
+    """Return the counts `COUNTED` per language, or None if the run does not remove repeated lines."""
     languages: dict[str, Counter[str]] = {}
     for part in parts:
         path = tables.text_path(part)

@@ -1,4 +1,4 @@
-"""A few removed documents per rule, so that a person can see what a number means. Personal data never gets in."""
+"""Choose examples of removed documents per rule for the report. Personal data in the examples is always replaced."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ Nodes = npt.NDArray[np.int64]
 
 
 def excerpt(text: str, language: str = "") -> str:
-    """The text's start on one line, personal data replaced before it is cut."""
-    # Four times the length is enough white space to spare, and an address is replaced whole before the cut.
+    """Return the start of a text on one line, with personal data replaced."""
+    # Personal data is replaced before the text is cut, so no part of an address remains. The first cut is long enough
+    # even if much of the text is white space, which is collapsed below.
     start = " ".join(redact(text[: 1000 + 4 * EXCERPT_CHARACTERS], PLACEHOLDERS, language)[0].split())
     return start if len(start) <= EXCERPT_CHARACTERS else start[: EXCERPT_CHARACTERS - 1] + "…"
 
 
 def excerpts(catalogue: NumberedDocuments, nodes: Nodes) -> list[dict[str, Any]]:
-    """Id, source, language and excerpt of documents, in the order of `nodes`."""
+    """Return id, source, language and excerpt of the documents `nodes`, in the same order."""
     unique, places = np.unique(nodes, return_inverse=True)
     facts = catalogue.take("measures", ["source", "language"], unique).to_pylist()
     texts = [text for batch in catalogue.texts(unique) for text in batch["text"].to_pylist()]
@@ -49,16 +50,16 @@ def excerpts(catalogue: NumberedDocuments, nodes: Nodes) -> list[dict[str, Any]]
 
 
 def rule_examples(catalogue: NumberedDocuments, stage: JudgeStage) -> dict[str, list[dict[str, Any]]]:
-    """Up to `PER_RULE` removed documents per rule, of the languages and sources where it removed most.
+    """Return up to `PER_RULE` removed documents per rule, from the languages and sources where the rule removed most.
 
-    Each has the reason beside its excerpt: `value` and `limit`, the language that was `detected`, the kept document
-    (`duplicate_of`), or the evaluation `item`. Tables are read of a few parts per rule only.
+    Each example has an excerpt and a reason. The reason is `value` and `limit`, the `detected` language, the kept
+    document (`duplicate_of`), or the evaluation `item`. Only the tables of a few parts per rule are read.
     """
     found = {}
     for rule, picks in _picks(catalogue).items():
         chosen: list[int] = []
         for part, language in picks:
-            # One of each language and source first, then whatever there is.
+            # Take one example per language and source first, then any others.
             room = PER_RULE - len(chosen) if language is None else 1
             nodes = _nodes(catalogue, part, rule, language) if len(chosen) < PER_RULE else []
             chosen += [node for node in nodes if node not in chosen][:room]
@@ -67,7 +68,7 @@ def rule_examples(catalogue: NumberedDocuments, stage: JudgeStage) -> dict[str, 
 
 
 def _picks(catalogue: NumberedDocuments) -> dict[str, list[tuple[str, str | None]]]:
-    """Where to look for examples, per rule: parts and a language, then parts whatever the language."""
+    """Return, per rule, where to look for examples: first (part, language), then (part, None) for any language."""
     removed: dict[str, Counter[tuple[str, str]]] = {}
     first: dict[tuple[str, str, str], str] = {}
     parts: dict[str, list[str]] = {}
@@ -89,11 +90,11 @@ def _picks(catalogue: NumberedDocuments) -> dict[str, list[tuple[str, str | None
 
 
 def _nodes(catalogue: NumberedDocuments, part: str, rule: str, language: str | None) -> list[int]:
-    """Up to 2 x `PER_RULE` documents of a part (and a language) that the rule removed."""
+    """Return up to 2 x `PER_RULE` documents of a part that the rule removed, in one language or in any (None)."""
     gone = ~catalogue.kept(part)
     rule_of = np.full(len(gone), "", dtype=object)
     rule_of[gone] = read_table(catalogue.path("verdicts", part), ["rule"])["rule"].filter(pa.array(gone)).to_pylist()
-    # As clean decides: the judge first, then evaluation texts, then duplicates.
+    # Use the same order as the clean stage: first the judge, then evaluation texts, then duplicates.
     for row in _hits(catalogue, part):
         rule_of[row] = rule_of[row] or CONTAMINATED
     duplicates = duplicates_of_part(catalogue.corpus, part)
@@ -107,13 +108,13 @@ def _nodes(catalogue: NumberedDocuments, part: str, rule: str, language: str | N
 
 
 def _hits(catalogue: NumberedDocuments, part: str) -> dict[int, dict[str, Any]]:
-    """Rows of a part that evaluation texts hit; none where the run looks for none."""
+    """Return the rows of a part that match evaluation texts. Empty if the run does not search for evaluation texts."""
     path = catalogue.path("contaminated", part)
     return {row["row"]: row for row in read_table(path).to_pylist()} if path.exists() else {}
 
 
 def _reasoned(catalogue: NumberedDocuments, rule: str, nodes: Nodes, stage: JudgeStage) -> list[dict[str, Any]]:
-    """Documents that a rule removed, with what it saw."""
+    """Return documents that a rule removed, with their excerpts and the reason for the removal."""
     shown = excerpts(catalogue, nodes)
     column = "detected" if rule == WRONG_LANGUAGE else measure_of(rule)
     if column is not None:
@@ -145,7 +146,7 @@ def _reasoned(catalogue: NumberedDocuments, rule: str, nodes: Nodes, stage: Judg
 
 
 def kept_document(catalogue: NumberedDocuments, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the document that was kept instead of a duplicate; one of an earlier run without its text."""
+    """Return the document that was kept instead of a duplicate. A document of an earlier run has no excerpt."""
     node = kept_node(catalogue, row)
     if node is None:
         return {"id": row["duplicate_of"], "source": "an earlier run", "language": "", "excerpt": ""}
@@ -153,7 +154,7 @@ def kept_document(catalogue: NumberedDocuments, row: dict[str, Any]) -> dict[str
 
 
 def bad_row_examples(corpus: Path, parts: list[str]) -> list[dict[str, Any]]:
-    """The first bad rows of the corpus: file, line, reason, detail and a redacted excerpt."""
+    """Return the first `BAD_ROWS` bad rows of the corpus: file, line, reason, detail and a redacted excerpt."""
     rows: list[dict[str, Any]] = []
     for part in parts:
         path = corpus / "quarantine" / f"{part}.jsonl"

@@ -1,4 +1,4 @@
-"""What happened to the corpus, from the manifests of its shards: numbers without reading a text."""
+"""Gather the numbers of the corpus report from the manifests of the shards, without reading texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from data_prep.report.rules import ALL_RULES, STAGES, stage_of
 
 
 class _Funnel:
-    """Documents and bytes of one language, one source or all: in, removed per rule, out."""
+    """Documents and bytes of one language, one source, or the whole corpus: input, removed per rule, and kept."""
 
     def __init__(self) -> None:
         self.ingested: Counter[str] = Counter(documents=0, bytes=0)
@@ -38,7 +38,7 @@ class _Funnel:
         self.trusted_disagreements += judged["trusted_disagreements"]
 
     def plain(self) -> dict[str, Any]:
-        """For JSON; rules in the order of the stages."""
+        """Return the numbers as JSON values, with rules in the order of the stages."""
         rules = [rule for rule in ALL_RULES if rule in self.removed]
         stages: Counter[str] = Counter()
         for rule in rules:
@@ -58,12 +58,12 @@ class _Funnel:
 
 
 def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
-    """The report without its examples: totals, languages, sources, rules, duplicates, mixture.
+    """Return the report without examples: totals, languages, sources, rules, duplicates and mixture.
 
-    In is out plus removed, for all, each language and each source.
+    For the whole corpus, each language and each source, the input documents are the kept plus the removed documents.
 
     Raises:
-        InputError: a manifest is missing.
+        InputError: if a manifest is missing.
     """
     total = _Funnel()
     languages: dict[str, _Funnel] = {}
@@ -99,7 +99,7 @@ def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
             rule: {
                 "documents": total.removed[rule]["documents"],
                 "bytes": total.removed[rule]["bytes"],
-                # A document counts for its first failing rule; this also counts it for the others.
+                # `documents` counts a document only for its first failing rule. This counts it for all failing rules.
                 "failing_documents": failing.get(rule, total.removed[rule]["documents"]),
                 "limits": _limits(stage, rule, sorted(languages)),
             }
@@ -115,7 +115,7 @@ def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
 
 
 def _limits(stage: JudgeStage, rule: str, languages: list[str]) -> dict[str, float]:
-    """The rule's limit per language of the corpus, where it has one; recipes of single sources are in `what_if`."""
+    """Return the rule's limit per language of the corpus that has one. Limits of recipes are only in `what_if`."""
     limits = {
         code: getattr(stage.thresholds.get(code) or stage.thresholds["default"], rule, None) for code in languages
     }

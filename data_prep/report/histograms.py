@@ -1,11 +1,11 @@
-"""How many documents lie where on each measure: exact counts, streamed from the measures' tables in one pass.
+"""Compute exact histograms of all measures in one pass over the tables of measures.
 
-Each measure has a ladder of edges; documents are counted between edges and on them, so that "below", "up to" and
-"above" are exact at every edge. The limits in force are edges too.
+Each measure has a ladder of edges. Documents between two edges and documents exactly at an edge are counted separately,
+so the numbers of documents below, up to and above an edge are exact. The configured limits are also edges.
 
-Arithmetic for 500 M documents and 40 measures: decoding and sorting take some 15 M values a second and core, so 22
-minutes of one core, spread over the job's cores, since numpy and Arrow release the interpreter's lock. Memory: one
-batch a thread, and languages x measures x 2 x edges x 8 bytes, 6 MB.
+Arithmetic for 500 M documents and 40 measures: decoding and sorting process about 15 M values per second and core,
+which takes 22 minutes on one core. The work is spread over the job's cores, because numpy and Arrow release the GIL.
+Memory: one batch per thread, and languages x measures x 2 x edges x 8 bytes (6 MB).
 """
 
 from __future__ import annotations
@@ -33,64 +33,67 @@ Counts = npt.NDArray[np.int64]
 
 _R10 = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
 _R20 = (1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0, 9.0)
-# Preferred numbers (ISO 3): even steps on a logarithmic scale, and readable.
+# Preferred numbers (ISO 3) are round numbers with even steps on a logarithmic scale.
 _COUNTS = [*range(7), 8, *(round(step * 10**power) for power in range(1, 8) for step in _R10)]
 _LENGTHS = [round(step * 10**power, 2) for power in range(5) for step in _R20]
-# Squares: fine near 0, where most documents and limits are.
+# Squares have small steps near 0, where most documents and limits are.
 _SHARES = [round((step / 60) ** 2, 4) for step in range(61)]
 
 
 def ladder(measure: str) -> Edges:
-    """The edges of a measure, ascending: squares for shares, logarithmic for lengths and counts."""
+    """Return the edges of a measure in ascending order: squares for shares, logarithmic for lengths and counts."""
     if measure.endswith(("_ratio", "_fraction", "_share")):
         return np.asarray(_SHARES)
     return np.asarray(_LENGTHS if measure.startswith("mean_") else _COUNTS, dtype=np.float64)
 
 
 def below(cells: Counts) -> Counts:
-    """int64 [edges]: documents with a value below each edge."""
+    """Return the number of documents with a value below each edge, int64 [edges]."""
     result: Counts = np.cumsum(cells)[:-1:2]
     return result
 
 
 def up_to(cells: Counts) -> Counts:
-    """int64 [edges]: documents with a value of at most each edge."""
+    """Return the number of documents with a value of at most each edge, int64 [edges]."""
     result: Counts = np.cumsum(cells)[1::2]
     return result
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """Documents on a measure, by language and the recipe of limits that they are held to."""
+    """Histogram of a measure, by language and by recipe of limits."""
 
     edges: Edges
-    """float64 [edges], ascending."""
+    """Edges in ascending order, float64 [edges]."""
     cells: dict[tuple[str, str], Counts] = field(default_factory=dict)
-    """Per language and recipe (an empty string: the run's own limits) int64 [2 x edges + 1]: documents below the first
-    edge, on it, between it and the second, on that, ..."""
+    """Numbers of documents per (language, recipe), int64 [2 x edges + 1]: documents below the first edge, at the first
+    edge, between the first and the second edge, at the second edge, and so on. The recipe is an empty string for
+    sources that use the run's own limits."""
 
     @property
     def languages(self) -> list[str]:
-        """The languages that have documents, sorted."""
+        """Languages that have documents, sorted by code."""
         return sorted({language for language, _ in self.cells})
 
     def recipes(self, language: str) -> dict[str, Counts]:
-        """The cells of a language by recipe."""
+        """Return the cells of a language by recipe."""
         return {recipe: cells for (code, recipe), cells in sorted(self.cells.items()) if code == language}
 
     def of(self, language: str) -> Counts:
-        """The cells of a language, whatever the recipe."""
+        """Return the cells of a language, summed over all recipes."""
         result: Counts = np.sum(list(self.recipes(language).values()), axis=0)
         return result
 
 
 def distributions(tables: Sequence[tuple[str, Path]], stage: JudgeStage) -> dict[str, Distribution]:
-    """The distribution of every measure that some rule of `Thresholds` is about.
+    """Return the distribution of every measure that a rule of `Thresholds` limits.
 
-    `tables`: sources and their tables of measures.
+    Args:
+        tables: pairs of a source and one of its tables of measures.
+        stage: configuration of the judge stage.
 
     Raises:
-        InputError: a table is missing or damaged.
+        InputError: if a table is missing or damaged.
     """
     limits: dict[str, set[float]] = {}
     rows = [row for table in (stage.thresholds, *stage.recipes.values()) for row in table.values()]
@@ -118,7 +121,7 @@ def distributions(tables: Sequence[tuple[str, Path]], stage: JudgeStage) -> dict
 
 
 def _count(table: Path, edges: Mapping[str, Edges]) -> dict[tuple[str, str], Counts]:
-    """Cells per measure and language of one table; measures that it lacks or that are not numbers are left out."""
+    """Return the cells of one table per measure and language. Missing and non-numeric measures are left out."""
     total: dict[tuple[str, str], Counts] = {}
     with open_table(table) as file:
         numbers = [one.name for one in file.schema_arrow if _is_number(one.type) and one.name in edges]
@@ -128,7 +131,7 @@ def _count(table: Path, edges: Mapping[str, Edges]) -> dict[tuple[str, str], Cou
             for name in numbers:
                 values = batch[name].cast(pa.float64()).to_numpy(zero_copy_only=False)
                 for number, language in enumerate(languages):
-                    # What is no number is sorted to the end.
+                    # NaN values are sorted to the end and dropped.
                     own = np.sort(values[codes == number])
                     own = own[: len(own) - np.count_nonzero(np.isnan(own))]
                     bounds = np.searchsorted(own, np.repeat(edges[name], 2))

@@ -1,4 +1,4 @@
-"""Groups of languages that the treemap draws next to each other, in one colour each."""
+"""Groups of languages. The treemap draws the languages of a group next to each other and in the same colour."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ GROUPS: dict[str, tuple[str, frozenset[str]]] = {
     "code": ("Source code", _codes("code")),
     "other": ("other", frozenset()),
 }
-"""Name of the colour -> its words and its languages."""
+"""For each group, its label and its language codes. The page has a colour variable with the name of each group."""
 
 
 def group_of(language: str) -> str:
-    """The group of a BLOOM language code."""
+    """Return the group of a language code, or `other` if no group has the code."""
     return next((name for name, (_, codes) in GROUPS.items() if language in codes), "other")

@@ -1,6 +1,6 @@
 "use strict";
-// Lets one choose a language and move the limits; the page is complete without it. What it draws is what
-// `charts.py` (outline) and `sections/limits.py` (steps, beyond) draw for all languages.
+// Makes it possible to choose a language and to move the limits. Without this script, the rest of the page is complete.
+// It draws like `charts.py` (outline) and `sections/limits.py` (steps, beyond), which draw all languages together.
 (() => {
   const HEIGHT = 40;
   const rules = JSON.parse(document.getElementById("what-if").textContent);
@@ -17,7 +17,7 @@
     return `${Math.min(100 * share, 99.9).toFixed(1)}\u202f%`;
   }
 
-  // The entries of the chosen language, or of all that have documents.
+  // Returns the entry of the chosen language, or the entries of all languages that have documents.
   function chosen(rule) {
     const all = rules[rule].languages;
     if (!language.value) return Object.values(all);
@@ -29,12 +29,12 @@
     return chosen(rule).reduce((total, entry) => add(total, entry.steps), none);
   }
 
-  // Documents that the rule removes at one of its edges.
+  // Returns the number of documents that the rule would remove with its edge number `place` as the limit.
   function removed(rule, found, place) {
     return sum(rule.startsWith("min_") ? found.slice(0, place + 1) : found.slice(place + 1));
   }
 
-  // Which documents of each step are those removed: the lowest of a least limit, the highest of a greatest one.
+  // Returns how many documents of each step are removed. A minimum removes the lowest values, a maximum the highest.
   function beyond(rule, found, number) {
     const result = found.map(() => 0);
     const places = [...found.keys()];
@@ -52,7 +52,7 @@
     return `M0 ${HEIGHT}${parts.join("")}V${HEIGHT}Z`;
   }
 
-  // Where a value stands among the steps, which are 1 wide.
+  // Returns the horizontal position of a value in the histogram, whose steps have width 1.
   function position(value, edges) {
     const place = edges.findIndex((edge) => edge >= value);
     if (place < 0) return edges.length;
@@ -60,7 +60,7 @@
     return place + (value - edges[place - 1]) / (edges[place] - edges[place - 1]);
   }
 
-  // What a rule's control says: the limits as they are, or the one that the slider is at.
+  // Returns the state of a rule's control: the limit of the slider if it was moved, else the configured limits.
   function state(control) {
     const rule = control.dataset.rule;
     const slider = control.querySelector("input");
@@ -83,10 +83,11 @@
   function say(one) {
     const total = sum(one.found);
     const share = total ? percent(one.number / total) : "–";
-    if (one.moved) return `limit ${limitOf(one.from)}: ${documents(one.number)} (${share}), now ${group(one.now)}`;
+    const result = `${documents(one.number)} removed (${share})`;
+    if (one.moved) return `limit ${limitOf(one.from)}: ${result}, currently ${group(one.now)}`;
     if (one.from === null) return "no limit";
-    const limit = one.from === one.to ? limitOf(one.from) : `${limitOf(one.from)} to ${limitOf(one.to)}, by language`;
-    return `limit ${limit}: ${documents(one.now)} (${share})`;
+    const limit = one.from === one.to ? limitOf(one.from) : `${limitOf(one.from)} to ${limitOf(one.to)} (by language)`;
+    return `limit ${limit}: ${result}`;
   }
 
   function draw(card) {

@@ -1,4 +1,4 @@
-"""Read the tables of duplicates for the report; no other file of the report knows where they are."""
+"""Read the tables of duplicates for the report. Only this file of the report depends on their paths."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from data_prep.formats.shard import read_manifest
 
 BATCH_ROWS = 16_384
 OWN = ""
-"""The name of a part that means any part of this run, as opposed to earlier runs."""
+"""Part name that stands for any part of this run, in contrast to parts of earlier runs."""
 
 
 def _tables(corpus: Path, name: str = "resolved") -> list[Path]:
-    """One table a partition."""
+    """Return the paths of a partitioned table, one per hash partition."""
     return CorpusTables(corpus).partitioned(name, OWN)
 
 
 def duplicate_counts(corpus: Path) -> dict[str, int]:
-    """What dedup counted: `exact`, `near`, `compared`, `repeated_ids`."""
+    """Return the counts of deduplication: `exact`, `near`, `compared` and `repeated_ids`."""
     total: Counter[str] = Counter()
     for tables, names in (("resolved", ("exact", "near", "compared")), ("candidates", ("repeated_ids",))):
         for path in _tables(corpus, tables):
@@ -37,19 +37,22 @@ def duplicate_counts(corpus: Path) -> dict[str, int]:
 
 
 def duplicate_batches(corpus: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield all rows (one a removed document) in order, a batch at a time."""
+    """Yield all rows in order, in batches. Each row is a removed document."""
     for path in _tables(corpus):
         with open_resolved(path) as file:
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
 
 
 def duplicates_of_part(corpus: Path, part: str) -> pa.Table:
-    """The removed documents of one part, by row."""
+    """Return the removed documents of one part, sorted by row."""
     return pa.concat_tables([read_resolved(path, part) for path in _tables(corpus)]).sort_by("row")
 
 
 def kept_node(catalogue: NumberedDocuments, row: dict[str, Any]) -> int | None:
-    """Return the node of the document that was kept instead of a duplicate; None for one of an earlier run."""
+    """Return the node of the document that was kept instead of a duplicate.
+
+    Return None if the kept document belongs to an earlier run.
+    """
     if not own_part(row["duplicate_of_part"]):
         return None
     place = pc.index(catalogue.final_ids(row["duplicate_of_part"]), row["duplicate_of"]).as_py()
@@ -57,7 +60,7 @@ def kept_node(catalogue: NumberedDocuments, row: dict[str, Any]) -> int | None:
 
 
 def ids_of(catalogue: NumberedDocuments, nodes: Nodes) -> list[str]:
-    """Ids of sorted nodes, occurrences of one key told apart."""
+    """Return the final ids of sorted nodes, in which repeated ids have been made unique."""
     ids = catalogue.take("measures", ["id"], nodes)["id"].to_pylist()
     renamed: dict[int, str] = {}
     for number in np.unique(np.searchsorted(catalogue.bounds, nodes, side="right") - 1).tolist():

@@ -1,4 +1,4 @@
-"""Squarified treemaps (Bruls, Huizing, van Wijk 2000): areas that add up, in rectangles near squares."""
+"""Compute squarified treemaps (Bruls, Huizing, van Wijk 2000): rectangles with given areas that are nearly square."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Box(NamedTuple):
-    """A rectangle; x grows to the right, y downwards."""
+    """A rectangle. x increases to the right and y increases downwards."""
 
     x: float
     y: float
@@ -16,9 +16,9 @@ class Box(NamedTuple):
 
 
 def squarify(sizes: Sequence[float], box: Box) -> list[Box]:
-    """One rectangle a size, in its order, that together fill `box`; areas are proportional to sizes.
+    """Return one rectangle per size, in the same order. They fill `box`, and areas are proportional to sizes.
 
-    Sizes must be positive and descending, which is what keeps the rectangles near squares.
+    Sizes must be positive and in descending order, because the order makes the rectangles nearly square.
     """
     boxes: list[Box] = []
     while len(boxes) < len(sizes):
@@ -27,7 +27,7 @@ def squarify(sizes: Sequence[float], box: Box) -> list[Box]:
         side, across = (box.height, box.width) if upright else (box.width, box.height)
         scale = side * across / sum(left)
         if not scale:
-            # What is left is too little for any room to be left to it.
+            # No area remains for the remaining sizes, because they are too small for floating-point numbers.
             return boxes + [Box(box.x, box.y, 0, 0)] * len(left)
         end = 1
         while end < len(left) and _worst(left[: end + 1], scale, side) <= _worst(left[:end], scale, side):
@@ -42,14 +42,14 @@ def squarify(sizes: Sequence[float], box: Box) -> list[Box]:
 
 
 def _worst(sizes: Sequence[float], scale: float, side: float) -> float:
-    """The largest ratio of sides in a row of these sizes along `side`; `scale` is the area of a size of 1."""
+    """Return the largest aspect ratio in a row of these sizes along `side`. `scale` is the area of size 1."""
     total = sum(sizes)
     square = side * side / scale / total
     return max(square * sizes[0] / total, total / (square * sizes[-1]))
 
 
 def _row(sizes: Sequence[float], box: Box, upright: bool, thick: float) -> list[Box]:
-    """The rectangles of one row along the shorter side of `box`, whose left or upper edge they take."""
+    """Return the rectangles of one row along the shorter side of `box`, at the left or upper edge of `box`."""
     side, start = (box.height, box.y) if upright else (box.width, box.x)
     total, before, placed = sum(sizes), 0.0, []
     for size in sizes:

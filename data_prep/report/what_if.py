@@ -1,6 +1,6 @@
-"""What other limits would remove: per rule and language the documents beyond each of a ladder of limits.
+"""Compute how many documents other limits would remove, for each rule and language, at each of several limits.
 
-Each rule is looked at by itself: a document that breaks two is counted for both.
+Rules are independent here: a document that fails two rules is counted for both.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ QUANTILES = {"p01": 0.01, "p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p9
 
 
 def what_if(found: dict[str, Distribution], stage: JudgeStage) -> dict[str, Any]:
-    """Per rule the limits that are tried, `at`, and per language:
+    """Return, per rule, the limits to try (`at`) and, per language, the documents that each limit would remove.
 
-    `documents`; `removed`, the documents that the rule alone would remove at each of `at`; `limits`, those in force
-    (none: the rule is off; several: sources follow different recipes); and `removed_now`. A limit counts as the judge
-    counts: below a least one, above a greatest one.
+    Each language has:
+
+    - `documents`: number of documents.
+    - `removed`: number of documents that the rule alone would remove, for each limit of `at`.
+    - `limits`: configured limits. Empty if the rule is off. Several if sources use different recipes.
+    - `removed_now`: number of documents that the rule alone removes with the configured limits.
+
+    As in the judge stage, a minimum removes documents below the limit, and a maximum removes documents above the limit.
     """
     result = {}
     for rule in Thresholds.model_fields:
@@ -57,7 +62,7 @@ def _language(
 
 
 def _removed(rule: str, cells: Counts) -> Counts:
-    """int64 [edges]: documents that the rule would remove were each edge its limit."""
+    """Return the number of documents that the rule would remove with each edge as its limit, int64 [edges]."""
     return below(cells) if rule.startswith("min_") else cells.sum() - up_to(cells)
 
 
@@ -68,11 +73,11 @@ def _limit(stage: JudgeStage, recipe: str, rule: str, language: str) -> float | 
 
 
 def _tried(one: Distribution, measure: str, stage: JudgeStage) -> Edges:
-    """The steps of the measure's ladder among which its documents and limits lie, with one more on each side."""
+    """Return the edges of the measure's ladder that cover its documents and limits, with one more edge on each side."""
     steps = ladder(measure)
     total = np.sum(list(one.cells.values()), axis=0)
     reached = up_to(total)
-    # Where documents have been seen, and not all of them yet.
+    # Edges between the smallest and the greatest value of the documents.
     held = one.edges[(reached > 0) & (reached < total.sum())].tolist()
     for language, recipe in one.cells:
         limits = [_limit(stage, recipe, f"{side}_{measure}", language) for side in ("min", "max")]
@@ -85,7 +90,10 @@ def _tried(one: Distribution, measure: str, stage: JudgeStage) -> Edges:
 
 
 def quantiles(found: dict[str, Distribution]) -> dict[str, dict[str, dict[str, float]]]:
-    """Per measure and language, quantiles interpolated between the ladder's steps; beyond them, the outermost."""
+    """Return quantiles per measure and language, interpolated between the edges of the measure's ladder.
+
+    A quantile outside the ladder is set to the first or last edge.
+    """
     return {
         measure: {
             code: {name: _quantile(one.edges, one.of(code), share) for name, share in QUANTILES.items()}

@@ -1,1 +1,1 @@
-"""Counts to a trained tokenizer."""
+"""Count pre-tokens, train a tokenizer from the counts, and report on the tokenizer."""

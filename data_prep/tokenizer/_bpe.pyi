@@ -1,4 +1,4 @@
-"""Compiled byte-pair encoding (``csrc/bpe``): pieces of text are counted, trained on, and encoded."""
+"""Compiled byte-pair encoding (``csrc/bpe``): count pieces of text, train BPE on the counts, and encode text."""
 
 from collections.abc import Callable
 
@@ -7,30 +7,37 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer
 
 class Trainer:
-    """Byte-pair encoding learnt from counted pieces; nothing is merged across pieces. 85 bytes a piece of 9 bytes.
+    """Train byte-pair encoding on counted pieces. Pairs are never merged across pieces.
 
-    Its methods release the GIL; `train` heeds Ctrl-C.
+    A piece of 9 bytes takes 85 bytes of memory. The methods release the GIL. Ctrl-C interrupts `train`.
     """
 
     def __init__(self, symbol_order: NDArray[np.uint8], min_frequency: int, max_token_bytes: int) -> None:
-        """Byte b has token id ``symbol_order[b]``, a permutation of 0..255. A pair that occurs less than
-        ``max(min_frequency, 1)`` times, or whose token would be longer than ``max_token_bytes``, is never merged.
-        Raises ``ValueError`` for parameters out of range."""
+        """Set the parameters of the training.
+
+        Byte b has the token id ``symbol_order[b]``; ``symbol_order`` is a permutation of 0..255. A pair is never merged
+        if it occurs fewer than ``max(min_frequency, 1)`` times, or if its token would be longer than
+        ``max_token_bytes``. Raises ``ValueError`` for parameters out of range.
+        """
 
     def add(self, pieces: Buffer, offsets: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Piece i, ``pieces[offsets[i]:offsets[i + 1]]``, occurs ``counts[i]`` times. The pieces are copied; one that
-        comes again adds to what came before, and their order does not matter.
+        """Add pieces: piece i, ``pieces[offsets[i]:offsets[i + 1]]``, occurs ``counts[i]`` times.
 
-        Raises ``ValueError`` for negative counts, for counts whose sum over all pairs of bytes overflows 64 bits, for
-        bad offsets, and for more than 2^32 bytes, END of each piece and its count (three cells of four bytes) included.
+        The pieces are copied. A piece may be added several times; its counts are then summed. The order of pieces does
+        not matter.
+
+        Raises ``ValueError`` for negative counts, for bad offsets, and for counts whose sum over all pairs of bytes
+        overflows 64 bits. Also raises ``ValueError`` if all pieces need more than 2^32 cells of four bytes. A piece
+        takes one cell per byte and three more cells for its count and its end mark.
         """
 
     def train(self, merges: int, progress: Callable[[int], None] | None = None) -> NDArray[np.int32]:
-        """The merges learnt, shape (m, 2) with m <= ``merges``: merge k joins two token ids into token 256 + k.
+        """Return the trained merges, shape (m, 2) with m <= ``merges``. Merge k joins two token ids into token 256 + k.
 
-        Each is the pair that occurs most often, the smallest (left id, right id) among equals, as in Hugging Face
-        ``tokenizers``. All tokens differ as byte strings. ``progress`` is told the number of merges now and then; what
-        it raises ends the training. The pieces are used up: to be called once. Raises ``ValueError``.
+        Each merge is the most frequent pair; among equally frequent pairs, it is the smallest (left id, right id), as
+        in Hugging Face ``tokenizers``. All tokens differ as byte strings. ``progress`` is called repeatedly with the
+        number of merges so far; an exception that it raises ends the training. Call this once, because training
+        consumes the pieces. A second call raises ``ValueError``.
         """
 
 def train(
@@ -42,57 +49,67 @@ def train(
     min_frequency: int,
     max_token_bytes: int,
 ) -> NDArray[np.int32]:
-    """`Trainer` for pieces that are all in memory: its three calls in one."""
+    """Create a `Trainer`, add all pieces and train, in one call."""
 
 MAX_PIECE_BYTES: int
-"""A longer piece counts as several, cut between characters."""
+"""Greatest length of a counted piece, in bytes. A longer piece is split between characters and counted as several."""
 
 def piece_ends(text: Buffer, preset: str, split_digits: bool) -> NDArray[np.int64]:
-    """Where each pre-token of a UTF-8 text ends, in bytes; they lie end to end. Malformed bytes count as punctuation.
+    """Return the end offset of each pre-token of a UTF-8 text, in bytes. Each pre-token begins where the last one ends.
 
-    Raises ``ValueError`` for an unknown preset.
+    Malformed bytes are treated as punctuation. Raises ``ValueError`` for an unknown preset.
     """
 
 class Counter:
-    """How often each pre-token occurs in each language; about 50 bytes a unique one. One thread at a time."""
+    """Count how often each pre-token occurs in each language. A unique pre-token takes about 50 bytes of memory.
+
+    Only one thread may use a counter at a time.
+    """
 
     def __init__(self, preset: str, split_digits: bool) -> None: ...
     def add(self, data: Buffer, offsets: NDArray[np.int64], languages: NDArray[np.int64]) -> None:
-        """Count the pre-tokens of the texts ``data[offsets[i]:offsets[i + 1]]``, text i being of ``languages[i]``.
+        """Count the pre-tokens of the texts ``data[offsets[i]:offsets[i + 1]]``, where text i has ``languages[i]``.
 
-        Releases the GIL; heeds Ctrl-C. Raises ``ValueError`` for bad offsets, for languages that are not numbers below
-        65,536, and for one that is being drained.
+        Releases the GIL. Ctrl-C interrupts the call. Raises ``ValueError`` for bad offsets, for language numbers
+        outside 0..65,535, and for a language that is being drained.
         """
 
     def drain(self, language: int, pieces: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-        """The next pieces of a language, at most so many, in the order of their bytes: bytes, offsets, counts.
+        """Remove and return the next pieces of a language in byte order, at most ``pieces``: bytes, offsets, counts.
 
-        None are left when none are returned: then the language counts from nothing again.
+        An empty result means that the language has no pieces left. Its counting can then start again from 0.
         """
 
     def totals(self) -> NDArray[np.int64]:
-        """Shape (languages, 3): pre-tokens, their bytes, and how many were longer than ``MAX_PIECE_BYTES``.
+        """Return the totals of each language, shape (languages, 3).
 
-        Of all texts ever added, drained or not.
+        The columns are the number of pre-tokens, their bytes, and the number of pre-tokens longer than
+        ``MAX_PIECE_BYTES``. Drained pre-tokens are included.
         """
 
     @property
     def memory_bytes(self) -> int:
-        """What the pieces take; growing takes at most half as much again for a moment."""
+        """Memory of the pieces, in bytes. While the memory grows, it can need up to half as much in addition."""
 
 class Encoder:
-    """Text to token ids: cut by a pre-tokenizer's preset, then merged piece by piece. Remembers the pieces it has seen
-    (32 MiB, forgotten when full). May be used by several threads, which then wait for each other."""
+    """Encode text to token ids: split it with a pre-tokenizer preset, then merge pairs in each piece.
+
+    A cache of 32 MiB holds the tokens of recent pieces; it is emptied when it is full. Several threads may use one
+    encoder, but only one encodes at a time.
+    """
 
     def __init__(self, bytes: NDArray[np.int32], merges: NDArray[np.int32], preset: str, split_digits: bool) -> None:
-        """``bytes``, shape (256,): token id of each byte. ``merges``, shape (m, 3), in order of rank: a left id and a
-        right id that become a third. Raises ``ValueError`` for negative ids, a pair that stands there twice, or an
-        unknown preset."""
+        """Set the vocabulary and the pre-tokenizer.
+
+        ``bytes``, shape (256,), holds the token id of each byte. ``merges``, shape (m, 3), holds left id, right id and
+        merged id, in order of rank. Raises ``ValueError`` for negative ids, a duplicate pair, or an unknown preset.
+        """
 
     def encode(self, data: Buffer, offsets: NDArray[np.int64], end: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The tokens of all texts, laid end to end, and the number of each text's, shape (n,).
+        """Return the concatenated tokens of all texts, and the number of tokens of each text, shape (n,).
 
-        Text i is ``data[offsets[i]:offsets[i + 1]]``, any bytes. In each piece the pair of lowest rank is merged, the
-        leftmost among equals, until none is left. ``end``: a token that is put behind each text and counted; -1: none.
-        Releases the GIL; heeds Ctrl-C. Raises ``ValueError`` for bad offsets.
+        Text i is ``data[offsets[i]:offsets[i + 1]]`` and may hold any bytes. In each piece, the pair of lowest rank
+        (the leftmost of equal pairs) is merged until no pair can be merged. ``end`` is a token id that is appended to
+        each text and counted, or -1 for none. Releases the GIL. Ctrl-C interrupts the call. Raises ``ValueError`` for
+        bad offsets.
         """

@@ -1,13 +1,14 @@
-"""Pre-token counts of shards: all that tokenizer training needs to know of their text.
+"""Count the pre-tokens of shards; tokenizer training needs only these counts and no text.
 
-Counts can be made on a cluster, one job a shard, and trained on centrally; another mixture or vocabulary reads no text
-again. Equal texts give equal bytes, however they are distributed over shards and in whatever order these come.
+A cluster can count each shard in its own job, and one job can then train on all counts. Training with another mixture
+or vocabulary size does not read the text again. Equal texts give an output file with equal bytes. The order of the
+shards and the distribution of the texts over the shards do not matter.
 
-Time: the kernel reads some 200 MB/s on a core, the whole job 90. Memory: a unique piece of a language takes about 50
-bytes, and 16 more while it is written; beyond `MEMORY_BYTES` the counts so far are set aside, sorted and compressed, in
-a file that has no name (so that nothing is left of it, however this ends), and all are merged at the end. The peak is
-about 1.7 times `MEMORY_BYTES`, and three times the longest text. A shard of 256 MB has one to ten million unique
-pieces: below 700 MB.
+Time: the kernel reads about 200 MB/s on one core; the whole job reads about 90 MB/s. Memory: a unique piece of a
+language takes about 50 bytes, and 16 more bytes while it is written. When the counts exceed `MEMORY_BYTES`, they are
+sorted, compressed and spilled to a temporary file. The file has no name, so the operating system removes it even if
+the process is killed. All spilled counts are merged at the end. Peak memory is about 1.7 times `MEMORY_BYTES` plus
+three times the longest text. A shard of 256 MB has one to ten million unique pieces and needs less than 700 MB.
 """
 
 from __future__ import annotations
@@ -42,14 +43,16 @@ _DRAINED_ROWS = 1 << 14
 def count_shards(
     stage: CountStage, paths: Sequence[Path], output: Path, memory_bytes: int = MEMORY_BYTES
 ) -> dict[str, Any]:
-    """Count the pre-tokens of the shards per language, write them (`COUNT_SCHEMA`) and return the manifest.
+    """Count the pre-tokens of the shards per language, write the table (`COUNT_SCHEMA`) and return its manifest.
 
-    Its counts: `pre_tokenizer` (preset, split_digits), and per language `pre_tokens`, `bytes` of text and, where there
-    are any, `long_pieces`: those longer than `_bpe.MAX_PIECE_BYTES`, which were counted in parts of at most that.
+    The manifest's `counts` hold `pre_tokenizer` (preset, split_digits). Per language they also hold the number of
+    `pre_tokens`, the `bytes` of text, and the number of `long_pieces` if there are any. Long pieces exceed
+    `_bpe.MAX_PIECE_BYTES` and are counted as several pieces of at most that length.
 
     Raises:
-        InputError: a shard is missing, damaged, of another kind or given twice, or the output cannot be meant.
-        ResourceError: the disk is full.
+        InputError: if a shard is missing, damaged, of another kind or listed twice, if `output` does not end in
+            `.parquet`, or if `output` is one of the shards.
+        ResourceError: if the disk is full.
     """
     _check_paths(paths, output)
     shards = [open_documents(path, ("language", "text")) for path in paths]
@@ -76,10 +79,10 @@ def count_shards(
 
 
 def summary(manifest: Mapping[str, Any], output: Path) -> str:
-    """What was counted, and the command that comes next."""
+    """Return a message with the totals of the counts and the command to run next."""
     counts = manifest["counts"]
     long = sum(counts["long_pieces"].values())
-    cut = f"; {long} longer than {_bpe.MAX_PIECE_BYTES} bytes were counted in parts" if long else ""
+    cut = f"; {long} pre-tokens longer than {_bpe.MAX_PIECE_BYTES} bytes were counted in parts" if long else ""
     return (
         f"{sum(counts['pre_tokens'].values()):,} pre-tokens, {manifest['rows']:,} unique, in {len(counts['bytes'])} "
         f"languages, {format_bytes(sum(counts['bytes'].values()))} of text{cut}\n"
@@ -89,22 +92,24 @@ def summary(manifest: Mapping[str, Any], output: Path) -> str:
 
 def _check_paths(paths: Sequence[Path], output: Path) -> None:
     if output.suffix != ".parquet":
-        raise InputError("is no name of a table", where=str(output), expected="a name that ends in .parquet")
+        raise InputError("not a name of a count table", where=str(output), expected="a name that ends in .parquet")
     seen = set()
     for path in paths:
         resolved = path.resolve()
         if resolved == output.resolve():
-            raise InputError("is a shard to be counted", where=str(output), expected="another name for the counts")
+            raise InputError(
+                "--output is one of the shards to be counted", where=str(output), expected="another name for the counts"
+            )
         if resolved in seen:
-            raise InputError("is given twice: its texts would count twice", where=str(path))
+            raise InputError("the shard is listed twice, so its texts would count twice", where=str(path))
         seen.add(resolved)
 
 
 class _PreTokens:
-    """Counts of a stream of texts in bounded memory."""
+    """Count the pre-tokens of a stream of texts in bounded memory."""
 
     def __init__(self, stage: CountStage, output: Path, memory_bytes: int) -> None:
-        """What is set aside lies in the folder of `output`."""
+        """Spill counts that exceed `memory_bytes` to the folder of `output`."""
         self._counter = _bpe.Counter(stage.pre_tokenizer, stage.split_digits)
         self._output = output
         self._memory_bytes = memory_bytes
@@ -124,21 +129,21 @@ class _PreTokens:
         codes = encoded.dictionary.to_pylist()
         numbers = np.array([self._numbers.setdefault(code, len(self._numbers)) for code in codes], np.int64)
         if len(self._numbers) > MAX_LANGUAGES:
-            what = f"more than {MAX_LANGUAGES} languages"
-            raise InputError(what, where=str(source), expected="codes of languages in the column language")
+            what = f"the shards have more than {MAX_LANGUAGES} different values in the column language"
+            raise InputError(what, where=str(source), expected="language codes in the column language")
         data, offsets = text_buffers(batch["text"])
         self._counter.add(data, offsets, numbers[np.asarray(encoded.indices)])
         if self._counter.memory_bytes > self._memory_bytes:
             self._set_aside()
 
     def sorted(self) -> Iterator[pa.Table]:
-        """All counts in their order; afterwards they are gone."""
+        """Yield all counts, sorted as `COUNT_SCHEMA` requires. Call it once: it empties the counter."""
         if not self._files:
             return (pa.Table.from_batches([batch]) for batch in self._drained())
         return merge_counts([*map(_read_back, self._files), self._drained()])
 
     def totals(self) -> dict[str, dict[str, int]]:
-        """Per language, by name."""
+        """Return the totals of each kind (`pre_tokens`, `bytes`, `long_pieces`) per language code."""
         totals = self._counter.totals().tolist()
         rows = [(code, *totals[number]) for code, number in sorted(self._numbers.items())]
         return {
@@ -157,7 +162,7 @@ class _PreTokens:
                 yield pa.record_batch([pa.repeat(code, len(counts)), texts, pa.array(counts)], schema=COUNT_SCHEMA)
 
     def _set_aside(self) -> None:
-        say(f"{self._counter.memory_bytes >> 20} MiB of counts are set aside on the disk")
+        say(f"{self._counter.memory_bytes >> 20} MiB of counts are spilled to a temporary file on disk")
         with explained(self._output):
             file = self._open.enter_context(tempfile.TemporaryFile(dir=self._output.parent))  # noqa: SIM115
             options = pa.ipc.IpcWriteOptions(compression="zstd")

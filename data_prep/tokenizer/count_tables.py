@@ -1,7 +1,8 @@
-"""Count tables (language, piece, count), our own or made elsewhere: found, checked, and read batch by batch.
+"""Find count tables (columns language, piece, count), check them, and read them batch by batch.
 
-Our own have a manifest, which says how text was cut into pieces. Any Parquet file with the three columns will do as
-well (pieces as text or bytes, plain or as a dictionary; counts as any integer), in any order.
+Tables that Bloomery wrote have a manifest, which records how text was split into pieces. Any other Parquet file with
+the three columns is also accepted, with its rows in any order. Its pieces may be text or bytes, plain or
+dictionary-encoded, and its counts may have any integer type.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True)
 class CountTable:
-    """A table, its name among its like, and the source that was counted."""
+    """A count table: its path, its name, and the source whose text was counted."""
 
     path: Path
     name: str
@@ -34,18 +35,28 @@ class CountTable:
 
     @property
     def ours(self) -> bool:
-        """Whether it has a manifest."""
+        """Whether Bloomery wrote the table, that is, whether the table has a manifest."""
         return manifest_path(self.path).is_file()
 
 
 def find_tables(places: Sequence[Path], parts: Sequence[str] | None = None) -> list[CountTable]:
-    """The tables in files or folders (at any depth), sorted by name; with `parts`, those of these parts in one folder.
+    """Return the count tables in `places`, sorted by name.
 
-    A table's source is the folder that it lies in. Raises InputError when there is none.
+    Args:
+        places: files, or folders that are searched at any depth. With `parts`, exactly one folder.
+        parts: parts of a run (`source/00000`). If given, return the tables of these parts, in the same order.
+
+    A table's source is the name of its folder; with `parts` it is the first component of the part.
+
+    Raises:
+        InputError: if no table is found, if two tables have the same name or path, or if `parts` is given with
+            several places.
     """
     if parts is not None:
         if len(places) != 1:
-            raise InputError(f"{len(places)} places with parts", where="--counts", expected="one folder")
+            raise InputError(
+                f"--parts is given with {len(places)} values of --counts", where="--counts", expected="one folder"
+            )
         return [CountTable(places[0] / f"{part}.parquet", part, part.split("/")[0]) for part in parts]
     found = []
     for place in places:
@@ -58,21 +69,22 @@ def find_tables(places: Sequence[Path], parts: Sequence[str] | None = None) -> l
     for told in ([table.name for table in found], [str(table.path.resolve()) for table in found]):
         twice = next((name for name, times in Counter(told).items() if times > 1), None)
         if twice is not None:
-            raise InputError(f"{twice} is there twice", where="--counts", expected="each table once")
+            raise InputError(f"the table {twice} is listed twice", where="--counts", expected="each table once")
     return sorted(found, key=lambda table: table.name)
 
 
 def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
-    """Preset and split_digits by which the pieces were cut, as the manifests say; None where none says it.
+    """Return the preset and split_digits that split the pieces, or None if no manifest records them.
 
-    Raises InputError when they contradict each other, or are damaged.
+    Raises:
+        InputError: if manifests contradict each other or are damaged.
     """
     known: tuple[str, bool] | None = None
-    first = ""  # of those that say it
+    first = ""  # name of the first table whose manifest records the pre-tokenizer
     foreign = [table for table in tables if table.path.is_file() and not table.ours]
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
-        say(f"{foreign[0].path}{more}: without a manifest, so that nobody knows how its text was cut into pieces")
+        say(f"{foreign[0].path}{more}: without a manifest, so it is unknown which pre-tokenizer split the text")
     for table in tables:
         told = read_manifest(table.path)["counts"].get("pre_tokenizer") if table.ours else None
         if told is None:
@@ -80,27 +92,29 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
         try:
             found = (str(told["preset"]), bool(told["split_digits"]))
         except (KeyError, TypeError) as error:
-            raise InputError(f"no pre-tokenizer ({error!r})", where=str(manifest_path(table.path))) from error
+            raise InputError(
+                f"the manifest's pre_tokenizer is damaged ({error!r})", where=str(manifest_path(table.path))
+            ) from error
         if known is not None and found != known:
             raise InputError(
                 f"its pieces were cut by {described(found)}, those of {first} by {described(known)}",
                 where=str(table.path),
-                expected="counts of one pre-tokenizer",
+                expected="count tables made with the same pre-tokenizer",
             )
         known, first = found, first or table.name
     return known
 
 
 def described(pre_tokenizer: tuple[str, bool]) -> str:
-    """`bloom`, or `bloom with digits split`."""
+    """Return a pre-tokenizer in words: `bloom`, or `bloom with digits split`."""
     name, split_digits = pre_tokenizer
     return f"{name} with digits split" if split_digits else name
 
 
 def read_batches(table: CountTable) -> Iterator[pa.RecordBatch]:
-    """Language (string), piece (large_binary), count (int64, from 1 on), without nulls; rows that count 0 are left out.
+    """Yield batches of language (string), piece (large_binary) and count (int64, at least 1), without nulls.
 
-    Raises InputError for a missing, damaged or wrong table.
+    Rows with count 0 are dropped. Raises InputError for a missing, damaged or wrong table.
     """
     where = str(table.path)
     with _opened(table) as file:
@@ -108,7 +122,7 @@ def read_batches(table: CountTable) -> Iterator[pa.RecordBatch]:
         if missing:
             raise InputError(f"no column {missing[0]!r}", where=where, expected=", ".join(COLUMNS))
         if file.metadata.num_rows == 0 and not table.ours:
-            raise InputError("has no rows", where=where, expected="counts")
+            raise InputError("the table has no rows", where=where, expected="one row for each counted piece")
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=COLUMNS):
             yield _checked(batch, where)
 
@@ -134,18 +148,18 @@ def _checked(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
     columns = dict(zip(COLUMNS, (batch.column(name) for name in COLUMNS), strict=True))
     for name, column in columns.items():
         if column.null_count:
-            raise InputError(f"{column.null_count} nulls in column {name!r}", where=where, expected="none")
+            raise InputError(f"{column.null_count} nulls in column {name!r}", where=where, expected="no nulls")
     if not pa.types.is_integer(columns["count"].type):
-        raise InputError(f"counts of type {columns['count'].type}", where=where, expected="integers")
+        raise InputError(f"counts of type {columns['count'].type}", where=where, expected="integer counts")
     try:
         language, piece = _text(columns["language"], pa.string()), _text(columns["piece"], pa.large_binary())
         count = columns["count"].cast(pa.int64())
     except pa.ArrowException as error:
-        raise InputError(str(error), where=where, expected="language, piece (text or bytes), count") from error
+        raise InputError(str(error), where=where, expected="language and piece as text or bytes") from error
     least = pc.min(count).as_py() if len(count) else 0
     if least < 0:
         row = pc.index(count, least).as_py()
-        raise InputError(f"count {least} of piece {piece[row].as_py()!r}", where=where, expected="counts from 0 on")
+        raise InputError(f"count {least} of piece {piece[row].as_py()!r}", where=where, expected="counts of at least 0")
     made = pa.record_batch([language, piece, count], names=COLUMNS)
     return made.filter(pc.greater(count, 0)) if least == 0 else made
 
@@ -155,5 +169,5 @@ def _text(column: pa.Array, kind: pa.DataType) -> pa.Array:
         column = column.cast(column.type.value_type)
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if not any(is_kind(column.type) for is_kind in kinds):
-        raise pa.ArrowTypeError(f"text of type {column.type}")
+        raise pa.ArrowTypeError(f"a text column has the type {column.type}")
     return column.cast(kind)

@@ -1,4 +1,4 @@
-"""Writes the folder that `AutoTokenizer.from_pretrained` loads, and beside it where the tokenizer is from."""
+"""Write the folder that `AutoTokenizer.from_pretrained` loads, with a file that records the tokenizer's origin."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from bloomery.base.atomic import write_bytes, write_json
 from bloomery.contracts.tokenizer import CONFIG, SPECIAL, TOKENIZER
 
 TRAINING, ORIGIN = "training.json", "origin.json"
-"""What a trained tokenizer was made of; where an existing one came from. A folder has one of the two."""
+"""Files that record how a tokenizer was trained and where an imported one came from. A folder has one of the two."""
 
 
 def write_folder(
     folder: Path, tokenizer: bytes, roles: Mapping[str, str], history: str, facts: Any, *, prefix_space: bool = False
 ) -> None:
-    """Write all files, `tokenizer.json` last.
+    """Write all files to `folder`, `tokenizer.json` last.
 
     Args:
-        folder: to write to.
+        folder: folder to write to.
         tokenizer: content of `tokenizer.json`.
         roles: text of the special token per role (`bos`, `eos`, ...).
-        history: `TRAINING` or `ORIGIN`, with the content `facts`.
-        prefix_space: whether the pre-tokenizer puts a space in front: transformers overwrites it with this.
+        history: name of the file that records the origin, `TRAINING` or `ORIGIN`.
+        facts: content of the `history` file.
+        prefix_space: whether the pre-tokenizer adds a space before a text. It goes into `tokenizer_config.json`,
+            because transformers overwrites the pre-tokenizer's own setting with the value there.
     """
     specials = {f"{role}_token": text for role, text in roles.items()}
     other = ORIGIN if history == TRAINING else TRAINING

@@ -1,8 +1,8 @@
-"""Takes a tokenizer from elsewhere instead of training one: the same three files, and origin.json that says whence.
+"""Import an existing tokenizer instead of training one, and record its source in origin.json.
 
-`tokenizer.json` stays as it is, byte for byte. The two files beside it are written anew, with the roles of the special
-tokens alone: what else such a file may hold (a class of its own, code to fetch) could make `AutoTokenizer` encode
-otherwise than `tokenizers` does here.
+`tokenizer.json` is copied byte for byte. The two companion files are rewritten and hold only the roles of the special
+tokens. Any other content of these files, such as a custom class or code to download, could make `AutoTokenizer` encode
+differently from `tokenizers`, which Bloomery uses.
 """
 
 from __future__ import annotations
@@ -27,16 +27,18 @@ _NAMED = 8
 def import_tokenizer(
     name: str, folder: Path, *, end_of_document: str | None = None, most_entries: int | None = None
 ) -> dict[str, Any]:
-    """Write tokenizer.json, its two companions and origin.json to `folder`; returns the content of origin.json.
+    """Write tokenizer.json, its two companion files and origin.json to `folder`; return the content of origin.json.
 
     Args:
-        name: a folder, a tokenizer.json, or `owner/name[@revision]` of a Hub.
-        end_of_document: the token that ends a document; None: its eos_token.
-        most_entries: entries that plans count with.
+        name: a folder, a tokenizer.json file, or a Hub repository (`owner/name[@revision]`).
+        folder: folder to write to.
+        end_of_document: token that ends a document. None if the tokenizer's eos_token ends it.
+        most_entries: greatest number of entries, which `bloomery plan` assumes. None if there is no limit.
 
     Raises:
-        InputError: nothing there, not a tokenizer, no end-of-document token, more than `most_entries` entries.
-        ConfigError, TryAgainError: the Hub cannot be asked.
+        InputError: if `name` does not exist or is not a tokenizer, if the tokenizer has no end-of-document token, or
+            if it has more than `most_entries` entries.
+        ConfigError, TryAgainError: if the Hub cannot be reached.
     """
     origin = find_tokenizer(name)
     with tempfile.TemporaryDirectory(prefix="bloomery-tokenizer-") as place:
@@ -45,14 +47,14 @@ def import_tokenizer(
         try:
             tokenizer = load_tokenizer(Path(place) / TOKENIZER)
             roles = special_tokens(Path(place))
-        except InputError as error:  # what lies in the temporary folder means nothing to a reader
+        except InputError as error:  # Report `name`; the path of the temporary folder would not help the user.
             raise InputError(error.what, where=name, expected=error.expected) from error
     roles = {role: text for role, text in roles.items() if role in _ROLES and tokenizer.token_to_id(text) is not None}
     roles["eos"] = _end_of_document(name, tokenizer, roles, end_of_document)
     size, added = vocabulary_size(tokenizer), tokenizer.get_added_tokens_decoder()
     if most_entries is not None and size > most_entries:
         raise InputError(
-            f"has {size} entries, more than the {most_entries} that plans count with",
+            f"the tokenizer has {size} entries, more than the {most_entries} of tokenizer.vocabulary_size",
             where=name,
             expected=f"tokenizer.vocabulary_size: {size}",
         )
@@ -76,23 +78,28 @@ def import_tokenizer(
     }
     write_folder(folder, origin.files[TOKENIZER], roles, ORIGIN, facts, prefix_space=_prefix_space(own))
     at = f" at {origin.commit}" if origin.commit else ""
-    say(f"imported {name}{at}: {size} entries, documents end with {roles['eos']}")
+    say(f"imported {name}{at}: {size} entries; each document ends with {roles['eos']}")
     return facts
 
 
 def _end_of_document(name: str, tokenizer: Any, roles: dict[str, str], asked: str | None) -> str:
-    """The token that ends a document. Raises InputError when there is none, or not the one that is asked for."""
+    """Return the token that ends a document: `asked` if it is given, else the tokenizer's eos_token.
+
+    Raises InputError if the tokenizer has no token `asked`, or if `asked` is None and no eos_token is named.
+    """
     known = sorted({*roles.values(), *(token.content for token in tokenizer.get_added_tokens_decoder().values())})
     some = ", ".join(known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
     if asked is not None:
         if tokenizer.token_to_id(asked) is None:
             raise InputError(
-                f"has no token {asked!r}", where=name, expected=f"one of its special tokens: {some or 'it has none'}"
+                f"the tokenizer has no token {asked!r}",
+                where=name,
+                expected=f"one of its tokens; its special tokens are: {some or 'none'}",
             )
         return asked
     if "eos" not in roles:
         raise InputError(
-            "names no eos_token, so nothing says how a document ends",
+            "the tokenizer names no eos_token, so it is unknown which token ends a document",
             where=name,
             expected="--end-of-document TOKEN (tokenizer.end_of_document in a configuration)"
             + (f", such as {some}" if known else ""),
@@ -105,21 +112,22 @@ def _warnings(tokenizer: Any, own: dict[str, Any], size: int, end: str) -> list[
     lost = lossy_kinds(tokenizer)
     if lost:
         why, what = suspects(own), "texts of every kind" if len(lost) == len(HOSTILE) else ", ".join(lost)
-        found.append(
-            f"does not give every text back: {what} change" + (f"; the cause is among: {', '.join(why)}" if why else "")
-        )
+        found.append(f"encoding and decoding changes {what}" + (f"; possible causes: {', '.join(why)}" if why else ""))
     holes = size - tokenizer.get_vocab_size(with_added_tokens=True)
     if holes:
-        found.append(f"{holes} of its {size} ids name no token: the model has rows for them that are never trained")
+        found.append(f"{holes} of its {size} ids have no token; the model's embedding rows for them are never trained")
     if tokenizer.token_to_id(end) in tokenizer.encode(f"a {end} b{end}", add_special_tokens=False).ids:
-        found.append(f"text that spells {end} is encoded as an end of a document")
+        found.append(f"text that contains {end} is encoded with the end-of-document token")
     if own.get("truncation") or own.get("padding"):
-        found.append("its truncation and padding are not used: documents are encoded whole")
+        found.append("its truncation and padding settings are ignored; documents are encoded whole")
     if (own.get("model") or {}).get("dropout"):
-        found.append("its dropout of merges is not used: the same text is encoded alike each time")
+        found.append("its BPE dropout is ignored; the same text always gets the same tokens")
     return found
 
 
 def _prefix_space(own: dict[str, Any]) -> bool:
-    """Whether the pre-tokenizer puts a space in front: transformers overwrites that with the value of its own file."""
+    """Return whether the pre-tokenizer adds a space before a text.
+
+    transformers overwrites this setting with the one of tokenizer_config.json, so the value must be copied there.
+    """
     return bool((own.get("pre_tokenizer") or {}).get("add_prefix_space"))

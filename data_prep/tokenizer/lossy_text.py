@@ -1,7 +1,7 @@
-"""What a tokenizer from elsewhere does to text: which kinds of text it does not give back, and why.
+"""Find kinds of text that an imported tokenizer does not restore after encoding and decoding, and possible causes.
 
-Byte-level BPE without a normaliser gives every text back. Others fold case, strip accents, put a space in front or know
-too few characters; a model trained on what they make of a text never sees the rest.
+Byte-level BPE without a normaliser restores every text. Other tokenizers fold case, strip accents, add a space at the
+beginning, or lack characters. A model trained with such a tokenizer never sees what the tokenizer drops.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ HOSTILE = {
     "digits and signs": "1234567 3.14 ,;:!? #{}[]()<>|\\~^`",
     "code": "if x:\n        return 'don''t'  # </s>",
 }
-"""One text a kind; each must come back letter by letter."""
+"""One test text per kind. Encoding and decoding must restore each text exactly."""
 
 
 def lossy_kinds(tokenizer: Any) -> list[str]:
-    """The kinds of text that do not come back; the tokenizer must encode special tokens as text."""
+    """Return the kinds of `HOSTILE` that change when they are encoded and decoded.
+
+    The tokenizer must encode special tokens as text (`encode_special_tokens`).
+    """
     lost = []
     for kind, text in HOSTILE.items():
         ids = tokenizer.encode(text, add_special_tokens=False).ids
@@ -40,23 +43,23 @@ def lossy_kinds(tokenizer: Any) -> list[str]:
 
 
 def suspects(description: dict[str, Any]) -> list[str]:
-    """Parts of a tokenizer.json that change text, in words."""
+    """Return, in words, the parts of a tokenizer.json (its parsed value) that can change text."""
     found = [f"normaliser {kind}" for kind in _types(description.get("normalizer"))]
     for part in _parts(description.get("pre_tokenizer")):
         if part.get("add_prefix_space") or part.get("prepend_scheme") in ("always", "first"):
-            found.append(f"a space put in front ({part.get('type')})")
+            found.append(f"a space is added at the beginning ({part.get('type')})")
         elif part.get("type") in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer"):
-            found.append(f"spaces dropped ({part['type']})")
+            found.append(f"spaces are dropped ({part['type']})")
         elif part.get("type") == "Split" and part.get("behavior") == "Removed":
-            found.append("what separates pieces dropped (Split)")
+            found.append("separators between pieces are dropped (Split)")
     model = description.get("model") or {}
     if model.get("unk_token") is not None and not model.get("byte_fallback"):
-        found.append(f"{model['unk_token']} for what the vocabulary lacks")
+        found.append(f"{model['unk_token']} replaces text that the vocabulary lacks")
     return found
 
 
 def _parts(stage: Any) -> list[dict[str, Any]]:
-    """A stage of the pipeline, or the members of a sequence of them."""
+    """Return the steps of a pipeline stage: the members of a `Sequence`, recursively, or the stage itself."""
     if not isinstance(stage, dict):
         return []
     members = [member for key in ("normalizers", "pretokenizers") for member in stage.get(key) or ()]

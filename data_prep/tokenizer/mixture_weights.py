@@ -1,4 +1,4 @@
-"""What `--weights` names: the mixture.json of a run, or plain weights of languages, `{"en": 0.5, "fr": 0.5}`."""
+"""Read the file of `--weights`: a run's mixture.json, or plain language weights such as `{"en": 0.5, "fr": 0.5}`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from data_prep.formats.mixture import Mixture, read_mixture
 
 
 def read_weights(path: Path) -> Mixture:
-    """The mixture in the file; plain weights need not add up to one. Raises InputError."""
+    """Return the mixture in the file. Plain weights need not add up to one.
+
+    Raises InputError for a file without weights, a weight that is not a finite number of at least 0, or all weights 0.
+    """
     value = read_json(path)
     if isinstance(value, dict) and "languages" in value:
         return read_mixture(path)
     if not isinstance(value, dict) or not value:
-        raise InputError("no weights", where=str(path), expected='a mixture.json, or {"en": 0.5, "fr": 0.5}')
+        raise InputError(
+            "the file has no weights", where=str(path), expected='a mixture.json, or {"en": 0.5, "fr": 0.5}'
+        )
     for code, weight in value.items():
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not (number and 0 <= weight <= sys.float_info.max):
-            raise InputError(f"weight {weight} of {code!r}", where=str(path), expected="a number from 0 on")
+            raise InputError(f"weight {weight} of {code!r}", where=str(path), expected="a finite number of at least 0")
     if not any(value.values()):
-        raise InputError("all weights are 0", where=str(path), expected="a weight above 0")
+        raise InputError("all weights are 0", where=str(path), expected="at least one weight above 0")
     return Mixture({code: float(weight) for code, weight in sorted(value.items())}, sources={}, max_epochs=None)

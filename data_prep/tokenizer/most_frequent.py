@@ -1,8 +1,9 @@
-"""The most frequent of the weighted pieces, exactly and in bounded memory: the cut is found, then rows are chosen.
+"""Select the most frequent weighted pieces, exactly and in bounded memory.
 
-The cut is the least count that is kept. It is found by histograms of `BINS` bins: one reading of the stream where the
-cut is small, as it is for text; each further one, where it is not, makes the bins 2^16 times finer. Of the pieces that
-have just this count the first are kept, in the order of their bytes.
+`find_cut` finds the smallest count to keep, and `above_cut` then selects the pieces. The cut is found with histograms
+of `BINS` bins. One pass over the stream suffices for a small cut (below 65,535), which is usual for text. Otherwise,
+each further pass makes the bins up to 2^16 times finer. Pieces whose count equals the cut are tied; the first of them
+in byte order are kept.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ Part = tuple[pa.Array, Integers]
 
 @dataclass(frozen=True)
 class Cut:
-    """Pieces that occur more than `count` times are kept, and the first `ties` of those that occur as often."""
+    """Pieces that occur more than `count` times are kept, and the first `ties` pieces that occur exactly that often."""
 
     count: int
     ties: int
 
 
 def find_cut(parts: Iterable[Part], pieces: int) -> Cut:
-    """Where to cut so that `pieces` are kept; all are if there are no more. `parts` is read once or a few times."""
-    low, high, step = 0, int(np.iinfo(np.int64).max), 1  # the cut lies in low..high; bins of `step`, the last one open
-    above = 0  # pieces that occur more than `high` times
+    """Return the cut that keeps `pieces` pieces, or all pieces if there are no more than that.
+
+    `parts` is iterated once or a few times.
+    """
+    # The cut is in low..high. Each bin covers `step` counts, but the last bin has no upper end.
+    low, high, step = 0, int(np.iinfo(np.int64).max), 1
+    above = 0  # number of pieces that occur more than `high` times
     while True:
         bins, most = np.zeros(BINS, np.int64), 0
         for _, counts in parts:
@@ -51,7 +56,7 @@ def find_cut(parts: Iterable[Part], pieces: int) -> Cut:
 
 
 def above_cut(parts: Iterable[Part], cut: Cut) -> Iterator[Part]:
-    """The pieces that are kept, in their order."""
+    """Yield the pieces that `cut` keeps, in their original order."""
     ties = cut.ties
     for pieces, counts in parts:
         kept = counts > cut.count

@@ -1,30 +1,32 @@
-r"""Presets of the pre-tokenizer: how a text is cut into the pieces that are counted and that no token crosses.
+r"""Presets of the pre-tokenizer, which splits text into pieces; pieces are counted, and no token crosses their borders.
 
-`bloom`: BLOOM's, faithfully. A piece is a run of what is no separator, with at most one space before it; what lies
-between two such pieces is a piece as well, so runs of spaces stay whole (good for code). The inner bracket of its
-pattern is a nested class, which only Oniguruma understands: the separators are white space, the punctuation in it, and
-by accident `(`, `|` and `)`. Other engines read the pattern differently, so BLOOM's tokenizer is not portable.
+Preset `bloom` equals BLOOM's pre-tokenizer. A piece is a run of non-separators with at most one space before the run.
+The text between two such pieces is also a piece, so runs of spaces stay whole, which suits code. The pattern has a
+nested character class, which only Oniguruma supports. The separators are therefore white space, the punctuation in the
+inner brackets, and, by accident, `(`, `|` and `)`. Other engines read the pattern differently, so BLOOM's tokenizer is
+not portable.
 
-`modern`: one portable pattern; its alternatives, of which the first that fits is taken:
+Preset `modern` is one portable pattern. The first of these alternatives that matches is taken:
 
     [^\r\n\p{L}\p{M}\p{N}]?[\p{L}\p{M}][\p{L}\p{M}\u200C\u200D]*    a word: letters with their marks, and at most one
-                                            other character before it, which is neither a number nor a line break
-    \p{N}{1,3}                              numbers by three
-    ␣?[^\p{White_Space}\p{L}\p{M}\p{N}]+[\r\n]*    punctuation and symbols, a space before, line breaks after
+                                            other character before them, which is neither a number nor a line break
+    \p{N}{1,3}                              up to three numeric characters
+    ␣?[^\p{White_Space}\p{L}\p{M}\p{N}]+[\r\n]*    punctuation and symbols, with a space before and line breaks after
     \p{White_Space}*[\r\n]+                 line breaks with the white space before them
-    \p{White_Space}+(?!\P{White_Space})     white space, but for the last before something else
-    \p{White_Space}+                        the last
+    \p{White_Space}+(?!\P{White_Space})     white space; its last character is left out if other text follows
+    \p{White_Space}+                        the character that the previous alternative left out
 
-Marks belong to words, so that no vowel sign of Indic scripts or of Arabic cuts one, and so do the zero-width joiner and
-non-joiner, without which Bengali, Malayalam or Persian words fall apart. There are no rules for English contractions.
-White space is spelt by its Unicode property, because JavaScript's `\s` is another set. The pattern means the same in
-every engine that has Unicode properties and a negative look-ahead (Oniguruma, JavaScript with the flag `u`, Rust's
-fancy-regex, PCRE), up to the version of Unicode that it knows.
+Marks belong to words, so vowel signs of Indic scripts and of Arabic do not split a word. The zero-width joiner and
+non-joiner also belong to words, because Bengali, Malayalam and Persian words would otherwise be split. There are no
+rules for English contractions. The pattern uses the Unicode property White_Space, because `\s` differs in JavaScript.
+The pattern means the same in every engine with Unicode properties and negative look-ahead: Oniguruma, JavaScript with
+the flag `u`, Rust's fancy-regex, and PCRE. Only the engine's Unicode version can make a difference.
 
-`split_digits` makes every numeric character a piece of its own afterwards (`Digits`, Rust's `char::is_numeric`).
+`split_digits` then makes every numeric character a separate piece (`Digits`, Rust's `char::is_numeric`).
 
-The compiled split (`csrc/bpe/split.hpp`) finds the very same pieces; its table of characters comes from `tokenizers`
-(0.23.3: Oniguruma's is Unicode 16, `Digits` knows 17), and a test compares them over every code point.
+The compiled split (`csrc/bpe/split.hpp`) finds exactly the same pieces. Its character table is generated from
+`tokenizers` (version 0.23.3, where Oniguruma has Unicode 16 and `Digits` has Unicode 17). A test compares the two over
+every code point.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from types import MappingProxyType
 from typing import Any
 
 BLOOM_PATTERN = " ?[^(\\s|[.,!?…。，、।۔،])]+"
-"""As it stands in BLOOM's tokenizer.json."""
+"""The pattern in BLOOM's tokenizer.json, unchanged."""
 
 MODERN_PATTERN = "|".join(
     (
@@ -48,13 +50,13 @@ MODERN_PATTERN = "|".join(
 )
 
 PRESETS: Mapping[str, str] = MappingProxyType({"bloom": BLOOM_PATTERN, "modern": MODERN_PATTERN})
-"""Oniguruma pattern of each preset; its matches are pieces, and so is what lies between them."""
+"""Oniguruma pattern of each preset. Both the matches and the text between matches are pieces."""
 
 
 def build(name: str, split_digits: bool = False) -> Any:
-    """The `tokenizers.pre_tokenizers.Sequence` of a preset, byte-level at its end, as it goes into tokenizer.json.
+    """Return a preset as the `tokenizers.pre_tokenizers.Sequence` that goes into tokenizer.json.
 
-    Raises KeyError for a name that is not in `PRESETS`.
+    The last step of the sequence is `ByteLevel`. Raises KeyError for a name that is not in `PRESETS`.
     """
     from tokenizers import Regex, pre_tokenizers
 
@@ -66,9 +68,9 @@ def build(name: str, split_digits: bool = False) -> Any:
 
 
 def recognise(tokenizer_json: Mapping[str, Any]) -> tuple[str, bool] | None:
-    """Preset and split_digits of a tokenizer.json (its parsed value); None when it cuts texts in another way.
+    """Return the preset and split_digits of a tokenizer.json (its parsed value), or None if it uses no preset.
 
-    Looks at the key `pre_tokenizer` alone: normaliser and added tokens are for the caller to judge.
+    Only the key `pre_tokenizer` is checked. The caller must check the normaliser and the added tokens.
     """
     steps = _steps(tokenizer_json.get("pre_tokenizer"))
     for name in PRESETS:
@@ -87,7 +89,7 @@ def _wanted(name: str, split_digits: bool) -> list[dict[str, Any]]:
 
 
 def _steps(pre_tokenizer: Any) -> list[Any] | None:
-    """Steps of a sequence without what concerns only the offsets of tokens in the text, not the tokens."""
+    """Return the steps of a sequence without `trim_offsets`, which affects the offsets of tokens but not the tokens."""
     if not isinstance(pre_tokenizer, dict) or pre_tokenizer.get("type") != "Sequence":
         return None
     steps = pre_tokenizer.get("pretokenizers")

@@ -1,8 +1,9 @@
-"""A fixed sample of documents per language, read from few places of a corpus of any size.
+"""Take a fixed sample of documents per language, and read only a small part of a large corpus.
 
-Shards are visited in the order of the digest of their name; each gives a language the documents with the smallest ids,
-which are hashes, at most `PER_PART`, until it has `PER_LANGUAGE` documents or `LANGUAGE_BYTES`. The same corpus always
-gives the same sample; of most shards of a large one only the language column is read, of a foreign file all of it.
+Shards are visited in the order of the digest of their name. Document ids are hashes. Each shard contributes, per
+language, at most `PER_PART` documents, those with the smallest ids. A language is complete when it has `PER_LANGUAGE`
+documents or `LANGUAGE_BYTES` of text. The same corpus always gives the same sample. In most shards of a large corpus,
+only the language column is read. Files without a manifest are read whole.
 """
 
 from __future__ import annotations
@@ -25,9 +26,13 @@ LANGUAGE_BYTES = 1 << 20
 
 
 def sample_documents(shards: Mapping[str, Path]) -> dict[str, list[str]]:
-    """Texts per language, sorted by code; within the limits above. `shards`: path by name.
+    """Return the sampled texts per language, sorted by language code.
 
-    Raises InputError for missing or damaged shards.
+    Args:
+        shards: path of each shard, by name.
+
+    Raises:
+        InputError: if a shard is missing or damaged.
     """
     texts: defaultdict[str, list[str]] = defaultdict(list)
     sizes: Counter[str] = Counter()
@@ -42,7 +47,10 @@ def sample_documents(shards: Mapping[str, Path]) -> dict[str, list[str]]:
 
 
 def _chosen(path: Path, room: dict[str, int]) -> Iterator[tuple[str, str]]:
-    """(language, text) of the chosen documents of a shard; `room` defaults to `PER_PART`."""
+    """Yield (language, text) of a shard's sampled documents.
+
+    `room` is the number of documents that each language still needs. A language not in `room` gets `PER_PART`.
+    """
     documents = open_documents(path, ("id", "language", "text"))
     if not documents.has_manifest:
         found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -64,7 +72,7 @@ def _chosen(path: Path, room: dict[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _smallest_ids(file: pq.ParquetFile, room: dict[str, int]) -> dict[str, list[tuple[str, int, int]]]:
-    """(id, row group, row) of the chosen documents of a shard, per language; `room` defaults to `PER_PART`."""
+    """Return (id, row group, row) of a shard's sampled documents, per language. See `_chosen` for `room`."""
     found: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
     for group in range(file.num_row_groups):
         languages = file.read_row_group(group, columns=["language"])["language"].to_pylist()

@@ -1,4 +1,4 @@
-"""The table of pre-token counts, and how sorted pieces of it are added up without holding them."""
+"""Schema of the table of pre-token counts, and a merge of sorted tables in bounded memory."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from functools import partial
 import pyarrow as pa
 
 COUNT_SCHEMA = pa.schema([("language", pa.string()), ("piece", pa.large_string()), ("count", pa.int64())])
-"""Sorted by (language, piece), each of which occurs once; a piece is text, its UTF-8 bytes are what is trained on."""
+"""Columns of a count table. Rows are sorted by (language, piece), and each such pair occurs once. A piece is stored as
+text; training uses the UTF-8 bytes."""
 
 
 def merge_counts(tables: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.Table]:
-    """The sum of tables that come sorted, batch by batch; sorted itself. Holds one batch of each."""
+    """Yield the sum of sorted tables, in sorted order. Only one batch of each table is in memory."""
     heads = [(head, rest) for rest in map(_with_rows, tables) if (head := next(rest, None)) is not None]
     while heads:
-        # Every table has been read up to here, so what comes first is complete.
+        # Every table has been read at least up to `bound`, so all rows up to `bound` are in memory.
         bound = min(_key(head, head.num_rows - 1) for head, _ in heads)
         complete, left = [], []
         for head, rest in heads:
@@ -34,7 +35,7 @@ def _with_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _key(batch: pa.RecordBatch, row: int) -> tuple[str, str]:
-    """What is sorted by: strings compare as their UTF-8 bytes do."""
+    """Return the sort key of a row. Python compares strings by code point, which is also the order of UTF-8 bytes."""
     return batch["language"][row].as_py(), batch["piece"][row].as_py()
 
 

@@ -1,15 +1,20 @@
-"""Sums of counted pieces in bounded memory: sorted runs, spilled to the disk, merged by ranges of pieces.
+"""Sum the counts of pieces in bounded memory, with an external merge sort over (piece, dataset).
 
-Rows (piece, dataset, count) are gathered until `PENDING_ROWS` wait, then sorted and equal ones added up. If that is no
-more than half as many, more are gathered; else the sum is a run and goes to a file that has no name, so that nothing is
-left of it, however this ends. Reading merges all runs: of each some rows are held, and those below the least of the
-runs' last pieces are complete, so they are sorted, added up and handed out, a piece never divided. The result depends
-neither on the order of the rows nor on `PENDING_ROWS`.
+Adding: rows (piece, dataset, count) are collected until there are more than `PENDING_ROWS`. Then they are sorted, and
+the counts of equal rows are added. If at most half of `PENDING_ROWS` rows remain, collecting continues. Otherwise the
+sorted rows become a run in a temporary file. The file has no name, so the operating system removes it even if the
+process is killed.
 
-Memory: about 120 bytes a pending row (2 M: 0.25 GB), and when merging as much for half of `PENDING_ROWS` or for
-`BLOCK_ROWS` x 2 rows a run, whichever is more. Arithmetic for 1.6 TB: 6,400 shards of 1 M rows are at most 3,200 runs
-of 2 M rows: 200 GB on disk if no two shards of a run shared a piece, and 6.5 M rows, 0.8 GB, in memory when they are
-merged. Reading and sorting take 0.5 us a row, so an hour in all.
+Reading: all runs are merged. Some rows of each run are in memory. The bound is the smallest of the runs' last pieces in
+memory; rows with smaller pieces are complete, so they are sorted, summed and yielded. All rows of a piece are in one
+table. The result depends neither on the order of the rows nor on `PENDING_ROWS`.
+
+Memory: about 120 bytes per pending row (0.25 GB for 2 M rows). Merging needs as much per row, for half of
+`PENDING_ROWS` rows or for 2 x `BLOCK_ROWS` rows per run, whichever is more.
+
+Arithmetic for 1.6 TB of text: 6,400 shards of 1 M rows give at most 3,200 runs of 2 M rows. They take 200 GB on disk
+if no two shards of one run share a piece. Merging holds 6.5 M rows (0.8 GB) in memory. Reading and sorting take 0.5 us
+per row, about an hour in total.
 """
 
 from __future__ import annotations
@@ -34,16 +39,16 @@ RUN_SCHEMA = pa.schema([("piece", pa.large_binary()), ("dataset", pa.int32()), (
 
 
 class Sums:
-    """Rows of `RUN_SCHEMA` in, their sums per (piece, dataset) out, sorted and as often as wanted."""
+    """Sums of rows of `RUN_SCHEMA` per (piece, dataset). Iteration yields them sorted and can be repeated."""
 
     def __init__(self, folder: Path, pending_rows: int | None = None) -> None:
-        """What is spilled takes room in `folder`."""
+        """Spill to a file in `folder` when there are more than `pending_rows` rows (default `PENDING_ROWS`)."""
         self._folder = folder
         self._limit = PENDING_ROWS if pending_rows is None else pending_rows
         self._pending: list[pa.Table] = []
         self._pending_rows = 0
         self._file: IO[bytes] | None = None
-        self._runs: list[npt.NDArray[np.int64]] = []  # where each block of a run begins in the file, and its end
+        self._runs: list[npt.NDArray[np.int64]] = []  # per run: file offset of each block, then the run's end
         self._rows = 0
 
     def __enter__(self) -> Self:
@@ -55,16 +60,16 @@ class Sums:
 
     @property
     def rows(self) -> int:
-        """Rows of all runs: at least as many as there are different pieces."""
+        """Number of rows in all runs and in memory, at least the number of different pieces."""
         return self._rows + self._pending_rows
 
     @property
     def runs(self) -> int:
-        """Runs on disk."""
+        """Number of runs on disk."""
         return len(self._runs)
 
     def add(self, rows: pa.Table) -> None:
-        """Take in rows in any order."""
+        """Add rows, in any order."""
         self._pending.append(rows)
         self._pending_rows += rows.num_rows
         if self._pending_rows > self._limit:
@@ -73,7 +78,7 @@ class Sums:
                 self._spill()
 
     def finish(self) -> None:
-        """No more rows come."""
+        """Sum the rows in memory. Call this after the last `add` and before iterating."""
         self._settle()
 
     def _settle(self) -> None:
@@ -101,7 +106,7 @@ class Sums:
             yield pa.Table.from_batches([pa.ipc.read_record_batch(block, RUN_SCHEMA)])
 
     def __iter__(self) -> Iterator[pa.Table]:
-        """Tables of sums, sorted by (piece, dataset) as bytes and numbers; all rows of a piece are in one table."""
+        """Yield tables of sums, sorted by (piece as bytes, dataset number). All rows of a piece are in one table."""
         blocks = [self._read_back(ends) for ends in self._runs]
         blocks += [_blocks(table) for table in self._pending]
         rows = max(BLOCK_ROWS, self._limit // (4 * max(len(blocks), 1)))
@@ -119,7 +124,7 @@ class Sums:
 
 
 class _Run:
-    """The rows of a sorted run that were read and not yet handed out."""
+    """Rows of a sorted run that have been read but not yet yielded."""
 
     def __init__(self, blocks: Iterator[pa.Table]) -> None:
         self._blocks = blocks
@@ -128,7 +133,7 @@ class _Run:
         self.finished = False
 
     def fill(self, rows: int) -> None:
-        """Read until at least `rows` are there, not all of one piece, or the run is at its end."""
+        """Read until at least `rows` rows with two or more different pieces are in memory, or the run ends."""
         while not self.finished and (self.rows < rows or self._first == self.last):
             block = next(self._blocks, None)
             if block is None:
@@ -143,11 +148,11 @@ class _Run:
 
     @property
     def last(self) -> bytes:
-        """The last piece that was read."""
+        """The last piece that has been read."""
         return bytes(self._ahead[-1]["piece"][-1].as_py())
 
     def take_below(self, bound: bytes | None) -> pa.Table:
-        """Hand out the rows whose pieces are below `bound` (None: all)."""
+        """Remove and return the rows whose pieces are below `bound`, or all rows if `bound` is None."""
         ahead = pa.concat_tables(self._ahead)
         size = ahead.num_rows if bound is None else _rows_below(ahead["piece"], bound)
         self._ahead = [ahead.slice(size)] if size < ahead.num_rows else []
@@ -176,7 +181,7 @@ def _blocks(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _summed(tables: list[pa.Table]) -> pa.Table:
-    """Sorted by (piece, dataset), equal ones added up."""
+    """Return the rows of all tables, sorted by (piece, dataset), with the counts of equal rows added."""
     table = pa.concat_tables([RUN_SCHEMA.empty_table(), *tables]).combine_chunks()
     if table.num_rows < 2:
         return table
@@ -189,7 +194,10 @@ def _summed(tables: list[pa.Table]) -> pa.Table:
 
 
 def starts(sorted_values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """Which values differ from the one before them; the first does. For one value or more."""
+    """Return a mask of the values that differ from the previous value, bool [n]; the first value counts as different.
+
+    `sorted_values` must not be empty.
+    """
     values = sorted_values.combine_chunks()
     if isinstance(values, pa.ChunkedArray):
         values = values.chunk(0)

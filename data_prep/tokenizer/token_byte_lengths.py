@@ -1,4 +1,4 @@
-"""How many bytes of text each token spells: what text tokens stand for, counted without decoding them."""
+"""Compute how many bytes of text each token stands for, so that text bytes can be counted without decoding."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 def token_byte_lengths(tokenizer: Any) -> npt.NDArray[np.int32]:
-    """UTF-8 bytes that each id spells, int32 [vocabulary_size]: 0 for special tokens, `NO_TOKEN` for ids without one.
+    """Return the number of UTF-8 bytes of each id, int32 [vocabulary_size].
 
-    Exact for byte-level tokenizers. Of WordPiece and SentencePiece ones, which put a space before words, the space of
-    a text's first word is counted too.
+    Special tokens have length 0, and ids without a token have `NO_TOKEN`. The lengths are exact for byte-level
+    tokenizers. WordPiece and SentencePiece tokenizers put a space before words; for them, the space before the first
+    word of a text is counted too.
     """
     lengths = np.full(vocabulary_size(tokenizer), NO_TOKEN, dtype=np.int32)
     spelled = _speller(json.loads(tokenizer.to_str())["decoder"])
@@ -35,12 +36,12 @@ def token_byte_lengths(tokenizer: Any) -> npt.NDArray[np.int32]:
 
 
 def _speller(decoder: dict[str, Any] | None) -> Callable[[str], int]:
-    """What tells a token's bytes, by the tokenizer's decoder."""
+    """Return the function that computes a token's length in bytes, for this decoder of a tokenizer."""
     steps = [] if decoder is None else decoder.get("decoders", [decoder])
     kinds = {step["type"]: step for step in steps}
     if "ByteLevel" in kinds:
         alphabet = frozenset(byte_characters())
-        # A character outside of the alphabet makes the decoder take the whole token as it is written.
+        # If a token has a character outside the byte-level alphabet, the decoder emits the whole token literally.
         return lambda token: len(token) if alphabet.issuperset(token) else len(token.encode())
     if "WordPiece" in kinds:
         inner = kinds["WordPiece"]["prefix"]

@@ -1,11 +1,12 @@
-"""Trains byte-level BPE on weighted counts and writes the folder that `AutoTokenizer.from_pretrained` loads.
+"""Train byte-level BPE on weighted counts and write the folder that `AutoTokenizer.from_pretrained` loads.
 
-Files, `tokenizer.json` last: `tokenizer_config.json`, `special_tokens_map.json`, and `training.json`, which says what
-was asked for and what was got (a small corpus runs out of pairs; the vocabulary is then smaller, which is no error).
-Nothing in them depends on the order of shards or on time. The vocabulary is never padded: rows that no token needs are
-the model's (`model.padded_vocabulary_size`).
+The folder holds `training.json`, `tokenizer_config.json`, `special_tokens_map.json` and `tokenizer.json`, which is
+written last. `training.json` records the requested and the actual vocabulary size. A small corpus can run out of pairs;
+the vocabulary is then smaller, which is not an error. The files do not depend on the order of the shards or on time.
+The vocabulary is never padded; padding rows belong to the model (`model.padded_vocabulary_size`).
 
-Memory: what `sums.py` says, then about 85 bytes for each of at most `max_pieces` pieces (of 9 bytes; 32 M: 2.7 GB).
+Memory: see `sums.py` for the summing of the counts. Training then needs about 85 bytes per piece of 9 bytes, for at
+most `max_pieces` pieces (2.7 GB for 32 M pieces).
 """
 
 from __future__ import annotations
@@ -49,9 +50,16 @@ from data_prep.tokenizer.weigh_counts import CountedPieces, WeightedPieces
 def with_pre_tokenizer(
     config: TokenizerTraining, tables: Sequence[CountTable], *, asked: bool = True
 ) -> TokenizerTraining:
-    """The settings with the pre-tokenizer by which the tables say that their pieces were cut.
+    """Return the settings with the pre-tokenizer that the tables' manifests record.
 
-    Raises ConfigError when another one was `asked` for, InputError when the tables contradict each other.
+    Args:
+        config: settings. They are returned unchanged if no manifest records another pre-tokenizer.
+        tables: count tables.
+        asked: whether the user chose the pre-tokenizer of `config`. If false, the tables' pre-tokenizer replaces it.
+
+    Raises:
+        ConfigError: if `asked` is true and the tables record another pre-tokenizer.
+        InputError: if the tables contradict each other.
     """
     counted = pre_tokenizer_of(tables)
     wanted = (config.pre_tokenizer, config.split_digits)
@@ -61,7 +69,7 @@ def with_pre_tokenizer(
         raise ConfigError(
             f"the pieces were cut by {described(counted)}, not by {described(wanted)}",
             where="tokenizer.pre_tokenizer",
-            expected=f"{described(counted)}, or counts made anew",
+            expected=f"{described(counted)}, or new counts made with {described(wanted)} (bloomery tokenizer count)",
         )
     name, split_digits = counted
     return TokenizerTraining.model_validate(config.model_dump() | {"pre_tokenizer": name, "split_digits": split_digits})
@@ -70,22 +78,22 @@ def with_pre_tokenizer(
 def train(
     config: TokenizerTraining, tables: Sequence[CountTable], weights: Path | None, folder: Path
 ) -> dict[str, Any]:
-    """Train on the tables and write the files into `folder`; returns the content of training.json.
+    """Train on the tables, write the files into `folder` and return the content of training.json.
 
     Args:
-        config: settings; its pre-tokenizer is taken as it is.
+        config: settings. The pre-tokenizer is not checked against the tables (see `with_pre_tokenizer`).
         tables: count tables.
-        weights: mixture.json or plain weights; None takes the counts as they are.
-        folder: where the files go, and for the time of the training what does not fit into memory.
+        weights: path of mixture.json or of plain weights. None if counts are not weighted.
+        folder: output folder. It also holds a temporary file for counts that do not fit into memory.
 
     Raises:
-        ConfigError: a vocabulary too small for its fixed tokens.
-        InputError: missing, damaged or wrong counts or weights, nothing to train on.
+        ConfigError: if the vocabulary is too small for its fixed tokens.
+        InputError: if counts or weights are missing, damaged or wrong, or if there is nothing to train on.
     """
     fixed = smallest_vocabulary(config.reserved_tokens)
     if config.vocabulary_size < fixed:
         raise ConfigError(
-            f"a vocabulary of {config.vocabulary_size} is too small",
+            f"a vocabulary of {config.vocabulary_size} entries is too small",
             where="tokenizer.vocabulary_size",
             expected=f"at least {fixed} ({len(SPECIAL_TOKENS)} special, {config.reserved_tokens} reserved, 256 bytes), "
             "or fewer reserved tokens (--reserved-tokens)",
@@ -106,13 +114,16 @@ def train(
             seen.keep(counts)
     pa.default_memory_pool().release_unused()
     if cut.count:
-        say(f"{seen.kept:,} of {seen.pieces:,} pieces are kept, the most frequent: {seen.share:.2%} of the occurrences")
+        say(
+            f"only the most frequent pieces are used: {seen.kept:,} of {seen.pieces:,} pieces are kept, "
+            f"{seen.share:.2%} of all occurrences"
+        )
     merges = _merges(trainer, config.vocabulary_size - fixed, seen.kept)
     got = fixed + len(merges)
     if got < config.vocabulary_size:
         say(
-            f"warning: the corpus has no more pairs to merge: {got} tokens instead of {config.vocabulary_size}. "
-            "The vocabulary is smaller than asked for."
+            f"warning: the corpus has no more pairs to merge, so the vocabulary has {got} tokens instead of "
+            f"{config.vocabulary_size}"
         )
     report: dict[str, Any] = {
         "vocabulary_asked": config.vocabulary_size,
@@ -138,17 +149,18 @@ def train(
 
 
 def summary(report: dict[str, Any], folder: Path) -> str:
-    """What was trained, and the command that comes next."""
+    """Return a message with the size of the vocabulary and the commands to run next."""
     file = shlex.quote(str(folder / TOKENIZER))
     return (
-        f"{folder}: {report['vocabulary']:,} tokens, {report['merges']:,} of them merges, from {report['pieces']:,} "
-        f"pieces\nnext: bloomery tokenizer report --tokenizer {file} --corpus SHARDS --output-json report.json "
-        f"--output-html report.html, or bloomery encode SHARDS --tokenizer {file} --output PREFIX"
+        f"{folder}: {report['vocabulary']:,} tokens, {report['merges']:,} of them merges, trained on "
+        f"{report['pieces']:,} pieces\nnext: bloomery tokenizer report --tokenizer {file} --corpus SHARDS "
+        f"--output-json report.json --output-html report.html, or bloomery encode SHARDS --tokenizer {file} "
+        "--output PREFIX"
     )
 
 
 class _Seen:
-    """How many pieces went by, and how many of them were kept."""
+    """Numbers of pieces and of weighted occurrences, before and after the selection of the most frequent pieces."""
 
     def __init__(self) -> None:
         self.pieces = self.occurrences = self.kept = self.kept_occurrences = 0
@@ -165,7 +177,7 @@ class _Seen:
 
     @property
     def share(self) -> float:
-        """Of the weighted occurrences, how many were kept."""
+        """Share of the weighted occurrences that is kept."""
         return self.kept_occurrences / self.occurrences
 
 
@@ -174,9 +186,9 @@ def _refuse_missing(mixture: Mixture | None, counted: CountedPieces, weights: Pa
     missing = [name for name in wanted if not counted.bytes.get(name)]
     if missing and len(missing) < len(wanted):
         raise InputError(
-            f"weighs {', '.join(missing)}, of which the counts have nothing",
+            f"this file sets weights for {', '.join(missing)}, but no such text was counted",
             where=str(weights),
-            expected=f"some of {', '.join(sorted(counted.bytes))}",
+            expected=f"weights for some of {', '.join(sorted(counted.bytes))}",
         )
 
 

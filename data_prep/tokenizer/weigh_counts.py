@@ -1,18 +1,20 @@
-"""Pre-token counts of all shards, summed and weighted by the mixture: what the BPE trainer is given.
+"""Sum the pre-token counts of all shards and weight them by the mixture, as input of the BPE trainer.
 
 Arithmetic. Let B(l) be the bytes of language l's pre-tokens (sum of count x length) and w(l) its weight in the mixture.
-(Where a language is mixed by source, each of its sources stands for itself below, as a dataset of its own.)
-Training should see each language in proportion to its weight, as if it had been sampled by bytes (BLOOM's way), so the
-counts of l are multiplied by
+If the mixture weights the sources of a language, each source is a dataset of its own, and l below is that dataset.
+Training should see each language in proportion to its weight, as if text had been sampled by bytes, as for BLOOM.
+Therefore the counts of l are multiplied by
 
     f(l) = w(l) * S / B(l),        S = max over l of B(l) / w(l).
 
-With this S the least factor is 1: the language that the mixture cuts most keeps its true counts, all others are scaled
-up, and rounding (to the nearest integer, at least 1) never loses a piece nor flattens a tail. S bounds the sum of all
-weighted bytes, hence every pair count: 484 GB at weight 0.06 gives 8e12, far below 2^63; S above 2^60 (absurd weights)
-is cut to 2^60. Factors are exact fractions rounded once to float64, so the result does not depend on any order.
+With this S, the smallest factor is 1. The language that the mixture reduces most keeps its true counts, and all other
+counts are scaled up. Rounding (to the nearest integer, at least 1) therefore never loses a piece and never makes rare
+pieces equally frequent. S bounds the sum of all weighted bytes, and therefore every pair count. For example, 484 GB at
+weight 0.06 give 8e12, far below 2^63. The sum of all weighted bytes is limited to 2^60, which matters only for extreme
+weights. Factors are exact fractions that are rounded once to float64, so the result does not depend on any order.
 
-Memory does not grow with the tables (`sums.py`): factors are known once all are read, weighted pieces are a stream.
+Memory does not grow with the tables (see `sums.py`). The factors are known when all tables have been read, and the
+weighted pieces are streamed.
 """
 
 from __future__ import annotations
@@ -41,16 +43,16 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CountedPieces:
-    """Counts of all tables: their sums, and the bytes of each dataset (a language where there is no mixture)."""
+    """Summed counts of all tables, and the bytes of each dataset. Without a mixture, each language is a dataset."""
 
     sums: Sums
     names: list[str] = field(default_factory=list)
-    """Name of each dataset, by its number in the sums."""
+    """Names of the datasets; the index is the dataset's number in the sums."""
     bytes: dict[str, int] = field(default_factory=dict)
-    """Sum of count x length, by name."""
+    """Bytes of each dataset's pre-tokens (sum of count x length), by dataset name."""
 
     def read(self, tables: Sequence[CountTable], mixture: Mixture | None) -> None:
-        """Sum the tables. Raises InputError for bad ones, and for counts that overflow 64 bits."""
+        """Sum the tables. Raises InputError for a bad table, and for counts that overflow 64 bits."""
         for table in track(tables, "sum pre-token counts", len(tables), "tables"):
             for batch in read_batches(table):
                 self._add(batch, table, mixture)
@@ -69,7 +71,7 @@ class CountedPieces:
             raise _overflow(str(table.path))
         for number in np.unique(numbers).tolist():
             chosen = numbers == number
-            # No overflow: the sum over the whole batch is below 2^62.
+            # This int64 product cannot overflow, because the sum over the whole batch is below 2^62.
             self.bytes[self.names[number]] += int(lengths[chosen] @ counts[chosen])
         if sum(self.bytes.values()) > MAX_BYTES:
             raise _overflow(str(table.path))
@@ -88,12 +90,12 @@ def _overflow(where: str) -> InputError:
 
 
 def language_factors(language_bytes: Mapping[str, int], weights: Mapping[str, float]) -> dict[str, float]:
-    """f(l) of the module's docstring, for the languages with bytes and weight; the others are left out."""
+    """Return the factor f(l) of the module's docstring for each language that has bytes and a weight above 0."""
     used = {code: size for code, size in language_bytes.items() if size > 0 and weights.get(code, 0.0) > 0}
     if not used:
         return {}
     scale = max(size / Fraction(weights[code]) for code, size in used.items())
-    # Plain weights need not add up to one.
+    # Plain weights need not add up to one, so the weighted bytes are scale * total.
     total = sum((Fraction(weights[code]) for code in used), Fraction())
     scale = min(scale, MAX_WEIGHTED_BYTES / total)
     return {code: float(Fraction(weights[code]) * scale / size) for code, size in sorted(used.items())}
@@ -101,28 +103,28 @@ def language_factors(language_bytes: Mapping[str, int], weights: Mapping[str, fl
 
 @dataclass(frozen=True)
 class WeightedPieces:
-    """Different pieces in the order of their bytes, with integer weighted counts, each at least 1; in parts."""
+    """Unique pieces in byte order, with weighted counts (integers, at least 1). Iteration yields them in parts."""
 
     counted: CountedPieces
     factors: dict[str, float]
-    """Multiplier per dataset; what has none is left out."""
+    """Multiplier per dataset. Datasets without a multiplier are not yielded."""
 
     @classmethod
     def of(cls, counted: CountedPieces, weights: Mapping[str, float] | None) -> WeightedPieces:
-        """Weighted as the mixture says; without weights the counts are taken as they are.
+        """Return the pieces weighted by `weights`, or with unchanged counts if `weights` is None.
 
-        Raises InputError when nothing is left to train on.
+        Raises InputError if no pieces are left to train on.
         """
         sizes = counted.bytes
         factors = dict.fromkeys(sorted(sizes), 1.0) if weights is None else language_factors(sizes, weights)
         if not factors:
-            wanted = "counted text" if weights is None else "text in a language of the mixture"
+            wanted = "counted text" if weights is None else "counted text in a language or dataset of the mixture"
             named = f" ({', '.join(sorted(weights)) or 'which is empty'})" if weights is not None else ""
-            raise InputError("no pre-tokens to train on", expected=wanted + named)
+            raise InputError("there are no pre-tokens to train on", expected=wanted + named)
         return cls(counted, factors)
 
     def __iter__(self) -> Iterator[tuple[pa.Array, Integers]]:
-        """Pieces (large_binary) and their counts, part by part, as often as wanted."""
+        """Yield parts: pieces (large_binary) and their weighted counts. Iteration can be repeated."""
         factors = np.array([self.factors.get(name, np.nan) for name in self.counted.names])
         for table in self.counted.sums:
             dataset = np.asarray(table["dataset"])
@@ -143,9 +145,10 @@ def _one_array(pieces: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _without_specials(rows: pa.Table) -> pa.Table:
-    """Cut special tokens' spellings out of pieces, so that no merged token can spell one (HTML has `<s>`, `</s>`).
+    """Cut the text of special tokens out of pieces, so that no merged token can equal a special token.
 
-    A merged token is part of some piece; where no piece holds the spelling, none can become it.
+    HTML text contains `<s>` and `</s>`, for example. Every merged token is part of a piece. If no piece contains the
+    text of a special token, no merged token can equal it.
     """
     holds = pc.match_substring_regex(rows["piece"], SPECIAL_PATTERN)
     if not pc.any(holds).as_py():

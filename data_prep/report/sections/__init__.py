@@ -1,1 +1,1 @@
-"""The sections of the corpus page: each module turns its part of the report into HTML."""
+"""Sections of the corpus page. Each module renders its part of the report as HTML."""

@@ -1,4 +1,4 @@
-"""Rows of the sources that could not become documents."""
+"""Render the rows of the sources that could not be read as documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from data_prep.report.wording import count
 
 
 def bad_rows(bad: dict[str, Any]) -> str:
-    """Their number by reason, and the first of them; nothing where there are none."""
+    """Return the section with the number of bad rows by reason and the first bad rows. Empty if there are none."""
     if not bad["count"]:
         return ""
     reasons = ", ".join(f"{escape(reason)} {count(number)}" for reason, number in bad["reasons"].items())
@@ -20,8 +20,8 @@ def bad_rows(bad: dict[str, Any]) -> str:
     )
     return (
         "<section id='bad-rows'><h2>Rows that could not be read</h2>"
-        f"<p class='note'>{count(bad['count'])} in all: {reasons}. The first:</p>"
+        f"<p class='note'>Rows by reason ({count(bad['count'])} in total): {reasons}. These are the first ones:</p>"
         "<div class='scroll' tabindex='0'><table><thead><tr>"
-        "<th>File</th><th class='n'>line</th><th>Reason</th><th>What</th></tr></thead>"
+        "<th>File</th><th class='n'>line</th><th>Reason</th><th>Detail or excerpt</th></tr></thead>"
         f"<tbody>{rows}</tbody></table></div></section>"
     )

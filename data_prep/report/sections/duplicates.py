@@ -1,4 +1,4 @@
-"""Clusters of duplicates: how large they are, and the largest with the document that stayed."""
+"""Render the sizes of the clusters of duplicates, and the largest clusters with their kept documents."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from data_prep.report.wording import count, documents
 
 
 def duplicates(found: dict[str, Any]) -> str:
-    """The sizes as bars, then the largest clusters."""
+    """Return a bar per cluster size, followed by the largest clusters."""
     if not found["count"]:
-        return "<p class='note'>No document is like another.</p>"
+        return "<p class='note'>No duplicates were found.</p>"
     most = max(row["removed"] for row in found["sizes"])
     rows = "".join(
         f"<tr><th scope='row'>{_span(row)}</th>"
@@ -22,9 +22,9 @@ def duplicates(found: dict[str, Any]) -> str:
         for row in found["sizes"]
     )
     return (
-        "<table class='bars'><thead><tr><th>Alike</th><th>removed</th><th class='n'>clusters</th>"
+        "<table class='bars'><thead><tr><th>Documents in a cluster</th><th>removed</th><th class='n'>clusters</th>"
         f"<th class='n'>removed</th></tr></thead><tbody>{rows}</tbody></table>"
-        f"<h3>The largest</h3>{''.join(map(_cluster, found['largest']))}"
+        f"<h3>Largest clusters</h3>{''.join(map(_cluster, found['largest']))}"
     )
 
 
@@ -34,15 +34,15 @@ def _span(row: dict[str, Any]) -> str:
 
 def _cluster(cluster: dict[str, Any]) -> str:
     kept, removed = cluster["kept"], cluster["removed"]
-    kinds = [(cluster["exact"], "the same"), (cluster["near"], "nearly the same")]
+    kinds = [(cluster["exact"], "exact"), (cluster["near"], "near")]
     words = ", ".join(f"{count(number)} {kind}" for number, kind in kinds if number)
     sources = ", ".join(f"{source} {count(number)}" for source, number in cluster["sources"].items())
-    alike = "the same text" if removed["kind"] == "exact" else likeness(removed["similarity"])
-    facts = f"stayed: {kept['id']} of {kept['source']} · went: {removed['id']} of {removed['source']} ({alike})"
+    alike = "same text" if removed["kind"] == "exact" else likeness(removed["similarity"])
+    facts = f"kept: {kept['id']} of {kept['source']} · removed: {removed['id']} of {removed['source']} ({alike})"
     texts = compared(removed, kept) if kept["excerpt"] else [quote(removed)]
     return (
-        f"<details class='cluster'><summary><span class='title'><b>{documents(cluster['size'])} alike</b> "
-        f"<code>{escape(removed['language'])}</code></span><span class='count'>{words}; removed from "
+        f"<details class='cluster'><summary><span class='title'><b>Cluster of {documents(cluster['size'])}</b> "
+        f"<code>{escape(removed['language'])}</code></span><span class='count'>removed: {words}; sources: "
         f"{escape(sources)}</span></summary><ul class='examples'><li>{''.join(texts)}"
         f"<small>{escape(facts)}</small></li></ul></details>"
     )

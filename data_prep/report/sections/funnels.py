@@ -1,4 +1,4 @@
-"""Documents in, removed by stage, out: for all, each language, each source."""
+"""Render funnels of input, removed and kept documents: for the whole corpus, each language, and each source."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from data_prep.report.rules import FAMILIES, STAGES
 from data_prep.report.wording import count, percent
 
 MOST_SOURCES = 100
-"""Sources with a row of their own; the smaller ones share one."""
+"""Greatest number of sources with a row of their own. The other, smaller sources share one row."""
 
 
 def waterfall(totals: dict[str, Any]) -> str:
-    """From what came to what stayed, a bar a stage."""
+    """Return a waterfall chart from the input documents to the kept documents, with one bar per stage."""
     came, left = totals["documents_in"], totals["documents_in"]
-    rows = [_step("came", hanging(0, ("came", "came", came), came), count(came), "")]
+    rows = [_step("input", hanging(0, ("came", "input", came), came), count(came), "")]
     for stage, (words, families) in STAGES.items():
         removed = totals["removed_by_stage"][stage]
         left -= removed
@@ -26,7 +26,7 @@ def waterfall(totals: dict[str, Any]) -> str:
         rows.append(_step(words, bar, number, percent(removed / came) if came else "–"))
     stayed = totals["documents_out"]
     share = percent(stayed / came) if came else "–"
-    rows.append(_step("stayed", hanging(0, ("kept", "stayed", stayed), came), count(stayed), share))
+    rows.append(_step("kept", hanging(0, ("kept", "kept", stayed), came), count(stayed), share))
     return f"<table class='bars waterfall'><tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -38,23 +38,23 @@ def _step(words: str, bar: str, number: str, share: str) -> str:
 
 
 def legend() -> str:
-    """The colours of the families of rules."""
-    items = [("kept", "stayed"), *((name, words) for name, (words, _) in FAMILIES.items())]
+    """Return the legend of the colours of kept documents and of the families of rules."""
+    items = [("kept", "kept"), *((name, words) for name, (words, _) in FAMILIES.items())]
     return "".join(f"<span><i style='background:var(--{name})'></i>{words}</span>" for name, words in items)
 
 
 def languages(report: dict[str, Any]) -> str:
-    """A row a language, the largest first."""
+    """Return a table with one row per language, the largest language first."""
     entries = sorted(report["languages"].items(), key=lambda item: (-item[1]["bytes_in"], item[0]))
     rows = (
         _row(f"{escape(entry['name'])} <code>{escape(code)}</code>", entry, format_bytes(entry["bytes_out"]))
         for code, entry in entries
     )
-    return _table("Language", "text", "".join(rows))
+    return _table("Language", "kept text", "".join(rows))
 
 
 def sources(report: dict[str, Any]) -> str:
-    """A row a source, the largest first; those beyond `MOST_SOURCES` together."""
+    """Return a table with one row per source, the largest source first. Sources beyond `MOST_SOURCES` share a row."""
     entries = sorted(report["sources"].items(), key=lambda item: (-item[1]["bytes_in"], item[0]))
     rows = [_row(escape(name), entry, count(entry["bad_rows"])) for name, entry in entries[:MOST_SOURCES]]
     small = [entry for _, entry in entries[MOST_SOURCES:]]
@@ -69,14 +69,14 @@ def sources(report: dict[str, Any]) -> str:
 
 def _table(first: str, last: str, rows: str) -> str:
     return (
-        f"<table class='bars'><thead><tr><th>{first}</th><th>documents</th><th class='n'>came</th>"
-        f"<th class='n'>stayed</th><th class='n'>{last}</th></tr></thead><tbody>{rows}</tbody></table>"
+        f"<table class='bars'><thead><tr><th>{first}</th><th>documents</th><th class='n'>input</th>"
+        f"<th class='n'>kept</th><th class='n'>{last}</th></tr></thead><tbody>{rows}</tbody></table>"
     )
 
 
 def _row(title: str, entry: dict[str, Any], last: str) -> str:
     came, stayed = entry["documents_in"], entry["documents_out"]
-    pieces: list[tuple[str, str, float]] = [("kept", "stayed", stayed)]
+    pieces: list[tuple[str, str, float]] = [("kept", "kept", stayed)]
     for name, (words, rules) in FAMILIES.items():
         pieces.append((name, words, sum(entry["removed"].get(rule, 0) for rule in rules)))
     return (

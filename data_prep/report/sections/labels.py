@@ -1,4 +1,4 @@
-"""Where the language of a document's label and the detected one differ, per language."""
+"""Render the documents whose language label differs from the detected language, per language."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from data_prep.report.wording import count, percent
 
 
 def labels(report: dict[str, Any]) -> str:
-    """Documents removed for it, and those of trusted sources that stayed."""
+    """Return a table of the documents that were removed for this reason, and of those kept from trusted sources."""
     rows = []
     for code, entry in report["languages"].items():
         removed, stayed = entry["removed"].get("wrong_language", 0), entry["trusted_disagreements"]
         if removed or stayed:
             rows.append((removed + stayed, code, entry, removed, stayed))
     if not rows:
-        return "<p class='note'>All labels agree with what was detected, where that was looked at.</p>"
+        return "<p class='note'>All labels agree with the detected language, where a language was detected.</p>"
     rows.sort(key=lambda row: (-row[0], row[1]))
     most = rows[0][0]
     body = "".join(
         f"<tr><th scope='row'>{escape(entry['name'])} <code>{escape(code)}</code></th><td class='bar'>"
-        f"{stacked([('language', 'removed', removed), ('text', 'stayed: a trusted source', stayed)], whole=most)}</td>"
+        f"{stacked([('language', 'removed', removed), ('text', 'kept (trusted source)', stayed)], whole=most)}</td>"
         f"<td class='n'>{count(removed)}</td><td class='n'>{count(stayed)}</td>"
         f"<td class='n'>{percent(total / entry['documents_in'])}</td></tr>"
         for total, code, entry, removed, stayed in rows
     )
     return (
         "<div class='legend'><span><i style='background:var(--language)'></i>removed</span>"
-        "<span><i style='background:var(--text)'></i>stayed: a trusted source</span></div>"
-        "<table class='bars'><thead><tr><th>Label</th><th></th><th class='n'>removed</th><th class='n'>stayed</th>"
-        f"<th class='n'>of all</th></tr></thead><tbody>{body}</tbody></table>"
+        "<span><i style='background:var(--text)'></i>kept (trusted source)</span></div>"
+        "<table class='bars'><thead><tr><th>Label</th><th></th><th class='n'>removed</th><th class='n'>kept</th>"
+        f"<th class='n'>share of all</th></tr></thead><tbody>{body}</tbody></table>"
     )

@@ -1,4 +1,4 @@
-"""The treemap of what stayed: a rectangle a language, as large as its text."""
+"""Render a treemap of the kept text, with one rectangle per language whose area is the size of the language's text."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from data_prep.report.wording import percent
 
 WIDTH, HEIGHT = 160.0, 90.0
 _TOO_SMALL = 0.0005
-"""Share of the text below which a rectangle is a dot; those languages are listed in words."""
+"""Share of the text below which a rectangle is too small to see. These languages are also listed below the map."""
 
 
 def language_map(report: dict[str, Any]) -> str:
-    """The map, its legend, and the languages that are too small for it."""
+    """Return the map, its legend, and a list of the languages that are too small to see."""
     sizes = {code: entry["bytes_out"] for code, entry in report["languages"].items() if entry["bytes_out"]}
     total = sum(sizes.values())
     if not total:
-        return "<p class='note'>No text stayed.</p>"
+        return "<p class='note'>No text was kept.</p>"
     names = {code: report["languages"][code]["name"] for code in sizes}
     groups: dict[str, list[str]] = {}
     for code in sorted(sizes, key=lambda code: (-sizes[code], code)):
@@ -41,7 +41,7 @@ def language_map(report: dict[str, Any]) -> str:
     small_names = ", ".join(
         f"{escape(names[code])} {format_bytes(sizes[code])}" for code in sorted(small, key=lambda c: -sizes[c])
     )
-    note = f"<p class='note'>Too small to see: {small_names}.</p>" if small else ""
+    note = f"<p class='note'>Too small to see in the map: {small_names}.</p>" if small else ""
     return f"<ul class='treemap'>{''.join(tiles)}</ul><div class='legend'>{legend}</div>{note}"
 
 
@@ -51,7 +51,7 @@ def _tile(box: Box, group: str, code: str, name: str, words: str) -> str:
         f"width:{100 * box.width / WIDTH:.4f}%;height:{100 * box.height / HEIGHT:.4f}%"
     )
     title = escape(f"{name}: {words}")
-    # The name is shown where it fits: the style sheet asks the tile for as many letters as its class says.
+    # The name is shown only if it fits. The class tells the style sheet how many letters the tile must have room for.
     letters = next((step for step in (5, 8, 11, 14, 18, 22) if len(name) <= step), 32)
     return (
         f"<li style='{place};--group:var(--{group})' title='{title}' aria-label='{title}'>"

@@ -1,6 +1,6 @@
-"""Every measure with its limits: a histogram, and a slider that says what another limit would remove.
+"""Render each measure with its limits: a histogram, and sliders that show how many documents other limits would remove.
 
-The drawing is complete without the script, which only lets one choose a language and move the limits.
+The histograms are complete without the page's script, which is only needed to choose a language and to move limits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TICKS = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 2, 5, 10, 20, 50, 100, 1000, 1
 
 
 def limits(report: dict[str, Any]) -> str:
-    """The cards of all measures, those with a limit first."""
+    """Return the cards of all measures. Measures with a limit come first."""
     measures: dict[str, list[str]] = {}
     for rule in report["what_if"]:
         measures.setdefault(str(measure_of(rule)), []).append(rule)
@@ -40,10 +40,15 @@ def limits(report: dict[str, Any]) -> str:
 
 
 def page_data(report: dict[str, Any]) -> str:
-    """What the script draws from, as JSON that can stand in a script element.
+    """Return the data of the page's script, as JSON that is safe inside a script element.
 
-    Per rule `edges` and per language `steps`, the documents between them (one more than edges), so that sums of steps
-    are what a limit removes; the `limits` in force, and what they remove, `now`. Its size goes with rules x languages.
+    Each rule has `edges`, and each of its languages has:
+
+    - `steps`: numbers of documents between the edges (one more than the edges). Sums of steps are what a limit removes.
+    - `limits`: configured limits.
+    - `now`: number of documents that the configured limits remove.
+
+    The size of the data is proportional to rules x languages.
     """
     rules = {
         rule: {
@@ -63,16 +68,22 @@ def page_data(report: dict[str, Any]) -> str:
 
 
 def steps(rule: str, removed: Sequence[int], total: int) -> list[int]:
-    """Documents below, between and above the limits at which `removed` would go."""
+    """Return the numbers of documents below, between and above the limits of a rule.
+
+    Args:
+        rule: name of the rule.
+        removed: number of documents that each limit removes.
+        total: number of all documents.
+    """
     below = removed if rule.startswith("min_") else [total - number for number in removed]
     return [after - before for before, after in pairwise([0, *below, total])]
 
 
 def beyond(rule: str, found: Sequence[int], removed: int) -> list[int]:
-    """Which of the documents `found` in each step are the `removed` ones; `page.js` does the same.
+    """Return how many of the documents `found` in each step are among the `removed` ones. `page.js` does the same.
 
-    They are the lowest of a least limit and the highest of a greatest one. (Where sources follow recipes with different
-    limits that is not quite so; their number is right.)
+    A minimum removes the lowest values, and a maximum removes the highest values. If sources use recipes with different
+    limits, only the total number is exact, not the distribution over the steps.
     """
     result, rest = [0] * len(found), removed
     for place in range(len(found)) if rule.startswith("min_") else reversed(range(len(found))):
@@ -82,12 +93,12 @@ def beyond(rule: str, found: Sequence[int], removed: int) -> list[int]:
 
 
 def _limits(report: dict[str, Any], rule: str) -> list[float]:
-    """The limits in force, of all languages."""
+    """Return the configured limits of all languages."""
     return [limit for one in report["what_if"][rule]["languages"].values() for limit in one["limits"]]
 
 
 def _place(value: float, edges: Sequence[float]) -> float:
-    """Where a value stands in the drawing, whose steps are 1 wide."""
+    """Return the horizontal position of a value in the histogram, whose steps have width 1."""
     return float(np.interp(value, edges, np.arange(1, len(edges) + 1)))
 
 
@@ -113,13 +124,13 @@ def _card(report: dict[str, Any], measure: str, rules: list[str]) -> str:
 
 
 def _sums(report: dict[str, Any], rule: str) -> list[int]:
-    """Documents per step, over all languages."""
+    """Return the number of documents per step, summed over all languages."""
     own = [steps(rule, one["removed"], one["documents"]) for one in report["what_if"][rule]["languages"].values()]
     return [sum(column) for column in zip(*own, strict=True)]
 
 
 def _ticks(edges: Sequence[float]) -> str:
-    """Labels below the drawing, at most one each eighth of its width."""
+    """Return the labels below the histogram, at least one eighth of its width apart."""
     width = len(edges) + 1
     shown, last = [], -width / 8
     for value in _TICKS:
@@ -131,7 +142,7 @@ def _ticks(edges: Sequence[float]) -> str:
 
 
 def _short(value: float) -> str:
-    """`100000` -> `100k`."""
+    """Format a number with a short unit: `100000` -> `100k`."""
     for unit, size in (("M", 1_000_000), ("k", 1000)):
         if value >= size:
             return f"{value / size:g}{unit}"
@@ -145,7 +156,7 @@ def _control(report: dict[str, Any], rule: str) -> str:
     now = sum(one["removed_now"] for one in entry["languages"].values())
     words = "no limit"
     if held:
-        words = f"limit {limits_in_words(held)}: {documents(now)} ({percent(now / total) if total else '–'})"
+        words = f"limit {limits_in_words(held)}: {documents(now)} removed ({percent(now / total) if total else '–'})"
     return (
         f"<div class='control' data-rule='{rule}'><label><b>{escape(TITLES.get(rule, rule))}</b> "
         f"<input type='range' min='0' max='{len(entry['at']) - 1}' step='1' hidden></label>"

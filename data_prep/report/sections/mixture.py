@@ -1,4 +1,4 @@
-"""How much text there is of each language, and how much of the training reads it."""
+"""Render the share of the text and the weight in the mixture, per language."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from data_prep.report.wording import percent
 
 
 def mixture(found: dict[str, Any] | None, names: dict[str, Any]) -> str:
-    """A pair of bars a language, the heaviest first; how often the training reads it, where that is known."""
+    """Return a table with a pair of bars per language, by descending weight, and with the epochs if they are known."""
     if not found or not found["languages"]:
-        return "<p class='note'>There is none yet.</p>"
+        return "<p class='note'>There is no mixture yet.</p>"
     entries = sorted(found["languages"].items(), key=lambda item: (-item[1]["weight"], item[0]))
     largest = max(max(entry["share"], entry["weight"]) for _, entry in entries)
     told = any(entry.get("epochs") is not None for _, entry in entries)

@@ -1,4 +1,4 @@
-"""How many personal details of which kind were replaced, per language."""
+"""Render the numbers of replaced personal details, per language and kind."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ KINDS = {
     "ip": "IP address",
     "phone": "telephone",
     "iban": "IBAN",
-    "card": "card",
-    "key": "key, token",
+    "card": "card number",
+    "key": "key or token",
     "national_id": "national id",
     "handle": "@name",
 }
 
 
 def personal_data(report: dict[str, Any]) -> str:
-    """A table of languages and kinds, darker where there is more."""
+    """Return a table of languages and kinds. Cells with higher numbers are darker."""
     totals = report["totals"]
     kinds = list(totals["redactions"])
     if not kinds:
-        return "<p class='note'>None was found.</p>"
+        return "<p class='note'>No personal data was found.</p>"
     rows = sorted(
         ((code, entry) for code, entry in report["languages"].items() if entry["redactions"]),
         key=lambda item: (-sum(item[1]["redactions"].values()), item[0]),
@@ -41,9 +41,10 @@ def personal_data(report: dict[str, Any]) -> str:
     )
     foot = "".join(f"<td class='n'>{count(number)}</td>" for number in totals["redactions"].values())
     return (
-        f"<p class='note'>{count(sum(totals['redactions'].values()))} in {documents(totals['redacted_documents'])} "
-        "were replaced by placeholders; the documents stayed.</p><div class='scroll' tabindex='0'><table class='heat'>"
-        f"<thead><tr><th>Language</th>{head}<th class='n'>documents</th><th class='n'>of all</th></tr></thead>"
+        "<p class='note'>Placeholders replaced personal details in the kept documents: "
+        f"{count(sum(totals['redactions'].values()))} details in {documents(totals['redacted_documents'])}.</p>"
+        "<div class='scroll' tabindex='0'><table class='heat'>"
+        f"<thead><tr><th>Language</th>{head}<th class='n'>documents</th><th class='n'>share of all</th></tr></thead>"
         f"<tbody>{body}</tbody><tfoot><tr><th scope='row'>all</th>{foot}"
         f"<td class='n'>{count(totals['redacted_documents'])}</td>"
         f"<td class='n'>{percent(totals['redacted_documents'] / max(totals['documents_out'], 1))}</td></tr></tfoot>"

@@ -1,4 +1,4 @@
-"""Lines that many documents of a source share, taken out before anything was measured."""
+"""Render the numbers of removed repeated lines, which many documents of a source have in common."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from data_prep.report.wording import count, percent
 
 
 def repeated_lines(report: dict[str, Any]) -> str:
-    """A row a language that lost lines, the most bytes first; nothing where the run leaves lines as they are."""
+    """Return the section with a row per language with removed lines, by descending number of removed bytes.
+
+    Return an empty string if the run does not remove repeated lines.
+    """
     found = report["repeated_lines"]
     if found is None:
         return ""
@@ -29,10 +32,11 @@ def repeated_lines(report: dict[str, Any]) -> str:
     )
     table = (
         "<table class='bars'><thead><tr><th>Language</th><th></th><th class='n'>lines</th><th class='n'>text</th>"
-        f"<th class='n'>of documents</th></tr></thead><tbody>{body}</tbody></table>"
+        f"<th class='n'>documents</th></tr></thead><tbody>{body}</tbody></table>"
     )
     return (
         "<section id='repeated-lines'><h2>Repeated lines</h2><p class='note'>Menus, notices and templates that many "
-        "documents of a source share were taken out before anything was measured.</p>"
-        f"{table if rows else '<p class=note>There were none.</p>'}</section>"
+        "documents of a source have in common were removed before the documents were measured. The last column is the "
+        "share of documents that were changed.</p>"
+        f"{table if rows else '<p class=note>No repeated lines were found.</p>'}</section>"
     )

@@ -1,4 +1,4 @@
-"""What each rule removed, with examples and the reason for each."""
+"""Render what each rule removed, with examples and their reasons."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from data_prep.report.wording import count, documents, language_attributes, numb
 
 
 def rule_list(report: dict[str, Any]) -> str:
-    """The rules that removed documents, the heaviest first; each opens to its examples."""
+    """Return the rules that removed documents, by descending number. Each rule can be opened to show its examples."""
     rules = sorted(report["rules"].items(), key=lambda item: -item[1]["documents"])
     if not rules:
         return "<p class='note'>No document was removed.</p>"
@@ -26,9 +26,9 @@ def rule_list(report: dict[str, Any]) -> str:
 
 
 def limits_in_words(limits: Iterable[float]) -> str:
-    """`0.3`, or `0.2 to 0.5, by language`."""
+    """Format the limits of all languages: `0.3`, or `0.2 to 0.5 (by language)` if they differ."""
     found = sorted(set(limits))
-    return number(found[0]) if len(found) == 1 else f"{number(found[0])} to {number(found[-1])}, by language"
+    return number(found[0]) if len(found) == 1 else f"{number(found[0])} to {number(found[-1])} (by language)"
 
 
 def _rule(name: str, rule: dict[str, Any], largest: int, came: int) -> str:
@@ -37,7 +37,7 @@ def _rule(name: str, rule: dict[str, Any], largest: int, came: int) -> str:
     if rule["limits"]:
         notes.append(f"Limit: {limits_in_words(rule['limits'].values())}.")
     if rule["failing_documents"] > rule["documents"]:
-        notes.append(f"{documents(rule['failing_documents'])} break it, some of them another rule first.")
+        notes.append(f"Failed by {documents(rule['failing_documents'])}, some of which fail another rule first.")
     if measure := measure_of(name):
         notes.append(f"<a href='#measure-{measure}'>See the measure</a>")
     examples = "".join(_example(example) for example in rule.get("examples", []))
@@ -58,13 +58,13 @@ def _example(example: dict[str, Any]) -> str:
     if "duplicate_of" in example:
         kept = {"language": example["duplicate_of_language"], "excerpt": example["duplicate_of_excerpt"]}
         lines = compared(example, kept) if kept["excerpt"] else lines
-        facts.append(f"stayed: {example['duplicate_of']} of {example['duplicate_of_source']}")
+        facts.append(f"kept: {example['duplicate_of']} of {example['duplicate_of_source']}")
     shown = f"<strong>{escape(reason)}</strong> · " if reason else ""
     return f"<li>{''.join(lines)}<small>{shown}{escape(' · '.join(facts))}</small></li>"
 
 
 def _reason(example: dict[str, Any]) -> str:
-    """Why it went, in numbers."""
+    """Return why the document was removed, in numbers."""
     if "value" in example:
         value, limit = example["value"], example["limit"]
         side = "" if limit is None else f", limit {number(limit)}"
@@ -72,36 +72,37 @@ def _reason(example: dict[str, Any]) -> str:
     if "detected" in example:
         return f"labelled {example['language']}, detected {example['detected']}"
     if "duplicate_of" in example:
-        return f"{likeness(example['similarity'])}, {count(example['cluster_size'])} alike"
+        return f"{likeness(example['similarity'])}, cluster of {documents(example['cluster_size'])}"
     if "item" in example:
-        return f"{count(example['hits'])} n-grams of {example['item']}, {percent(example['share'])} of its own"
+        hits, share = count(example["hits"]), percent(example["share"])
+        return f"n-grams in evaluation texts: {hits} ({share} of the document's), best match {example['item']}"
     return ""
 
 
 def likeness(similarity: float | None) -> str:
-    """Say how similar a duplicate is to the kept document, where that was measured."""
-    # Rounded down: what is not quite the same is never said to be.
+    """Return the similarity of a duplicate and the kept document in words, or `not compared` if it is None."""
+    # Round down, so that a near duplicate never shows the similarity 1.00.
     return "not compared" if similarity is None else f"similarity {math.floor(100 * similarity) / 100:.2f}"
 
 
 def quote(document: dict[str, Any], marked: str | None = None) -> str:
-    """A document's excerpt in its language and direction; `marked` is HTML that takes its place."""
+    """Return a document's excerpt as HTML with language and direction. `marked` is HTML that replaces the excerpt."""
     text = escape(document["excerpt"]) if marked is None else marked
     return f"<q{language_attributes(escape(document['language']))}>{text}</q>"
 
 
 def compared(removed: dict[str, Any], kept: dict[str, Any]) -> list[str]:
-    """Return the excerpts of a duplicate and of the kept document, one below the other; differences are marked."""
+    """Return the excerpts of a duplicate and of the kept document, with marked differences."""
     went, stays = (_tokens(one["excerpt"], one["language"]) for one in (removed, kept))
     pieces: list[tuple[str, int, int, int, int]] = [*SequenceMatcher(None, went, stays, autojunk=False).get_opcodes()]
     if pieces and removed["excerpt"].endswith("…"):
-        # The last words differ by where the texts were cut.
+        # The last words can differ only because the excerpts are cut there.
         pieces[-1] = ("equal", *pieces[-1][1:])
     marked_went = "".join(_marked(went[start:end], kind) for kind, start, end, _, _ in pieces)
     marked_stays = "".join(_marked(stays[start:end], kind) for kind, _, _, start, end in pieces)
     return [
-        f"<span class='side'>went</span>{quote(removed, marked_went)}",
-        f"<span class='side'>stayed</span>{quote(kept, marked_stays)}",
+        f"<span class='side'>removed</span>{quote(removed, marked_went)}",
+        f"<span class='side'>kept</span>{quote(kept, marked_stays)}",
     ]
 
 
@@ -111,5 +112,5 @@ def _marked(words: list[str], kind: str) -> str:
 
 
 def _tokens(text: str, language: str) -> list[str]:
-    """Words with their spaces, or characters where there are no spaces."""
+    """Split a text into words with their trailing spaces, or into characters for languages without spaces."""
     return list(text) if profile_of(language).unspaced else re.findall(r"\S+\s*|\s+", text)

@@ -1,1 +1,1 @@
-"""How good a tokenizer is, per language and in its vocabulary: figures, a gate, a page."""
+"""Report on a tokenizer: figures per language, facts about its vocabulary, a gate with limits, and an HTML page."""

@@ -1,6 +1,8 @@
-"""Puts the report together: figures per language, of references, of each language's own tokenizer; the vocabulary.
+"""Build the report: figures per language and facts about the vocabulary.
 
-Usage comes from the pre-token counts where they were made by the tokenizer's own split of text, else from the sample.
+The figures are also computed for the reference tokenizers, and for a tokenizer of each language's own (monolingual
+tokenizer). Token usage comes from the pre-token counts if they were made with the tokenizer's pre-tokenizer. Otherwise
+it comes from the sample.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from data_prep.tokenizer.report.usage import covering, usage_of_counts, used_in_
 def tokenizer_report(
     path: Path, subject: ReportedTokenizer, material: ReportInputs, config: TokenizerReportConfig
 ) -> dict[str, Any]:
-    """The report of `subject`, the tokenizer in `path` (a tokenizer.json), as JSON values."""
+    """Return the report on `subject`, the tokenizer in `path` (a tokenizer.json), as JSON values."""
     sampled = {code: subject.usage(texts) for code, texts in sorted(material.texts.items())}
     sampled = {code: usage for code, usage in sampled.items() if usage.any()}
     texts = {code: text_figures(code, material.texts[code]) for code in sampled}
@@ -77,7 +79,7 @@ def _facts(subject: ReportedTokenizer, usages: dict[str, Usage]) -> dict[str, An
 def _references(
     material: ReportInputs, texts: dict[str, dict[str, Any]], reference: str | None
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Figures per reference and language."""
+    """Return the figures of each reference tokenizer, per language."""
     result: dict[str, dict[str, dict[str, Any]]] = {}
     others = material.references
     if not others:
@@ -93,7 +95,7 @@ def _references(
 def _monolingual(
     subject: ReportedTokenizer, material: ReportInputs, texts: dict[str, dict[str, Any]], config: TokenizerReportConfig
 ) -> dict[str, dict[str, Any]]:
-    """Figures of each language's own tokenizer, for languages with counts."""
+    """Train a tokenizer for each language with counts, and return the tokenizer's figures per language."""
     result: dict[str, dict[str, Any]] = {}
     asked = config.monolingual_vocabulary
     if asked is None or material.counts is None:
@@ -109,7 +111,7 @@ def _monolingual(
 
 
 def _over(entry: dict[str, Any], others: list[dict[str, Any]]) -> float | None:
-    """How many more tokens than the best of the others, as a share; None without others."""
+    """Return how many more tokens `entry` has than the best of `others`, as a share. Return None without others."""
     if not others:
         return None
     return round(int(entry["tokens"]) / min(int(other["tokens"]) for other in others) - 1, 4)
@@ -122,14 +124,14 @@ def _parity(
     texts: dict[str, dict[str, Any]],
     reference: str | None,
 ) -> tuple[dict[str, dict[str, Any]], str]:
-    """Parity per language and what it compares: `content` (aligned text) or `bytes`."""
+    """Return the parity per language, and what it compares: `content` (aligned text) or `bytes`."""
     if reference is None:
         return {}, "bytes"
     if rows is not None:
         found = parities(subject, rows, reference)
         if found:
             return found, "content"
-        say(f"warning: the aligned text has no {reference}; parity is by bytes")
+        say(f"warning: the aligned text does not have the language {reference}, so parity compares bytes")
     other = figures[reference]["tokens"] / texts[reference]["bytes"]
     by_bytes = {code: round(figures[code]["tokens"] / texts[code]["bytes"] / other, 4) for code in figures}
     return {code: {"parity": ratio, "parity_rows": 0} for code, ratio in by_bytes.items()}, "bytes"

@@ -1,4 +1,4 @@
-"""`bloomery tokenizer report` and `bloomery tokenizer check`."""
+"""Commands `bloomery tokenizer report` and `bloomery tokenizer check`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,31 @@ if TYPE_CHECKING:
 
 
 def report(
-    tokenizer: Annotated[Path, typer.Option(help="A tokenizer.json, or a folder that holds one.")],
-    corpus: Annotated[list[Path], typer.Option(help="A run's corpus folder, a folder of shards, or shards.")],
-    output_json: Annotated[Path, typer.Option(help="Report as JSON.")],
-    output_html: Annotated[Path, typer.Option(help="Report as one HTML page.")],
-    parts: Annotated[Path | None, typer.Option(help="parts.json: the shards to read; without: all.")] = None,
-    counts: Annotated[list[Path] | None, typer.Option(help="Folder of the pre-token counts, or such tables.")] = None,
-    config: Annotated[Path | None, typer.Option(help="tokenizer_report.json of the configuration.")] = None,
-    reference: Annotated[
-        list[str] | None, typer.Option(help="name=tokenizer to compare with: a folder, a file, a Hub repository.")
+    tokenizer: Annotated[Path, typer.Option(help="A tokenizer.json file, or a folder with one.")],
+    corpus: Annotated[
+        list[Path],
+        typer.Option(help="A run's corpus folder, a folder of shards, or a shard. The option can be repeated."),
+    ],
+    output_json: Annotated[Path, typer.Option(help="JSON file of the report to write.")],
+    output_html: Annotated[Path, typer.Option(help="HTML page of the report to write.")],
+    parts: Annotated[
+        Path | None, typer.Option(help="parts.json of a run. Read only the shards of these parts. Default: all shards.")
     ] = None,
-    parallel: Annotated[Path | None, typer.Option(help="Aligned text: <language>.txt files, or JSON Lines.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report instead of a table.")] = False,
+    counts: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of pre-token counts, or a count table. The option can be repeated."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="tokenizer_report.json of a run's configuration.")] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(help="Tokenizer to compare with, as NAME=TOKENIZER: a folder, a file, or a Hub repository."),
+    ] = None,
+    parallel: Annotated[
+        Path | None, typer.Option(help="Aligned text: a folder of <language>.txt files, or a JSON Lines file.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON instead of a table.")] = False,
 ) -> None:
-    """Report on a tokenizer: figures per language, references, the vocabulary; prints a table of the languages."""
+    """Write a report on a tokenizer (languages, references, vocabulary) and print a table of the languages."""
     from bloomery.base.atomic import dump_json, explained, read_json, write_json, write_text
     from bloomery.base.progress import say
     from bloomery.contracts.tokenizer import tokenizer_file
@@ -54,11 +65,13 @@ def report(
 
 
 def check(
-    config: Annotated[Path, typer.Option(help="tokenizer_report.json of the configuration, which holds the gate.")],
-    output: Annotated[Path, typer.Option(help="The verdict as JSON.")],
-    report: Annotated[Path | None, typer.Option(help="The report as JSON; without limits it may be left out.")] = None,
+    config: Annotated[Path, typer.Option(help="tokenizer_report.json of a run's configuration. It holds the gate.")],
+    output: Annotated[Path, typer.Option(help="JSON file of the verdict to write.")],
+    report: Annotated[
+        Path | None, typer.Option(help="JSON file of the tokenizer's report. Required if the gate sets limits.")
+    ] = None,
 ) -> None:
-    """Hold a tokenizer's report to the configured limits; exit code 1 names every limit that is not kept."""
+    """Check a tokenizer's report against the configured limits. If a limit fails, list the failures and exit with 1."""
     from bloomery.base.atomic import read_json, write_json
     from bloomery.base.errors import CheckFailedError, ConfigError
     from bloomery.base.progress import say
@@ -67,19 +80,23 @@ def check(
 
     gate = read_stage(config, TokenizerReportStage).report.gate
     if gate is not None and gate.limits and report is None:
-        raise ConfigError("limits are set", where=str(config), expected="--report, the figures to hold to them")
+        raise ConfigError("the gate sets limits", where=str(config), expected="--report with the figures to check")
     found = verdict(read_json(report) if report is not None else {}, gate)
     write_json(output, found)
     messages = [failure["message"] for failure in found["failures"]]
     if found["status"] == "failed":
         raise CheckFailedError(
-            f"the tokenizer does not keep {len(messages)} of its limits:\n  " + "\n  ".join(messages),
+            f"the tokenizer fails {len(messages)} limits:\n  " + "\n  ".join(messages),
             where="tokenizer.report.gate",
-            expected=f"another tokenizer, or other limits; the report is {report}",
+            expected=f"another tokenizer or other limits (see the report {report})",
         )
     for message in messages:
         say(f"warning: {message}")
-    say({"none": "no limits are set", "passed": "the tokenizer keeps its limits"}.get(found["status"], "it goes on"))
+    say(
+        {"none": "the gate sets no limits", "passed": "the tokenizer passes all limits of its gate"}.get(
+            found["status"], "the run continues, because the gate's severity is warn"
+        )
+    )
 
 
 def _settings(config: Path | None, references: list[str], parallel: Path | None) -> TokenizerReportConfig:
@@ -92,7 +109,9 @@ def _settings(config: Path | None, references: list[str], parallel: Path | None)
     for text in references:
         name, mark, place = text.partition("=")
         if not mark or not name or not place:
-            raise ConfigError(f"--reference {text!r}", expected="name=tokenizer, such as bloom=bigscience/bloom")
+            raise ConfigError(
+                f"--reference {text!r} is not NAME=TOKENIZER", expected="a value such as bloom=bigscience/bloom"
+            )
         named.append(ReferenceTokenizer(name=name, tokenizer=place))
     changes: dict[str, Any] = {"references": named} | ({} if parallel is None else {"parallel": str(parallel)})
     return settings.model_copy(update=changes)
@@ -110,7 +129,15 @@ def _print_languages(found: dict[str, Any]) -> None:
     def shown(value: float | None, percent: bool = False) -> str:
         return "–" if value is None else f"{100 * value:.1f} %" if percent else f"{value:.2f}"
 
-    columns = ["language", "tokens/word", "bytes/token", "characters/token", "single bytes", "parity", "over own"]
+    columns = [
+        "language",
+        "tokens/word",
+        "bytes/token",
+        "characters/token",
+        "single bytes",
+        "parity",
+        "excess over own",
+    ]
     names = list(found["references"])
     rows = [
         [

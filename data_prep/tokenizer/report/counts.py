@@ -1,4 +1,4 @@
-"""Pre-token counts as a report reads them: summed over all tables, piece by piece, in bounded memory."""
+"""Sum the pre-token counts of all tables for a report, in bounded memory."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ from data_prep.tokenizer.sums import RUN_SCHEMA, Sums
 from data_prep.tokenizer.vocabulary import SPECIAL_PATTERN
 
 MOST_PIECES = 1_000_000
-"""Pieces of a language that its own tokenizer is trained on, the most frequent: at most 50 bytes each, 2.3 GB for 46
-languages that all have as many."""
+"""Number of pieces, the most frequent ones, on which a language's own tokenizer is trained. A piece takes at most about
+50 bytes, so 46 languages with one million pieces each take 2.3 GB."""
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Sums per piece and language."""
+    """Sums of the counts per piece and language."""
 
     sums: Sums
     languages: list[str] = field(default_factory=list)
-    """Code of each language, by its number in the sums."""
+    """Codes of the languages; the index is the language's number in the sums."""
 
     @classmethod
     def read(cls, tables: Sequence[CountTable], folder: Path) -> Counts:
-        """The sum of the tables; what does not fit into memory goes to files in `folder`. Raises InputError."""
+        """Sum the tables. Counts that do not fit into memory go to a temporary file in `folder`.
+
+        Raises InputError for a missing, damaged or wrong table.
+        """
         counts = cls(Sums(folder))
         numbers: dict[str, int] = {}
         for table in track(tables, "sum pre-token counts", len(tables), "tables"):
@@ -49,19 +52,26 @@ class Counts:
         return counts
 
     def __iter__(self) -> Iterator[tuple[pa.Array, Integers, Integers, Integers]]:
-        """Different pieces (text), and rows in their order: number of the piece, number of the language, count."""
+        """Yield parts of the sums: unique pieces (text), and three arrays with one entry per row.
+
+        The arrays hold the index of the row's piece in the part, the number of its language, and its count. Raises
+        InputError if a piece is not UTF-8.
+        """
         for table in self.sums:
             pieces = table["piece"].combine_chunks().dictionary_encode()
             pieces = pieces.combine_chunks() if isinstance(pieces, pa.ChunkedArray) else pieces
             try:
                 texts = pieces.dictionary.cast(pa.large_string())
             except pa.ArrowInvalid as error:
-                raise InputError(f"a piece is not UTF-8 ({error})", where="the pre-token counts") from error
+                raise InputError(f"a piece is not UTF-8 text ({error})", where="the pre-token counts") from error
             rows, languages = np.asarray(pieces.indices, np.int64), np.asarray(table["dataset"], np.int64)
             yield texts, rows, languages, np.asarray(table["count"])
 
     def by_language(self) -> dict[str, pa.Table]:
-        """Each language's most frequent pieces (piece, count), but for those that spell a special token, by code."""
+        """Return a table (piece, count) of each language's `MOST_PIECES` most frequent pieces, by language code.
+
+        Pieces that contain the text of a special token are left out.
+        """
         found: dict[int, list[pa.Table]] = {}
         sizes: dict[int, int] = {}
         for texts, rows, languages, counts in self:
@@ -85,15 +95,23 @@ def _most_frequent(table: pa.Table) -> pa.Table:
 
 
 def fits(tables: Sequence[CountTable], description: dict[str, Any]) -> bool:
-    """Whether the tables count what the tokenizer with this tokenizer.json splits text into; a word why, if not.
+    """Return whether the tables were counted with the pre-tokenizer of a tokenizer; if not, log the reason.
 
-    Tables that do not say how they were made are believed. Raises InputError when they contradict each other.
+    Args:
+        tables: count tables. Tables without a recorded pre-tokenizer are assumed to fit.
+        description: content of the tokenizer's tokenizer.json.
+
+    Raises:
+        InputError: if the tables contradict each other.
     """
     preset, counted = recognise(description), pre_tokenizer_of(tables)
     if preset is None or description.get("normalizer") is not None:
-        say("the tokenizer cuts text in a way of its own, of which the pre-token counts say nothing: they are not used")
+        say("the pre-token counts are not used: the tokenizer has a normaliser or a pre-tokenizer that is not a preset")
         return False
     if counted is not None and counted != preset:
-        say(f"the counts are of pieces by {described(counted)}, not by {described(preset)}: they are not used")
+        say(
+            f"the pre-token counts are not used: their pieces were cut by {described(counted)}, "
+            f"but the tokenizer uses {described(preset)}"
+        )
         return False
     return True

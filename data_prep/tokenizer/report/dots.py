@@ -1,6 +1,6 @@
-"""Dot plots: a row a language, a mark a tokenizer, one axis.
+"""Draw dot plots as HTML and SVG: one row per language, one mark per tokenizer, and one common axis.
 
-Positions are shares of the width, so that marks keep their form in any window.
+Positions are percentages of the width, so marks keep their shape in a window of any size.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _FORMS = ("M-5 0L0-5L5 0L0 5Z", "M-4-4H4V4H-4Z", "M-5 4L0-5L5 4Z", "M-5-4L0 5L5-
 OWN = "M-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0-11 0Z"
 MONOLINGUAL = "M-1.4-7.5H1.4V7.5H-1.4Z"
 _ROUND = (1.0, 2.0, 5.0, 3.0, 1.5, 7.0, 1.2, 4.0, 2.5, 1.1, 1.3, 1.4, 1.7)
-"""Beginnings of round figures, those that are rather a tick first."""
+"""Leading digits of ticks on a logarithmic axis, in order of preference."""
 _MOST_TICKS, _TICK_DISTANCE = 7, 9.0
-"""How many at most, and percent of the width between two at least."""
+"""Greatest number of ticks, and smallest distance between two ticks in percent of the width."""
 _LIMIT_SAMPLE = (
     "<span><svg class='key' viewBox='-8 -8 16 16' aria-hidden='true'>"
     "<line class='limit' x1='0' x2='0' y1='-8' y2='8'/></svg>"
@@ -28,28 +28,28 @@ Entry = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Series:
-    """A tokenizer's marks."""
+    """A tokenizer in a dot plot: its name, the look of its marks, and its figures."""
 
     name: str
     colour: str
     form: str
     value: Callable[[Entry, str], float | None]
-    """Figure of a language's entry by the figure's name."""
+    """Function of a language's report entry and a figure's name. It returns this tokenizer's figure, or None."""
 
     @property
     def sample(self) -> str:
-        """Its entry in a legend."""
+        """HTML of the tokenizer's entry in a legend."""
         mark = f"<svg class='key' viewBox='-8 -8 16 16' aria-hidden='true'>{self.path}</svg>"
         return f"<span>{mark}{escape(self.name)}</span>"
 
     @property
     def path(self) -> str:
-        """The mark, around 0, 0."""
+        """SVG path of the mark, centred at (0, 0)."""
         return f"<path d='{self.form}' style='fill:var(--{self.colour})'/>"
 
 
 def all_series(references: Sequence[str], monolingual: bool) -> list[Series]:
-    """What a plot shows, from back to front: references, each language's own tokenizer, the one that is reported on."""
+    """Return all series in drawing order: references, each language's own tokenizer, then the reported tokenizer."""
 
     def of_reference(name: str) -> Callable[[Entry, str], float | None]:
         return lambda entry, figure: _number(entry["references"][name].get(figure))
@@ -59,7 +59,7 @@ def all_series(references: Sequence[str], monolingual: bool) -> list[Series]:
         for number, name in enumerate(references)
     ]
     if monolingual:
-        series.append(Series("for the language alone", "ink", MONOLINGUAL, _of_own))
+        series.append(Series("tokenizer for the language alone", "ink", MONOLINGUAL, _of_own))
     return [*series, Series("this tokenizer", "kept", OWN, lambda entry, figure: _number(entry.get(figure)))]
 
 
@@ -73,7 +73,7 @@ def _number(value: Any) -> float | None:
 
 @dataclass(frozen=True)
 class Axis:
-    """From figures to shares of the width; logarithmic where ratios are compared."""
+    """Map figures to percentages of the width. The axis is logarithmic if ratios are compared."""
 
     low: float
     high: float
@@ -81,14 +81,14 @@ class Axis:
 
     @classmethod
     def around(cls, values: Sequence[float], logarithmic: bool) -> Axis:
-        """An axis that holds all values, with a little room; zero is its beginning unless it is logarithmic."""
+        """Return an axis for all values, with a small margin. It begins at zero unless it is logarithmic."""
         values = [value for value in values if value > 0 or not logarithmic] or [1.0]
         if logarithmic:
             return cls(min(values) / 1.08, max(values) * 1.08, True)
         return cls(0.0, max(values) * 1.04 or 1.0, False)
 
     def place(self, value: float) -> float:
-        """Percent of the width."""
+        """Return the position of a value, in percent of the width."""
         if self.logarithmic:
             share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         else:
@@ -96,7 +96,7 @@ class Axis:
         return round(100 * min(max(share, 0.0), 1.0), 2)
 
     def ticks(self) -> list[float]:
-        """Round figures along the axis, at most seven."""
+        """Return round values for ticks along the axis, at most seven."""
         if not self.logarithmic:
             step = min(one for one in _figures(self.high / 100, (1.0, 2.0, 5.0)) if self.high / one <= 5)
             return [round(step * number, 10) for number in range(int(self.high / step) + 1)]
@@ -109,7 +109,7 @@ class Axis:
 
 
 def _figures(start: float, beginnings: Sequence[float]) -> list[float]:
-    """Round figures from `start` on over six powers of ten, in the order of their beginnings."""
+    """Return round values over six powers of ten from `start`, in the order of their leading digits in `beginnings`."""
     power = math.floor(math.log10(start))
     return [round(one * 10.0**exponent, 10) for one in beginnings for exponent in range(power, power + 6)]
 
@@ -124,7 +124,18 @@ def dot_plot(
     limit: tuple[float, str] | None = None,
     best_first: bool = False,
 ) -> str:
-    """The plot of a figure, worst language first, of languages that have it. `limit`: a dashed line and its name."""
+    """Return the HTML of a plot of one figure.
+
+    Args:
+        languages: report entries by language code. Languages without the figure are left out.
+        figure: name of the figure in an entry.
+        series: tokenizers to draw. The last one is the reported tokenizer, which orders the languages.
+        show: function that formats a value of the figure.
+        logarithmic: whether the axis is logarithmic.
+        limit: value and label of a dashed line. None for no line.
+        best_first: whether larger values are better, so the smallest value comes first. By default, smaller values are
+            better and the largest value comes first. The worst language is always first.
+    """
     own = series[-1].value
     rows = {code: entry for code, entry in languages.items() if own(entry, figure) is not None}
     marks = {

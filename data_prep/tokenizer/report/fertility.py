@@ -1,8 +1,9 @@
-"""What a language pays in tokens: its sample's words, bytes and characters, and the tokens that they become.
+"""Compute the figures of a language: words, bytes and characters of its sample, and the tokens that encode the sample.
 
-- `tokens_per_word` (fertility): words are runs of letters, marks and digits; characters, in languages without spaces.
+- `tokens_per_word` (fertility): words are runs of letters, marks and digits. In languages without spaces, each letter
+  or digit counts as a word.
 - `bytes_per_token`, `characters_per_token`: compression.
-- `single_byte_share`: share of tokens that are one byte; high where the vocabulary does not know the script.
+- `single_byte_share`: share of the tokens that stand for one byte. It is high if the vocabulary lacks the script.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _CHARACTER = regex.compile(r"[\p{L}\p{N}]")
 
 
 def text_figures(language: str, texts: Sequence[str]) -> dict[str, Any]:
-    """What is counted in a language's texts, whatever the tokenizer."""
+    """Return the figures of a language's texts that do not depend on a tokenizer."""
     unspaced = profile_of(language).unspaced
     words = _CHARACTER if unspaced else _WORD
     return {
@@ -35,7 +36,13 @@ def text_figures(language: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def token_figures(subject: ReportedTokenizer, usage: Usage, text: dict[str, Any]) -> dict[str, Any]:
-    """What a tokenizer makes of texts with `text_figures` `text`; `usage` of these texts has at least one token."""
+    """Return the figures of a tokenizer on a language's texts.
+
+    Args:
+        subject: the tokenizer.
+        usage: number of uses of each token in the texts, with at least one use.
+        text: `text_figures` of the texts.
+    """
     tokens, single = int(usage.sum()), int(usage[subject.single].sum())
     return {
         "tokens": tokens,
@@ -48,7 +55,7 @@ def token_figures(subject: ReportedTokenizer, usage: Usage, text: dict[str, Any]
 
 
 def reference_language(languages: dict[str, dict[str, Any]]) -> str | None:
-    """The language that parity is about: English, else that with most text; None without any."""
+    """Return the language with parity 1: English, or the language with most text. None if there are no languages."""
     if REFERENCE in languages:
         return REFERENCE
     return max(sorted(languages), key=lambda code: int(languages[code]["bytes"]), default=None)

@@ -1,17 +1,21 @@
-"""Facts about a whole vocabulary: what is never used and why, tokens that look like mistakes, lengths, scripts.
+"""Compute facts about a vocabulary: tokens that are never used, tokens that look like mistakes, lengths, and scripts.
 
-Why a token is never used:
+Reasons why a token is never used:
 
-- `byte`: one byte. Thirteen never stand in UTF-8 (C0, C1, F5 to FF); others when a script is absent.
-- `inside`: it only ever stands inside a longer token, on the way to which it was learnt.
-- `absent`: the text has it neither alone nor inside a longer token.
+- `byte`: the token is one byte. Thirteen bytes never occur in UTF-8 (C0, C1, F5 to FF). Others belong to scripts that
+  the text does not contain.
+- `inside`: the token occurs only inside a longer token, of which training made it as a part.
+- `absent`: the token occurs in the text neither alone nor inside a longer token.
 
-Signs of a mistake ("glitch"):
+Signs that a token is a mistake ("glitch"):
 
-- `unreachable`: its text, alone, is not encoded as the token: no text, or hardly any, ever gives it.
-- `url`, `run`, `long`: an address, one character over and over (white space aside), `LONG` characters or more.
-- `rare`: used, but fewer than `RARE` times; a model hardly learns it.
-- `family`: one of `FAMILY` or more long tokens that begin alike, digits aside: templates, that deduplication left.
+- `unreachable`: the token's own text is encoded as other tokens. Hardly any text produces the token.
+- `url`: the token contains a part of a web address.
+- `run`: the token repeats one character (other than white space) eight or more times.
+- `long`: the token has `LONG` or more characters.
+- `rare`: the token is used, but fewer than `RARE` times, so a model hardly learns it.
+- `family`: the token is one of `FAMILY` or more long tokens with the same beginning (digits count as equal). Often
+  these come from templates that deduplication did not remove.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer, Usa
 from data_prep.tokenizer.report.unicode_script import BYTES, FRAGMENTS, script_of
 
 LISTED = 100
-"""Tokens of a list; the numbers beside it are of all."""
+"""Greatest number of tokens in a list. The total next to a list counts all tokens."""
 LONG, RARE, FAMILY = 24, 10, 5
 _FAMILY_CHARACTERS, _FAMILY_PREFIX = 12, 10
 _URL = re.compile(r"://|www\.|\.(?:com|org|net|html?|php)\b", re.IGNORECASE)
@@ -38,7 +42,13 @@ Flags = npt.NDArray[np.bool_]
 
 
 def findings(subject: ReportedTokenizer, usage: Usage, spread: npt.NDArray[np.int64]) -> dict[str, Any]:
-    """Facts about `subject`'s vocabulary, JSON. `usage` over all languages; `spread`: languages that use each token."""
+    """Return facts about a tokenizer's vocabulary, as JSON values.
+
+    Args:
+        subject: the tokenizer.
+        usage: number of uses of each token over all languages.
+        spread: number of languages that use each token.
+    """
     texts = [_text(token) for token in subject.tokens]
     ordinary = ~subject.special
     lists = _Lists(subject, texts, usage)
@@ -60,18 +70,18 @@ def findings(subject: ReportedTokenizer, usage: Usage, spread: npt.NDArray[np.in
 
 
 class _Lists:
-    """Tokens as the report lists them."""
+    """Make the report's lists of tokens."""
 
     def __init__(self, subject: ReportedTokenizer, texts: list[str | None], usage: Usage) -> None:
         self._tokens, self._texts, self._usage = subject.tokens, texts, usage
 
     def one(self, number: int) -> dict[str, Any]:
-        """A token: its text, or null and its bytes where it is no UTF-8; how often it is used."""
+        """Return a token's id, text and number of uses. If it is not UTF-8, text is None and `bytes` is added."""
         found = {"id": number, "text": self._texts[number], "used": int(self._usage[number])}
         return found if found["text"] is not None else found | {"bytes": self._tokens[number].hex(" ").upper()}
 
     def of(self, numbers: Iterable[int]) -> list[dict[str, Any]]:
-        """The first tokens of a list."""
+        """Return the first `LISTED` tokens of `numbers`."""
         return [self.one(number) for number, _ in zip(numbers, range(LISTED), strict=False)]
 
 
@@ -103,7 +113,7 @@ def _never_used(subject: ReportedTokenizer, never: Flags, used: Flags, lists: _L
 
 
 def _inside(subject: ReportedTokenizer, used: Flags) -> Flags:
-    """Tokens that lie inside a longer one that is used, as the merges make it."""
+    """Return a mask of the tokens that are, according to the merges, parts of a longer token that is used."""
     result = np.zeros(len(used), np.bool_)
     vocabulary = subject.tokenizer.get_vocab(with_added_tokens=False)
     for merge in reversed(subject.description["model"].get("merges", [])):
@@ -115,7 +125,10 @@ def _inside(subject: ReportedTokenizer, used: Flags) -> Flags:
 
 
 def _variants(texts: list[str | None], ordinary: Flags) -> int:
-    """Tokens that differ from another one only in case or in white space around them, the first of each set aside."""
+    """Count tokens that differ from another token only in case or surrounding white space.
+
+    The first token of each group of such tokens is not counted.
+    """
     forms = Counter(
         form for number, text in enumerate(texts) if ordinary[number] and text and (form := text.strip().casefold())
     )
@@ -125,7 +138,7 @@ def _variants(texts: list[str | None], ordinary: Flags) -> int:
 def _glitches(
     subject: ReportedTokenizer, texts: list[str | None], ordinary: Flags, usage: Usage, lists: _Lists
 ) -> dict[str, dict[str, Any]]:
-    # Elsewhere a token's text says too little: it may begin a word, or go on with one.
+    # In other tokenizers, the text of a token is ambiguous, because the token may begin or continue a word.
     found = {"unreachable": _unreachable(subject, texts, ordinary)} if subject.byte_level else {}
     found |= {
         "url": ordinary & _where(texts, lambda text: bool(text and len(text) > 4 and _URL.search(text))),
@@ -168,7 +181,7 @@ def _families(texts: list[str | None], ordinary: Flags, lists: _Lists) -> list[d
 
 
 def _lengths(texts: list[str | None], ordinary: Flags) -> list[int]:
-    """Tokens of 0, 1, 2, ... characters; those that are no text count as 0."""
+    """Return the number of tokens with 0, 1, 2, ... characters. Tokens that are not UTF-8 count as 0 characters."""
     sizes = [len(text) if text else 0 for number, text in enumerate(texts) if ordinary[number]]
     return [int(number) for number in np.bincount(np.array(sizes, np.int64), minlength=1)]
 
@@ -187,7 +200,7 @@ def _scripts(
 
 
 def _ranks(usage: Usage) -> list[list[int]]:
-    """(rank from 1, uses) of used tokens, at ranks evenly spaced on a logarithmic scale."""
+    """Return (rank, uses) of used tokens, at ranks from 1 that are evenly spaced on a logarithmic scale."""
     ordered = np.sort(usage[usage > 0])[::-1]
     if not len(ordered):
         return []

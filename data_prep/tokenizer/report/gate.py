@@ -1,4 +1,4 @@
-"""The gate: a report's figures against the limits that the configuration sets. Says every limit that does not hold."""
+"""Check a report's figures against the limits of the configuration (the gate), and list every limit that fails."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ FIGURES = {
     "min_bytes_per_token": ("bytes_per_token", "bytes per token"),
     "max_single_byte_share": ("single_byte_share", "share of single-byte tokens"),
     "max_parity": ("parity", "parity"),
-    "max_over_monolingual": ("over_monolingual", "tokens more than its own tokenizer's"),
-    "max_over_reference": ("over_reference", "tokens more than the best reference's"),
+    "max_over_monolingual": ("over_monolingual", "excess of tokens over the language's own tokenizer"),
+    "max_over_reference": ("over_reference", "excess of tokens over the best reference"),
 }
-"""Limit -> its figure in a language's entry of the report, and in words."""
+"""For each limit, the key of its figure in a language's report entry, and the figure in words."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A limit that does not hold."""
+    """A limit that fails."""
 
     language: str | None
-    """Code; None: the vocabulary's."""
+    """Language code. None if the limit concerns the whole vocabulary."""
     name: str | None
-    """The language in words."""
+    """Name of the language. None if the limit concerns the whole vocabulary."""
     limit: str
     """Name of the limit."""
     bound: float | None
-    """The limit; None when the language has no figure at all."""
+    """Value of the limit. None if the report has no languages at all."""
     value: float | None
-    """The figure; None: the report has none, so that it cannot be checked."""
+    """The figure. None if the report does not have it, so the limit cannot be checked."""
 
     def __str__(self) -> str:
         what = FIGURES[self.limit][1] if self.limit in FIGURES else "share of tokens never used"
         who = f"{self.name} ({self.language})" if self.language else "the vocabulary"
         if self.value is None:
-            return f"{who}: {self.limit} cannot be checked: the report has no figure"
+            return f"{who}: {self.limit} cannot be checked, because the report does not have the figure"
         side = "at most" if self.limit.startswith("max_") else "at least"
         as_share = "share" in self.limit or "over" in self.limit
         value, bound = (f"{100 * one:.4g} %" if as_share else f"{one:.4g}" for one in (self.value, self.bound or 0.0))
-        return f"{who}: {what} {value}, {self.limit} allows {side} {bound}"
+        return f"{who}: {what} is {value}, but {self.limit} allows {side} {bound}"
 
 
 def failures(report: dict[str, Any], gate: TokenizerGate) -> list[Failure]:
-    """Every limit of `gate` that `report` does not keep, by language and limit. What cannot be checked is not kept."""
+    """Return every limit of `gate` that fails, sorted by language. A limit that cannot be checked fails."""
     found = []
     languages = report["languages"]
-    # A limit for a language that the sample lacks, mistyped perhaps, must not pass unseen.
+    # A limit for a language that the sample lacks must fail, because the code may be mistyped.
     chosen = {*languages, *_named(gate)} if gate.languages is None else set(gate.languages)
     for language in sorted(chosen):
         for name, (figure, _) in FIGURES.items():
@@ -69,7 +69,7 @@ def failures(report: dict[str, Any], gate: TokenizerGate) -> list[Failure]:
 
 
 def _named(gate: TokenizerGate) -> set[str]:
-    """Languages that a limit names."""
+    """Return the languages that the limits name."""
     return {code for limit in gate.limits.values() if isinstance(limit, dict) for code in limit} - {"default"}
 
 
@@ -78,7 +78,7 @@ def _bound(limits: float | dict[str, float] | None, language: str) -> float | No
 
 
 def verdict(report: dict[str, Any], gate: TokenizerGate | None) -> dict[str, Any]:
-    """What the page and `gate.json` say: `status` is none, passed, warned or failed."""
+    """Return the verdict for the page and `gate.json`. Its `status` is none, passed, warned or failed."""
     if gate is None or not gate.limits:
         return {"status": "none", "failures": [], "limits": {}}
     found = failures(report, gate)

@@ -1,4 +1,4 @@
-"""The table of all figures: a row a language, sortable."""
+"""Make the table of all figures, with one row per language. Its columns can be sorted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data_prep.report.wording import count, percent
 
 @dataclass(frozen=True)
 class Column:
-    """A column: head, place of its figure in a language's entry, how that is written, the limit that it is held to."""
+    """A column: its head, the path of its figure in a language's entry, the figure's format, and the figure's limit."""
 
     head: str
     path: tuple[str, ...]
@@ -21,7 +21,7 @@ class Column:
     limit: str = ""
 
     def value(self, entry: dict[str, Any]) -> Any:
-        """The figure; None without."""
+        """Return the figure of a language's entry, or None if the entry does not have it."""
         found: Any = entry
         for key in self.path:
             found = found.get(key) if found is not None else None
@@ -29,17 +29,17 @@ class Column:
 
 
 def two(value: float) -> str:
-    """`1.2345` -> `1.23`, `12.34` -> `12.3`."""
+    """Format a number below 10 with two decimals and others with one: `1.2345` -> `1.23`, `12.34` -> `12.3`."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def signed(share: float) -> str:
-    """`0.034` -> `+3.4 %`."""
+    """Format a share as a percentage with its sign: `0.034` -> `+3.4 %`."""
     return f"{100 * share:+.1f}\u202f%".replace("-", "−")
 
 
 def columns(report: dict[str, Any]) -> list[Column]:
-    """The columns that the report has figures for."""
+    """Return the columns for which the report has figures."""
     found = [
         Column("sample", ("bytes",), format_bytes),
         Column("tokens", ("tokens",), count),
@@ -51,23 +51,23 @@ def columns(report: dict[str, Any]) -> list[Column]:
     ]
     if any(entry["monolingual"] for entry in report["languages"].values()):
         found += [
-            Column("own: entries", ("monolingual", "vocabulary"), count),
-            Column("own: tokens / word", ("monolingual", "tokens_per_word"), two),
-            Column("over own", ("over_monolingual",), signed, "max_over_monolingual"),
+            Column("own tokenizer: entries", ("monolingual", "vocabulary"), count),
+            Column("own tokenizer: tokens / word", ("monolingual", "tokens_per_word"), two),
+            Column("excess over own", ("over_monolingual",), signed, "max_over_monolingual"),
         ]
     found += [Column(name, ("references", name, "tokens_per_word"), two) for name in report["references"]]
     if report["references"]:
-        found.append(Column("over best", ("over_reference",), signed, "max_over_reference"))
+        found.append(Column("excess over best", ("over_reference",), signed, "max_over_reference"))
     return [
         *found,
         Column("tokens used", ("usage", "tokens_used"), count),
-        Column("only here", ("usage", "only_here"), count),
-        Column("for 99 %", ("usage", "covering"), count),
+        Column("used only here", ("usage", "only_here"), count),
+        Column("tokens for 99 %", ("usage", "covering"), count),
     ]
 
 
 def figures(report: dict[str, Any]) -> str:
-    """Every figure of every language; a column's head sorts by it."""
+    """Return the HTML table with every figure of every language."""
     failed = {(one["language"], one["limit"]) for one in report["gate"]["failures"]}
     shown = columns(report)
     head = "".join(f"<th class='n' aria-sort='none'>{escape(column.head)}</th>" for column in shown)

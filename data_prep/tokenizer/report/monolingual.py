@@ -1,7 +1,8 @@
-"""A tokenizer for one language alone, trained by the same trainer on the same counts: what a shared one is held to.
+"""Train a tokenizer for one language alone, as a comparison for the shared tokenizer.
 
-Its size is bounded so that it is a tokenizer and not a list of the language's words: at most as many entries as asked
-for, as the shared tokenizer has, and beyond the 256 bytes as there are different pieces that occur more than once.
+The training uses the same trainer and the same counts as the shared tokenizer. The vocabulary is limited so that the
+tokenizer cannot memorise all words of the language. The limit is the smallest of three numbers: the configured size,
+the size of the shared tokenizer, and 256 bytes plus the number of different pieces that occur more than once.
 """
 
 from __future__ import annotations
@@ -23,12 +24,24 @@ MAX_TOKEN_BYTES = 64
 
 
 def monolingual_size(asked: int, shared: int, repeated: int) -> int:
-    """Entries that a language's own tokenizer may have; `repeated`: different pieces that occur more than once."""
+    """Return the greatest number of entries of a language's own tokenizer, without its special tokens.
+
+    Args:
+        asked: configured size.
+        shared: size of the shared tokenizer.
+        repeated: number of different pieces that occur more than once.
+    """
     return min(asked, shared, BYTES + repeated)
 
 
 def train_monolingual(shared: ReportedTokenizer, pieces: pa.Table, asked: int) -> ReportedTokenizer:
-    """The language's own tokenizer, which splits text as `shared` does. `pieces`: piece, count."""
+    """Return a tokenizer trained on one language, with the pre-tokenizer of `shared`.
+
+    Args:
+        shared: the reported tokenizer, which must have one of Bloomery's pre-tokenizers.
+        pieces: the language's counts, with the columns piece and count.
+        asked: configured size of the vocabulary.
+    """
     trainer = _bpe.Trainer(symbol_order(), MIN_FREQUENCY, MAX_TOKEN_BYTES)
     texts = pieces["piece"].combine_chunks()
     data, offsets = text_buffers(texts.chunk(0) if isinstance(texts, pa.ChunkedArray) else texts)
@@ -37,7 +50,7 @@ def train_monolingual(shared: ReportedTokenizer, pieces: pa.Table, asked: int) -
     merges = trainer.train(max(monolingual_size(asked, shared.size, repeated) - BYTES, 0))
     tokenizer = build_tokenizer(merges, 0, shared.tokenizer.pre_tokenizer)
     preset = recognise(shared.description)
-    assert preset is not None, "counts are of one of our pre-tokenizers"
+    assert preset is not None, "counts exist only for one of our pre-tokenizers"
     first = len(SPECIAL_TOKENS)
     wholes = np.arange(len(merges), dtype=np.int32) + BYTES
     kernel = _bpe.Encoder(

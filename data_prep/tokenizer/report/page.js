@@ -1,5 +1,5 @@
 "use strict";
-// Sorts the table of figures by the column whose head is chosen; the page is complete without it.
+// Sorts the table of figures by the column whose head is clicked. Without this script, only the sorting is missing.
 (() => {
   const table = document.querySelector("table.figures");
   const body = table.tBodies[0];

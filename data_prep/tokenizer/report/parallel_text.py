@@ -1,4 +1,7 @@
-"""Aligned text: what the same content costs in each language. Bounded, so that any file can be named."""
+"""Read aligned text (the same content in several languages) and compare how many tokens it needs in each language.
+
+At most `MOST_ROWS` rows are used, so aligned text of any size can be configured.
+"""
 
 from __future__ import annotations
 
@@ -15,30 +18,37 @@ from data_prep.formats.shard import iterate_batches
 from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 
 MOST_ROWS = 4096
-"""Rows of aligned text that are read."""
+"""Greatest number of rows of aligned text that are used."""
 Rows = list[dict[str, str]]
-"""Per unit of content its text in each language that has it."""
+"""Rows of aligned text. Each row holds one unit of content as text per language code."""
 
 
 def read_parallel(path: Path) -> Rows:
-    """Rows of a folder of `<language>.txt` or of a JSON Lines file. Raises InputError."""
+    """Return the rows of a folder of `<language>.txt` files, or of a JSON Lines file.
+
+    Raises InputError if the path does not exist, has no aligned text, or is damaged.
+    """
     if path.is_dir():
         columns = {file.stem: _lines(file) for file in sorted(path.glob("*.txt"))}
         lengths = {code: len(lines) for code, lines in columns.items()}
         if len(set(lengths.values())) > 1:
-            raise InputError(f"files of different length: {lengths}", where=str(path), expected="line n says the same")
+            raise InputError(
+                f"the files have different lengths (lines): {lengths}",
+                where=str(path),
+                expected="files whose lines n have the same content",
+            )
         rows = [dict(zip(columns, texts, strict=True)) for texts in zip(*columns.values(), strict=True)]
     elif path.is_file():
         rows = list(_objects(path))
     else:
         raise InputError("no such file or folder", where=str(path), expected="<language>.txt files, or JSON Lines")
     if not rows:
-        raise InputError("holds no aligned text", where=str(path), expected="<language>.txt files, or JSON Lines")
+        raise InputError("there is no aligned text", where=str(path), expected="<language>.txt files, or JSON Lines")
     return [{code: text for code, text in row.items() if text.strip()} for row in rows[:MOST_ROWS]]
 
 
 def _lines(file: Path) -> list[str]:
-    """All lines: the files must be equally long."""
+    """Return all lines of a file. They are not limited to `MOST_ROWS`, because the caller compares the lengths."""
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
@@ -54,14 +64,23 @@ def _objects(file: Path) -> Iterator[dict[str, str]]:
             except ValueError as error:
                 raise InputError(f"not JSON ({error})", where=f"{file}:{number + 1}") from error
             if not isinstance(row, dict):
-                raise InputError("not an object", where=f"{file}:{number + 1}", expected='{"en": "...", "fr": "..."}')
+                raise InputError(
+                    "not a JSON object", where=f"{file}:{number + 1}", expected='{"en": "...", "fr": "..."}'
+                )
             yield {code: text for code, text in row.items() if isinstance(text, str)}
 
 
 def parallel_documents(shards: Mapping[str, Path], source: str) -> Rows:
-    """Documents of a source (shards `<source>/<part>`), brought together by their source's field `parallel`.
+    """Return rows of a source's documents that have the same value in the field `parallel`.
 
-    Of several in a language the one with the smallest id is taken. Raises InputError when there are none.
+    If several documents of a row have the same language, the one with the smallest id is used.
+
+    Args:
+        shards: path of each shard, by name (`<source>/<part>`).
+        source: name of the source.
+
+    Raises:
+        InputError: if no document of the source has the field.
     """
     found: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
     for shard in (path for name, path in sorted(shards.items()) if name.split("/")[0] == source):
@@ -75,7 +94,7 @@ def parallel_documents(shards: Mapping[str, Path], source: str) -> Rows:
         raise InputError(
             "no document has a field `parallel`",
             where=f"source {source}",
-            expected="the same value in documents that say the same in different languages",
+            expected="the same value in documents with the same content in different languages",
         )
     return [{code: text for code, (_, text) in sorted(found[key].items())} for key in sorted(found)]
 
@@ -86,7 +105,11 @@ def _key(meta: str) -> str | None:
 
 
 def parities(subject: ReportedTokenizer, rows: Rows, reference: str) -> dict[str, dict[str, Any]]:
-    """Per language its tokens over the reference's for the rows that both have, and how many rows these are."""
+    """Return, per language, its parity and the number of rows from which the parity is computed.
+
+    The parity is the number of the language's tokens divided by the number of the reference's tokens. It is computed
+    from the rows that exist in both languages. The result is empty if no row has the reference language.
+    """
     texts: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
     for number, row in enumerate(rows):
         for code, text in row.items():

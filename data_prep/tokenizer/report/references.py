@@ -1,4 +1,4 @@
-"""Loads the tokenizers that a report compares with: a folder, a tokenizer.json, or a repository of the Hub."""
+"""Load the reference tokenizers of a report, each from a folder, a tokenizer.json file, or a Hub repository."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 
 
 def load_references(references: Sequence[ReferenceTokenizer]) -> dict[str, tuple[ReportedTokenizer, str | None]]:
-    """The references by name, in order, each with its commit if it comes from a Hub.
+    """Return the reference tokenizers by name, in the given order, each with its commit if it comes from a Hub.
 
-    Raises InputError, or ConfigError and TryAgainError of the Hub, at the first that cannot be had.
+    Raises:
+        InputError: if a reference does not exist or is not a tokenizer.
+        ConfigError, TryAgainError: if a reference cannot be read from the Hub.
     """
     found = {}
     for reference in references:
@@ -35,5 +37,5 @@ def _load(name: str) -> tuple[ReportedTokenizer, str | None]:
         path.write_bytes(origin.files[TOKENIZER])
         try:
             return ReportedTokenizer.of(load_tokenizer(path)), origin.commit
-        except BloomeryError as error:  # what lies in the temporary folder means nothing to a reader
+        except BloomeryError as error:  # Report `name`; the path of the temporary folder would not help the user.
             raise type(error)(error.what, where=name, expected=error.expected) from error

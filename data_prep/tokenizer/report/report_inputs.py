@@ -1,4 +1,4 @@
-"""Finds what a report is made from: shards to sample, counts that fit the tokenizer, aligned text, references."""
+"""Gather the inputs of a report: a sample of the shards, pre-token counts, aligned text, and reference tokenizers."""
 
 from __future__ import annotations
 
@@ -19,22 +19,27 @@ from data_prep.tokenizer.sample_documents import sample_documents
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """What a report is made from."""
+    """Inputs of a report."""
 
     texts: dict[str, list[str]]
-    """The sample: texts per language."""
+    """Sampled texts per language."""
     counts: Counts | None = None
-    """Pre-token counts by the tokenizer's own split; None without."""
+    """Pre-token counts made with the tokenizer's pre-tokenizer. None if there are none."""
     rows: Rows | None = None
-    """Aligned text."""
+    """Aligned text. None if none is configured."""
     references: dict[str, tuple[ReportedTokenizer, str | None]] = field(default_factory=dict)
-    """Other tokenizers by name, with the commit of those of a Hub."""
+    """Reference tokenizers by name, each with its commit, or None if it does not come from a Hub."""
 
 
 def find_shards(corpus: Sequence[Path], parts: Sequence[str] | None = None) -> dict[str, Path]:
-    """Shards by name: those of `parts`, else every table of a run's corpus folder, of any folder, or named by itself.
+    """Return the paths of the shards, by name.
 
-    Raises InputError when there is none.
+    Args:
+        corpus: corpus folders of runs (the shards are in their folder `clean`), folders of shards, or shards.
+        parts: parts of a run. If given, only the shards of these parts are returned.
+
+    Raises:
+        InputError: if there are no shards.
     """
     found: dict[str, Path] = {}
     for place in corpus:
@@ -46,7 +51,7 @@ def find_shards(corpus: Sequence[Path], parts: Sequence[str] | None = None) -> d
         else:
             found[place.with_suffix("").as_posix()] = place
     if not found:
-        raise InputError("no shards", where=os.pathsep.join(map(str, corpus)), expected="Parquet tables of documents")
+        raise InputError("no shards", where=os.pathsep.join(map(str, corpus)), expected="Parquet files of documents")
     return dict(sorted(found.items()))
 
 
@@ -58,19 +63,19 @@ def gather_material(
     folder: Path,
     parts: Sequence[str] | None = None,
 ) -> ReportInputs:
-    """Everything that `config` asks for. What may be missing is looked for first, before anything takes long.
+    """Gather all inputs that `config` requests. References, shards and tables are found before any slow work starts.
 
     Args:
-        subject: the tokenizer that is reported on.
+        subject: the reported tokenizer.
         corpus: see `find_shards`.
-        counts: folders of count tables, or such tables; none: without counts.
+        counts: count tables or folders of them. If empty, the report is made without counts.
         config: settings.
-        folder: for what does not fit into memory.
-        parts: parts (`source/00000`) of a run.
+        folder: folder for temporary files of counts that do not fit into memory.
+        parts: parts of a run (`source/00000`). None for all.
 
     Raises:
-        InputError: missing or damaged shards, counts, aligned text or references.
-        ConfigError, TryAgainError: a reference on the Hub.
+        InputError: if shards, counts, aligned text or references are missing or damaged.
+        ConfigError, TryAgainError: if a reference cannot be read from the Hub.
     """
     references = load_references(config.references)
     shards = find_shards(corpus, parts)

@@ -1,4 +1,4 @@
-"""A tokenizer that is reported on, whoever made it: what its tokens are in bytes, and how it encodes texts."""
+"""The tokenizer of a report, from Bloomery or elsewhere: the bytes of its tokens, and how it encodes texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from data_prep.index.encoder import load_encoder
 from data_prep.tokenizer.vocabulary import byte_characters
 
 Usage = npt.NDArray[np.int64]
-"""How often each token of a vocabulary is used: int64 [vocabulary]."""
+"""Number of uses of each token of a vocabulary, int64 [vocabulary]."""
 
 GROUP_TEXTS = 64
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
@@ -27,24 +27,24 @@ _BYTES = {character: byte for byte, character in enumerate(byte_characters())}
 
 
 class Encoder(Protocol):
-    """What turns texts into ids."""
+    """Interface of encoders, which convert texts to token ids."""
 
     def encode(self, texts: pa.Array | Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """Ids of all texts end to end, and how many each text has."""
+        """Return the concatenated ids of all texts, and the number of ids of each text."""
 
 
 class LibraryEncoder:
-    """The library `tokenizers`; text that spells a special token is text."""
+    """Encoder that uses the library `tokenizers`. The text of a special token in a document is encoded as text."""
 
     def __init__(self, tokenizer: Any) -> None:
-        """Use `tokenizer`, of which `encode_special_tokens` is set."""
+        """Use `tokenizer`. This sets its `encode_special_tokens` and disables truncation and padding."""
         tokenizer.encode_special_tokens = True
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self._tokenizer = tokenizer
 
     def encode(self, texts: pa.Array | Sequence[str]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """See `Encoder`."""
+        """Encode texts as described in `Encoder.encode`."""
         strings = texts.to_pylist() if isinstance(texts, pa.Array) else list(texts)
         found = [one.ids for one in self._tokenizer.encode_batch_fast(strings, add_special_tokens=False)]
         lengths = np.fromiter(map(len, found), np.int64, len(found))
@@ -54,38 +54,41 @@ class LibraryEncoder:
 
 @dataclass(frozen=True)
 class ReportedTokenizer:
-    """A tokenizer and what encodes with it."""
+    """A tokenizer and its encoder."""
 
     tokenizer: Any
-    """`tokenizers.Tokenizer`."""
+    """The `tokenizers.Tokenizer`."""
     encoder: Encoder
-    """Gives what `tokenizer` would."""
+    """Encoder that gives the same ids as `tokenizer`."""
 
     @classmethod
     def of(cls, tokenizer: Any) -> ReportedTokenizer:
-        """A tokenizer of the library, encoded with by the library."""
+        """Return the tokenizer with the library `tokenizers` as its encoder."""
         return cls(tokenizer, LibraryEncoder(tokenizer))
 
     @classmethod
     def load(cls, path: Path) -> ReportedTokenizer:
-        """The tokenizer in `path` (a tokenizer.json), with the compiled encoder where it fits. Raises InputError."""
+        """Return the tokenizer in `path` (a tokenizer.json), with the compiled encoder if it supports the tokenizer.
+
+        Raises InputError if the file is missing or damaged.
+        """
         encoder = load_encoder(path)
         return cls(encoder.tokenizer, encoder)
 
     @cached_property
     def size(self) -> int:
-        """Greatest id + 1."""
+        """Size of the vocabulary, which is the greatest id + 1."""
         return vocabulary_size(self.tokenizer)
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """The content of tokenizer.json."""
+        """Parsed content of tokenizer.json."""
         found: dict[str, Any] = json.loads(self.tokenizer.to_str())
         return found
 
     @cached_property
     def special(self) -> npt.NDArray[np.bool_]:
-        """bool [size]: special tokens, which text never gives, and ids without a token."""
+        """Mask of special tokens (which text is never encoded to) and of ids without a token, bool [size]."""
         result = np.ones(self.size, np.bool_)
         result[list(self.tokenizer.get_vocab(with_added_tokens=False).values())] = False
         for entry in self.description.get("added_tokens", []):
@@ -94,7 +97,7 @@ class ReportedTokenizer:
 
     @cached_property
     def tokens(self) -> list[bytes]:
-        """Bytes of each token as it stands in text, by id; a special one's are its name's, a missing one's none."""
+        """Bytes of each token in text, by id: the name's bytes for a special token, b"" for an id without a token."""
         by_bytes, special, result = self.byte_level, self.special, [b""] * self.size
         decoder = self._decoder
         fallback = '"ByteFallback"' in decoder or bool(self.description["model"].get("byte_fallback"))
@@ -112,7 +115,7 @@ class ReportedTokenizer:
 
     @cached_property
     def byte_level(self) -> bool:
-        """Whether tokens are spelt in byte-level BPE's characters: each is some text's bytes, wherever it stands."""
+        """Whether the tokenizer is byte-level. If so, a token stands for the same bytes at every position in a text."""
         return '"ByteLevel"' in self._decoder
 
     @cached_property
@@ -121,13 +124,13 @@ class ReportedTokenizer:
 
     @cached_property
     def single(self) -> npt.NDArray[np.bool_]:
-        """bool [size]: tokens that are one byte."""
+        """Mask of the tokens that stand for one byte, bool [size]."""
         sizes = np.fromiter(map(len, self.tokens), np.int64, self.size)
         result: npt.NDArray[np.bool_] = (sizes == 1) & ~self.special
         return result
 
     def usage(self, texts: Sequence[str]) -> Usage:
-        """How often each token is used in `texts`."""
+        """Return the number of uses of each token in `texts`."""
         result = np.zeros(self.size, np.int64)
         for begin in range(0, len(texts), GROUP_TEXTS):
             tokens, _ = self.encoder.encode(texts[begin : begin + GROUP_TEXTS])
@@ -135,7 +138,7 @@ class ReportedTokenizer:
         return result
 
     def lengths(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Tokens of each text, int64 [texts]."""
+        """Return the number of tokens of each text, int64 [texts]."""
         groups = [
             self.encoder.encode(texts[begin : begin + GROUP_TEXTS])[1] for begin in range(0, len(texts), GROUP_TEXTS)
         ]

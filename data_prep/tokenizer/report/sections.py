@@ -1,4 +1,4 @@
-"""Sections of the page about the vocabulary."""
+"""Make the sections of the HTML page that concern the vocabulary."""
 
 from __future__ import annotations
 
@@ -14,21 +14,30 @@ from data_prep.tokenizer.report.token_text import token_html, token_list
 
 _LONGEST = 40
 _NEVER = {
-    "inside": ("only inside longer tokens", "Learnt on the way to a longer token, which always takes its place."),
-    "absent": ("absent from the text", "Not even a longer token that is used has it inside."),
-    "byte": ("bytes", "Thirteen bytes never stand in UTF-8; others belong to scripts that the text lacks."),
+    "inside": (
+        "only inside longer tokens",
+        "Training created each of these tokens as a part of a longer token, which is always used instead.",
+    ),
+    "absent": ("absent from the text", "These tokens are not even part of a longer token that is used."),
+    "byte": (
+        "single bytes",
+        "Thirteen bytes never occur in UTF-8. The others belong to scripts that the text does not contain.",
+    ),
 }
 _GLITCHES = {
-    "unreachable": ("cannot be reached", "Its own text is encoded as something else."),
-    "url": ("addresses", "Parts of addresses of web pages: often repeated lines that deduplication left."),
-    "run": ("runs", "One character over and over, white space aside."),
-    "long": ("very long", f"{LONG} characters or more."),
-    "rare": ("hardly used", f"Used fewer than {RARE} times: a model hardly learns these."),
+    "unreachable": ("unreachable", "The text of each of these tokens is encoded as other tokens."),
+    "url": (
+        "web addresses",
+        "These tokens are parts of web addresses. Many come from repeated lines that deduplication did not remove.",
+    ),
+    "run": ("repeated characters", "These tokens repeat one character (other than white space) many times."),
+    "long": ("very long", f"These tokens have {LONG} or more characters."),
+    "rare": ("rarely used", f"These tokens are used fewer than {RARE} times, so a model hardly learns them."),
 }
 
 
 def scripts(facts: dict[str, Any]) -> str:
-    """The vocabulary by script, used and never used."""
+    """Return a bar per script: its tokens that are used, and those that are never used."""
     entries: dict[str, dict[str, int]] = facts["scripts"]
     most = max((one["tokens"] for one in entries.values()), default=1)
     rows = "".join(
@@ -42,25 +51,28 @@ def scripts(facts: dict[str, Any]) -> str:
 
 
 def lengths(facts: dict[str, Any]) -> str:
-    """How many tokens have how many characters."""
+    """Return a histogram of the tokens by their number of characters."""
     numbers = facts["lengths"]
     step = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500) if len(numbers) / step <= 10)
-    # The middle of a step of width 1.
+    # A tick is at the middle of its bar, which has width 1.
     ticks = [(number, 100 * (number + 0.5) / len(numbers)) for number in range(0, len(numbers), step)]
     label = ", ".join(f"{number}: {count(many)}" for number, many in enumerate(numbers) if many)
     return _plot(
         f"<path class='all' d='{outline(numbers, max(numbers))}'/>",
         len(numbers),
-        "tokens by characters: " + label,
+        "number of tokens by length in characters: " + label,
         ticks,
     )
 
 
 def ranks(facts: dict[str, Any]) -> str:
-    """Uses over rank, both logarithmic: a straight line is Zipf's law, a drop at the end hardly used tokens."""
+    """Return a plot of the number of uses over the rank of a token, with two logarithmic scales.
+
+    A straight line is Zipf's law. A drop at the end shows tokens that are hardly used.
+    """
     points: list[list[int]] = facts["ranks"]
     if len(points) < 2:
-        return "<p class='note'>Nothing is used.</p>"
+        return "<p class='note'>Fewer than two tokens are used.</p>"
     wide, high = math.log10(points[-1][0]) or 1.0, math.log10(points[0][1]) or 1.0
     path = "L".join(
         f"{100 * math.log10(rank) / wide:.2f} {PLOT_HEIGHT * (1 - math.log10(uses) / high):.2f}"
@@ -68,7 +80,7 @@ def ranks(facts: dict[str, Any]) -> str:
     )
     area = f"<path class='all' d='M0 {PLOT_HEIGHT}L{path}L100 {PLOT_HEIGHT}Z'/>"
     ticks = [(10**power, 100 * power / wide) for power in range(int(wide) + 1)]
-    words = f"uses by rank: {count(points[0][1])} of the first, {count(points[-1][1])} of rank {count(points[-1][0])}"
+    words = f"uses by rank: {count(points[0][1])} at rank 1, {count(points[-1][1])} at rank {count(points[-1][0])}"
     marks = "".join(
         f"<span style='bottom:{100 * power / high:.2f}%'>{format_count(10**power)}</span>"
         for power in range(0, int(high) + 1, max(1, math.ceil(high / 5)))
@@ -85,7 +97,7 @@ def _plot(inside: str, width: float, label: str, ticks: list[tuple[int, float]])
 
 
 def never_used(facts: dict[str, Any]) -> str:
-    """Tokens that no text uses, by the reason why."""
+    """Return the tokens that no text uses, grouped by the reason."""
     never = facts["never_used"]
     return "".join(
         _details(words, why, never["kinds"][kind], token_list(never["listed"][kind], never["kinds"][kind]))
@@ -94,7 +106,7 @@ def never_used(facts: dict[str, Any]) -> str:
 
 
 def glitches(facts: dict[str, Any]) -> str:
-    """Tokens that look like mistakes, by what shows it."""
+    """Return the tokens that look like mistakes, grouped by the sign of the mistake."""
     found = "".join(
         _details(words, why, one["tokens"], token_list(one["listed"], one["tokens"]))
         for kind, (words, why) in _GLITCHES.items()
@@ -105,7 +117,10 @@ def glitches(facts: dict[str, Any]) -> str:
         f"<li><b>{count(family['tokens'])}</b> {' '.join(map(token_html, family['listed']))}</li>"
         for family in families
     )
-    why = f"{FAMILY} or more long tokens that begin alike, digits aside: templates and forms, but also rich inflection."
+    why = (
+        f"Each family has {FAMILY} or more long tokens with the same beginning (digits count as equal). "
+        "Families come from templates and forms, but also from rich inflection."
+    )
     number = sum(one["tokens"] for one in families)
     return found + _details("families", why, number, f"<ul class='families'>{rows}</ul>")
 
@@ -118,5 +133,5 @@ def _details(words: str, why: str, number: int, inside: str) -> str:
 
 
 def longest(facts: dict[str, Any]) -> str:
-    """The longest tokens."""
+    """Return the list of the longest tokens."""
     return token_list(facts["longest"][:_LONGEST], _LONGEST)

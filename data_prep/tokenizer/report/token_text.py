@@ -1,4 +1,4 @@
-"""A token as a person can read it: escaped, what cannot be seen as code points, in a direction of its own."""
+"""Format tokens as readable HTML: escaped, with invisible characters as code points, and with isolated direction."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from data_prep.report.wording import count
 
 _RUN = 4
-"""So many equal invisible characters are written once, with their number."""
+"""A run of at least this many equal invisible characters is written once, with its length."""
 
 
 def token_html(token: dict[str, Any]) -> str:
-    """HTML of a token of the report's lists."""
+    """Return the HTML of a token from one of the report's lists."""
     if token["text"] is None:
-        return f"<code class='token' title='bytes that are no character'>{token['bytes']}</code>"
+        return f"<code class='token' title='bytes that are not a whole character'>{token['bytes']}</code>"
     parts: list[str] = []
     for shown, run in groupby(token["text"], key=_name):
         characters = "".join(run)
@@ -31,7 +31,7 @@ def token_html(token: dict[str, Any]) -> str:
 
 
 def _name(character: str) -> str | None:
-    """How a character that cannot be seen is written; None for one that can."""
+    """Return the written form of an invisible character, or None for a visible one."""
     if character == " ":
         return "␣"
     if unicodedata.category(character)[0] in "CZ":
@@ -40,7 +40,7 @@ def _name(character: str) -> str | None:
 
 
 def token_list(tokens: list[dict[str, Any]], total: int) -> str:
-    """Tokens with how often each is used, and how many more there are."""
+    """Return an HTML list of tokens with their number of uses, and the number of tokens that are not listed."""
     items = "".join(
         f"<li title='id {token['id']}'>{token_html(token)}"
         + (f"<small>{count(token['used'])}×</small></li>" if token["used"] else "</li>")

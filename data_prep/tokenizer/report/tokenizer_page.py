@@ -1,6 +1,6 @@
-"""The tokenizer's report as one HTML file in the manner of the corpus page, whose style it shares.
+"""Render the tokenizer's report as one HTML file, with the same style as the corpus page.
 
-Nothing is fetched; charts are inline SVG; light and dark, from a phone to a wide screen.
+The page loads no other files, and its charts are inline SVG. It supports light and dark mode and any screen width.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from data_prep.tokenizer.report.dots import Series, all_series, dot_plot
 from data_prep.tokenizer.report.language_table import figures, two
 
 MOST_FAILURES = 20
-"""Failures that the verdict spells out."""
+"""Greatest number of failures that the verdict lists."""
 _WORST = 3
 
 
 def render(report: dict[str, Any]) -> str:
-    """The page of a report (`build.tokenizer_report`)."""
+    """Return the HTML page of a report (`build_report.tokenizer_report`)."""
     languages, facts = report["languages"], report["vocabulary_facts"]
     series = all_series(list(report["references"]), any(one["monolingual"] for one in languages.values()))
     limits = report["gate"]["limits"]
@@ -44,7 +44,7 @@ def render(report: dict[str, Any]) -> str:
         cards=_cards(report),
         fertility=_fertility(languages, series, limit("max_tokens_per_word")),
         own=_own(report),
-        parity=dot_plot(languages, "parity", series, two, limit=limit("max_parity") or (1.0, "the same")),
+        parity=dot_plot(languages, "parity", series, two, limit=limit("max_parity") or (1.0, "equal cost")),
         parity_words=_parity_words(report),
         single=dot_plot(
             languages, "single_byte_share", series, percent, logarithmic=False, limit=limit("max_single_byte_share")
@@ -65,7 +65,7 @@ def render(report: dict[str, Any]) -> str:
 
 
 def _fertility(languages: dict[str, Any], series: list[Series], limit: tuple[float, str] | None) -> str:
-    """Languages with and without spaces apart: words and characters do not compare."""
+    """Plot languages with and without spaces separately, because words and characters cannot be compared."""
     parts = []
     for unit in ("words", "characters"):
         chosen = {code: one for code, one in languages.items() if one["words_are"] == unit}
@@ -79,7 +79,7 @@ def _file(name: str) -> str:
 
 
 def headline(report: dict[str, Any]) -> str:
-    """The verdict in a line."""
+    """Return the gate's verdict in one line."""
     gate, vocabulary = report["gate"], count(report["vocabulary"])
     failed = len(gate["failures"])
     beyond = f"{failed} figure{' is beyond its limit' if failed == 1 else 's are beyond their limits'}"
@@ -87,7 +87,7 @@ def headline(report: dict[str, Any]) -> str:
         "none": f"A tokenizer of {vocabulary} tokens for {len(report['languages'])} languages",
         "passed": f"The tokenizer of {vocabulary} tokens passed its gate",
         "failed": f"The tokenizer failed its gate: {beyond}",
-        "warned": f"The tokenizer is in doubt: {beyond}",
+        "warned": f"The tokenizer passed its gate with warnings: {beyond}",
     }[gate["status"]]
 
 
@@ -99,12 +99,12 @@ def _lead(report: dict[str, Any]) -> str:
         if one["tokens_per_word"] and one["words_are"] == "words"
     ]
     if not words:
-        return "No text was found to measure it on."
+        return "No words were found on which the tokenizer could be measured."
     worst = ", ".join(f"{name} {two(value)}" for value, name in sorted(words, reverse=True)[:_WORST])
     best = ", ".join(f"{name} {two(value)}" for value, name in sorted(words)[:_WORST])
     gate = " No limits are set." if report["gate"]["status"] == "none" else ""
     sample = f"Measured on a fixed sample of {len(languages)} languages."
-    return f"{sample} Most tokens per word: {worst}. Fewest: {best}.{gate}"
+    return f"{sample} Most tokens per word: {worst}. Fewest tokens per word: {best}.{gate}"
 
 
 def _verdict(gate: dict[str, Any]) -> str:
@@ -121,53 +121,55 @@ def _cards(report: dict[str, Any]) -> str:
     fertility = [one["tokens_per_word"] for one in languages if one["tokens_per_word"] and one["words_are"] == "words"]
     over = [one["over_monolingual"] for one in languages if one["over_monolingual"] is not None]
     parity = [(one["parity"], one["name"]) for one in languages if one["parity"] is not None]
-    cards = [(count(report["vocabulary"]), "tokens, special ones included")]
+    cards = [(count(report["vocabulary"]), "tokens, including special tokens")]
     if fertility:
-        cards.append((two(median(fertility)), "tokens per word, median of the languages"))
+        cards.append((two(median(fertility)), "tokens per word (median over the languages)"))
     if parity:
         value, name = max(parity)
-        cards.append((two(value), f"greatest parity: {name}"))
+        cards.append((two(value), f"greatest parity ({name})"))
     if over:
         beyond = sum(value > 0.1 for value in over)
-        cards.append((f"{beyond} of {len(over)}", "languages over 10\u202f% behind a tokenizer of their own"))
+        words = "languages need over 10\u202f% more tokens than with a tokenizer of their own"
+        cards.append((f"{beyond} of {len(over)}", words))
     cards.append((percent(facts["never_used"]["share"]), "of the tokens are never used"))
     if "unreachable" in facts["glitches"]:
-        cards.append((count(facts["glitches"]["unreachable"]["tokens"]), "tokens that cannot be reached"))
+        cards.append((count(facts["glitches"]["unreachable"]["tokens"]), "unreachable tokens"))
     return "".join(f"<div class='card'><b>{number}</b><span>{escape(words)}</span></div>" for number, words in cards)
 
 
 def _own(report: dict[str, Any]) -> str:
     own = [one["monolingual"] for one in report["languages"].values() if one["monolingual"]]
     if not own:
-        return "No tokenizer was trained for a language alone."
+        return "No tokenizers were trained for single languages."
     least, most = min(one["vocabulary"] for one in own), max(one["vocabulary"] for one in own)
     return (
-        "The upright stroke is a tokenizer trained for the language alone, on the same counts: at most "
-        f"{count(report['monolingual_vocabulary'])} entries, no more than this tokenizer has, nor than different "
-        "pieces of text that occur twice, so that it does not learn them by heart "
-        f"({count(least)} to {count(most)} entries)."
+        "The vertical bar marks a tokenizer that was trained for the language alone, on the same counts. It has at "
+        f"most {count(report['monolingual_vocabulary'])} entries and at most as many as this tokenizer. Languages with "
+        "little text get fewer entries, so that their tokenizers do not memorise whole texts. The sizes are "
+        f"{count(least)} to {count(most)} entries."
     )
 
 
 def _parity_words(report: dict[str, Any]) -> str:
     reference = report["languages"].get(report["reference"], {}).get("name", "nothing")
     if report["parity_by"] == "content":
-        return f"Tokens for the same content (aligned text), {escape(reference)} = 1: what it costs to say the same."
+        return f"Number of tokens for the same content (aligned text), relative to {escape(reference)} (1.0)."
     return (
-        f"Tokens for as many bytes of UTF-8, {escape(reference)} = 1. Scripts need one to three bytes a character, so "
-        "this flatters some: name aligned text (<code>tokenizer.report.parallel</code>) to compare the same content."
+        f"Number of tokens for the same number of UTF-8 bytes, relative to {escape(reference)} (1.0). A character "
+        "takes one to three bytes, depending on the script, so this figure is too favourable for some languages. "
+        "To compare the same content, set <code>tokenizer.report.parallel</code> to the path of aligned text."
     )
 
 
 def _usage_words(report: dict[str, Any]) -> str:
     facts = report["vocabulary_facts"]
     source = (
-        "Counted over the whole corpus (its pre-token counts)."
+        "Uses are counted over the whole corpus (with its pre-token counts)."
         if report["usage_from"] == "counts"
-        else "Counted in the sample alone, so that rare tokens look unused."
+        else "Uses are counted in the sample only, so rare tokens may appear unused."
     )
     return (
-        f"{source} {count(facts['used_in_one_language'])} tokens are used in one language only; "
-        f"{count(facts['variants'])} differ from another only in case or in white space around them; "
-        f"{count(facts['fragments'])} are parts of characters, as byte-level tokenizers have them."
+        f"{source} {count(facts['used_in_one_language'])} tokens are used in one language only. "
+        f"{count(facts['variants'])} tokens differ from another token only in case or surrounding white space. "
+        f"{count(facts['fragments'])} tokens are parts of characters, which is normal in byte-level tokenizers."
     )

@@ -1,4 +1,4 @@
-"""The Unicode script of a token's text."""
+"""Find the Unicode script of a token's text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def _kind(character: str) -> str:
 
 
 def script_of(text: str) -> str:
-    """The script that most of the text's letters are of (the first by name among equals), else what it is made of."""
+    """Return the most frequent script of the text's letters; of equally frequent scripts, the first by name.
+
+    A text without letters has the kind digits if it has any, else punctuation and signs, else white space.
+    """
     counted = Counter(map(_kind, text))
     for weak in (SPACES, SIGNS, DIGITS):
         if len(counted) > 1:

@@ -1,7 +1,7 @@
-"""How often each token is used, per language: exactly, from the pre-token counts, each unique piece encoded once.
+"""Compute the exact number of uses of each token per language, from pre-token counts.
 
-Arithmetic for BLOOM: 47 languages x 250,680 tokens x 8 bytes = 94 MB. Sums are made in float64, exact below 2^53: ROOTS
-has 4e11 tokens.
+Each unique piece is encoded once. Arithmetic for BLOOM: 47 languages x 250,680 tokens x 8 bytes = 94 MB. Sums use
+float64, which is exact below 2^53. ROOTS has only 4e11 tokens.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer, Usa
 
 GROUP_PIECES = 1 << 16
 COVERED = 0.99
-"""Share of a language's tokens for which `covering` counts the different ones."""
+"""Share of a language's text (in tokens) that the tokens counted by `covering` must make up."""
 
 
 def usage_of_counts(subject: ReportedTokenizer, counts: Counts) -> dict[str, Usage]:
-    """Usage per language, sorted by code."""
+    """Return the number of uses of each token per language, sorted by language code."""
     result = {code: np.zeros(subject.size, np.int64) for code in sorted(counts.languages)}
     with Progress("token usage", None, "pieces") as bar:
         for texts, rows, languages, numbers in counts:
@@ -36,7 +36,7 @@ def usage_of_counts(subject: ReportedTokenizer, counts: Counts) -> dict[str, Usa
 
 
 def _encode(subject: ReportedTokenizer, texts: pa.Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """All tokens, encoded some texts at a time."""
+    """Encode the texts in groups, and return all tokens and the number of tokens of each text."""
     groups = range(0, len(texts), GROUP_PIECES)
     parts = [subject.encoder.encode(texts[begin : begin + GROUP_PIECES]) for begin in groups]
     tokens = [np.empty(0, np.int32), *(part for part, _ in parts)]
@@ -51,25 +51,33 @@ def _weighted(
     weights: npt.NDArray[np.float64],
     size: int,
 ) -> Usage:
-    """Tokens of the texts `rows`, each as often as its weight."""
+    """Return the number of uses of each token in the texts `rows`, where text i of `rows` counts `weights[i]` times.
+
+    Args:
+        tokens: tokens of all texts, concatenated.
+        lengths: number of tokens of each text.
+        rows: indices of the chosen texts.
+        weights: weight of each chosen text.
+        size: size of the vocabulary.
+    """
     chosen = lengths[rows]
     ends = np.cumsum(chosen)
     starts = np.cumsum(lengths)[rows] - chosen
-    # Places of the chosen texts' tokens: each text's first, then one after the other.
+    # Indices in `tokens` of the chosen texts' tokens: the consecutive indices of each text, from its start.
     places = np.arange(int(chosen.sum()), dtype=np.int64) + np.repeat(starts - (ends - chosen), chosen)
     found = np.bincount(tokens[places], weights=np.repeat(weights, chosen), minlength=size)
     return np.rint(found).astype(np.int64)
 
 
 def covering(usage: Usage) -> int:
-    """The least number of different tokens that make up `COVERED` of all."""
+    """Return the smallest number of different tokens that together make up the share `COVERED` of all uses."""
     ordered = np.sort(usage)[::-1]
     total = int(usage.sum())
     return int(np.searchsorted(np.cumsum(ordered), COVERED * total)) + 1 if total else 0
 
 
 def used_in_one(usages: Sequence[Usage]) -> list[int]:
-    """Per language, how many tokens are used there and nowhere else."""
+    """Return, per language, the number of tokens that are used in this language only."""
     if not usages:
         return []
     spread = np.sum([usage > 0 for usage in usages], axis=0)

@@ -159,7 +159,7 @@ def test_a_flipped_byte_stops_the_next_stage_and_names_the_table(corpus_run: Any
     data = bytearray(table.read_bytes())
     data[len(data) // 2] ^= 1
     table.write_bytes(data)
-    with pytest.raises(InputError, match=rf"{table}: its content is not what its manifest says"):
+    with pytest.raises(InputError, match=rf"{table}: the file is damaged: its content does not match"):
         (run.reread if kind == "raw" else run.finish)()
 
 

@@ -178,7 +178,7 @@ def test_a_cut_shard_is_refused(run, tmp_path):
     content = run.clean(run.parts[0]).read_bytes()
     clean.write_bytes(content[:-100])
     clean.with_suffix(".json").write_bytes(run.clean(run.parts[0]).with_suffix(".json").read_bytes())
-    with pytest.raises(InputError, match="its manifest says"):
+    with pytest.raises(InputError, match="its manifest records"):
         encode_shards(run.tokenizer, [clean], tmp_path / "x")
     clean.with_suffix(".json").unlink()
     with pytest.raises(InputError, match="cannot be read as Parquet"):

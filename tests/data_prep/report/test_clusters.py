@@ -66,4 +66,4 @@ def test_no_duplicates_no_clusters(corpus_run: Any, tmp_path: Path) -> None:
     run.all()
     data, page = run.report()
     assert data["duplicates"]["clusters"] == {"count": 0, "sizes": [], "largest": []}
-    assert "No document is like another." in page
+    assert "No duplicates were found." in page

@@ -301,7 +301,7 @@ def test_a_slider_says_what_the_data_says(browser: Browser, page: Any) -> None:
                 after = browser.evaluate(f"{SLIDE}({json.dumps(rule)}, {place}, {json.dumps(language)})")
                 number = sum(one["removed"][place] for one in chosen)
                 assert documents_in(after) == number, (rule, place, after)
-                assert after.endswith(f", now {count(now)}")
+                assert after.endswith(f", currently {count(now)}")
                 told.add(number)
     assert len(told) > 10, "the sliders move something"
 

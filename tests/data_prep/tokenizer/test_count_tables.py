@@ -54,7 +54,7 @@ def test_rows_that_count_nothing_are_left_out(tmp_path):
         ({"count": [3, None, 2]}, "1 nulls in column 'count'"),
         ({"language": ["en", None, "en"]}, "1 nulls in column 'language'"),
         ({"count": [3.0, 1.5, 2.0]}, "counts of type double"),
-        ({"piece": [1, 2, 3]}, "text of type int64"),
+        ({"piece": [1, 2, 3]}, "a text column has the type int64"),
         ({"language": [], "piece": [], "count": []}, "has no rows"),
     ],
 )

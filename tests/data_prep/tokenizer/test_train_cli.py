@@ -152,7 +152,7 @@ def test_the_configuration_says_what_options_do_not(counts, tmp_path):
         ([*SMALL, "--weights", "great.json"], InputError, "weight 1000"),
         ([*SMALL, "--weights", "zero.json"], InputError, "all weights are 0"),
         ([*SMALL, "--weights", "list.json"], InputError, "no weights"),
-        ([*SMALL, "--weights", "unknown.json"], InputError, "weighs xx, of which the counts have nothing"),
+        ([*SMALL, "--weights", "unknown.json"], InputError, "sets weights for xx, but no such text was counted"),
         ([*SMALL, "--weights", "missing.json"], InputError, "no such file"),
     ],
 )

@@ -87,8 +87,8 @@ def test_the_verb_fails_and_names_language_limit_and_figure(check):
     assert isinstance(result.exception, CheckFailedError)
     assert result.exception.exit_code == 1
     message = str(result.exception)
-    assert "Tamil (ta): tokens per word 2.5, max_tokens_per_word allows at most 2" in message
-    assert "the vocabulary: share of tokens never used 2 %, max_never_used_share allows at most 0.1 %" in message
+    assert "Tamil (ta): tokens per word is 2.5, but max_tokens_per_word allows at most 2" in message
+    assert "the vocabulary: share of tokens never used is 2 %, but max_never_used_share allows at most 0.1 %" in message
     assert "English" not in message
     found = json.loads(path.read_text())
     assert (found["status"], len(found["failures"])) == ("failed", 2)
@@ -99,7 +99,7 @@ def test_the_verb_passes_or_warns(check):
     assert (result.exit_code, json.loads(path.read_text())["status"]) == (0, "passed")
     result, path = check({"max_tokens_per_word": 2, "severity": "warn"})
     assert (result.exit_code, json.loads(path.read_text())["status"]) == (0, "warned")
-    assert "warning: Tamil (ta): tokens per word 2.5" in result.stderr
+    assert "warning: Tamil (ta): tokens per word is 2.5" in result.stderr
 
 
 def test_without_limits_no_report_is_needed_and_with_them_it_is(check):

@@ -63,9 +63,9 @@ def test_aligned_text_without_the_reference_is_said_and_bytes_are_compared(plant
     ("name", "content", "message"),
     [
         ("x.jsonl", "{", "not JSON"),
-        ("x.jsonl", "[1]", "not an object"),
+        ("x.jsonl", "[1]", "not a JSON object"),
         ("x.jsonl", "", "no aligned text"),
-        ("d/en.txt", "a\nb\n", "different length"),
+        ("d/en.txt", "a\nb\n", "different lengths"),
         ("none", None, "no such file"),
     ],
 )

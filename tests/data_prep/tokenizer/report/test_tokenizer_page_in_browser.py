@@ -43,7 +43,7 @@ def test_the_page_fits_its_window_and_fetches_nothing(browser: Browser, page: Pa
     browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert browser.problems == []
     assert [url.split("/", 3)[0] for url in browser.requests] == ["file:"]
-    assert browser.evaluate("document.title") == "Tokenizer: what each language pays"
+    assert browser.evaluate("document.title") == "Tokenizer report: tokens per language"
     wide = browser.evaluate("""
         [...document.querySelectorAll('main *')]
             .filter((one) => !one.closest('.scroll') && !one.closest('svg'))
