@@ -170,7 +170,7 @@ def _lock_and_plan(
     try:
         lock = RunLock.acquire(paths.run)
     except TryAgainError as error:
-        logger.warning(f"{error}; nothing is written until then")
+        logger.warning(f"{error}; this process writes no files of the run")
         return error, read_parts(paths)
     parts = plan_run(config, plan_parts)
     write_sections(config, parts)
