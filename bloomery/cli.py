@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -44,6 +44,10 @@ VERBS: dict[str, tuple[str, str]] = {
 """Verb -> (module whose `app` is its Typer application, one line of help)."""
 
 
+_INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells report it: 128 and the number of SIGINT."""
+
+
 class LazyVerbs(TyperGroup):
     """A group whose members are placeholders with a line of help until one of them is called."""
 
@@ -63,6 +67,14 @@ def load_verb(verb: str) -> Any:
     return command
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"bloomery {version('bloomery')}")
+        raise typer.Exit
+
+
 def _stand_in() -> None:
     """Serve as a placeholder for a verb in the help."""
 
@@ -70,16 +82,26 @@ def _stand_in() -> None:
 app = typer.Typer(
     cls=LazyVerbs,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    help="Bloomery: raw multilingual text to a published transformers model, as one Snakemake workflow.",
 )
 for _verb, (_, _summary) in VERBS.items():
     app.command(_verb, help=_summary)(_stand_in)
 
 
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Raw multilingual text to a published transformers model, as one Snakemake workflow."""
+
+
 def main() -> int:
-    """Run the command line. A Bloomery error or a disk error is printed as one readable message, with its exit code."""
+    """Run the command line. A Bloomery error or a disk error is printed as one readable message, with its exit code.
+
+    Ctrl-C ends the command without a traceback, with exit code 130.
+    """
     # The training rule's shell ignores SIGTERM, and its child processes inherit that.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     follow_parent()
@@ -91,6 +113,8 @@ def main() -> int:
             raise
         print(f"error: {known}", file=sys.stderr)
         return known.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     return 0
 
 

@@ -22,6 +22,7 @@ from bloomery.contracts.segment import SegmentStatus
 from bloomery.orchestration.prepare_run import PARTS_NAME, TOKEN_FILES_NAME
 from bloomery.orchestration.run_lock import LOCK_NAME, holder
 from bloomery.orchestration.slurm_jobs import TRAINING_RULE, jobs_alive, workflow_names
+from bloomery.orchestration.workflow_command import read_command
 from monitoring.sync_state import read_sync
 from monitoring.training_progress import (
     ChainFacts,
@@ -135,6 +136,8 @@ class RunStatus:
     models: list[str]
     """Names of the exported models."""
     published: bool
+    resume_command: str | None = None
+    """Command of the newest workflow, as a user can type it here; None if no workflow recorded it."""
 
 
 def find_runs(root: Path) -> list[Path]:
@@ -179,6 +182,7 @@ def gather_status(run: Path, now: float) -> RunStatus:
         disk=DiskSpace(free, size, free // max(1, size)),
         models=models,
         published=published,
+        resume_command=read_command(paths),
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bloomery.base.visible_text import visible_text
+
 if TYPE_CHECKING:
     from monitoring.status import Job, RunStatus
     from monitoring.training_progress import ChainFacts, TrainingProgress
@@ -50,7 +52,7 @@ def status(
     rows = lines(found)
     if others:
         rows.append(("other runs", f"{', '.join(other.name for other in others)} (--run {others[0].as_posix()})"))
-    print_table(("", ""), rows, title=found.run)
+    print_table(("", ""), rows, title=found.run, styles=[_style(*row) for row in rows])
 
 
 def lines(found: RunStatus) -> list[tuple[str, str]]:
@@ -229,8 +231,19 @@ def _disk(found: RunStatus) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return another program's text on one line, with its brackets replaced by parentheses."""
-    return " ".join(text.split()).replace("[", "(").replace("]", ")")
+    """Return another program's text on one line, with its control characters visible."""
+    return visible_text(" ".join(text.split()))
+
+
+def _style(name: str, text: str) -> str:
+    """Return the colour of a row: red for a problem, yellow for waiting, green for a run that advances or is done."""
+    if text.startswith(("LOW:", "never succeeded")):
+        return "red"
+    if name != "state":
+        return ""
+    if text.startswith("stopped"):
+        return "red" if any(_ENDED[status] in text for status in ("crashed", "failed")) else "yellow"
+    return "green" if text.startswith(("training", "finished")) else "yellow"
 
 
 def _age(seconds: float | None) -> str:
@@ -248,7 +261,7 @@ def next_command(found: RunStatus) -> str:
     if found.state is RunState.FINISHED:
         return f"bloomery summary --run {found.run}"
     if found.state is RunState.STOPPED:
-        return "the command that started the run; it resumes from here"
+        return found.resume_command or "the command that started the run; it resumes from here"
     if found.progress is None:
         return f"bloomery status --run {found.run}, later"
     return f"tail -f {found.run}/train/logs/main_log.txt"

@@ -15,6 +15,7 @@ from bloomery.contracts.metrics_record import total_energy, valid_records
 from bloomery.contracts.parity import PARITY_NAME, read_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.slurm_jobs import workflow_names
+from bloomery.orchestration.workflow_command import read_command
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,8 @@ class RunSummary:
     published: dict[str, Any] | None
     seconds: dict[str, float]
     """Run time of each rule's jobs together, in seconds, from Snakemake's latest measurements."""
+    resume_command: str | None = None
+    """Command of the newest workflow, as a user can type it here; None if no workflow recorded it."""
     on_cluster: bool = False
     """Whether a workflow of this run sent its jobs to SLURM."""
 
@@ -112,6 +115,7 @@ def gather_summary(run: Path) -> RunSummary:
         models=[_model(parity.parent) for parity in sorted(paths.export.glob(f"*/{PARITY_NAME}"))],
         published=_published(paths.published),
         seconds=_seconds(run / "benchmarks"),
+        resume_command=read_command(paths),
         on_cluster=bool(workflow_names(paths)),
     )
 

@@ -34,7 +34,9 @@ def summary(
     if as_json:
         print(dump_json({**asdict(facts), "next": next_command(facts)}), end="")
         return
-    print_table(("", ""), lines(facts), title=facts.run)
+    rows = lines(facts)
+    styles = ["red" if text.startswith("FAILS") else "" for _, text in rows]
+    print_table(("", ""), rows, title=facts.run, styles=styles)
 
 
 def lines(facts: RunSummary) -> list[tuple[str, str]]:
@@ -106,14 +108,10 @@ def _one_line(text: str) -> str:
 def next_command(facts: RunSummary) -> str:
     """Return the command to type next."""
     is_sample = Path(facts.run).name == "sample"
+    resume = facts.resume_command or "the command that started the run"
     if not facts.models:
-        profile = "slurm" if facts.on_cluster else "workflow/profiles/local"
-        again = f"snakemake --profile {profile} --configfile CONFIG"
-        if is_sample and not facts.on_cluster:
-            again = "make run"
-        return f"{again} (the same command resumes the run)"
+        return f"{resume} (it resumes the run)"
     if is_sample:
         config = "config/udhr.yaml"
         return f"snakemake --profile slurm --configfile {config}" if facts.on_cluster else f"make run CONFIG={config}"
-    page = shlex.quote(f"{facts.run}/report.zip")
-    return f"snakemake --profile workflow/profiles/local --configfile CONFIG --report {page}"
+    return f"{resume} --report {shlex.quote(f'{facts.run}/report.zip')}"

@@ -28,12 +28,16 @@ def tail(
     import os
     import sys
 
+    from bloomery.base.visible_text import visible_text
     from monitoring.tail import follow as follow_log
     from monitoring.tail import show_tail
 
     log = _find(run, hub, file, waiting=follow)
 
     def write(data: bytes) -> None:
+        if sys.stdout.isatty():
+            # A log of another program, or of a Hub, must not control this terminal.
+            data = visible_text(data.decode("utf-8", errors="replace")).encode()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 

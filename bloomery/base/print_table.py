@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import zip_longest
+
+from bloomery.base.visible_text import visible_text
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """Print `rows` under `columns` on stdout. In plain text, `columns` and `title` are omitted."""
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", styles: Sequence[str] = ()
+) -> None:
+    """Print `rows` under `columns` on stdout. Control characters in a cell are made visible.
+
+    Args:
+        columns: header of each column; omitted in plain text.
+        rows: one text for each column.
+        title: line above the table; omitted in plain text.
+        styles: colour of each row on a terminal (a style of rich), `""` for none; shorter than `rows` if the rest has
+            none.
+    """
+    rows = [[visible_text(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         for row in rows:
             print("\t".join(row))
@@ -19,9 +33,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title:
     table = Table(title=title or None, title_justify="left", show_header=any(columns), header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
-    for row in rows:
+    for row, style in zip_longest(rows, styles, fillvalue=""):
         # `Text` disables rich's markup: `[embed|2]` is a pipeline stage and `[/data]` a path.
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(cell) for cell in row), style=str(style) or None)
     Console().print(table)
 
 

@@ -31,6 +31,7 @@ def doctor(
         print(dump_json([asdict(finding) for finding in findings]), end="")
     else:
         rows = [(f.state.value, f.name, f.found, f.advice) for f in findings]
-        print_table(("", "what", "found", "what to do"), rows)
+        colours = {FindingState.OK: "green", FindingState.WARN: "yellow", FindingState.MISSING: "red"}
+        print_table(("", "what", "found", "what to do"), rows, styles=[colours[f.state] for f in findings])
     if any(finding.state is FindingState.MISSING for finding in findings):
         raise typer.Exit(1)

@@ -104,6 +104,11 @@ class RunPaths:
         return self.monitoring / "slurm_runs.txt"
 
     @property
+    def workflow_command(self) -> Path:
+        """Command line and working folder of the newest workflow."""
+        return self.monitoring / "command.json"
+
+    @property
     def sync_state(self) -> Path:
         """File that records how much of the logs the Hub has."""
         return self.monitoring / "sync.json"

@@ -11,12 +11,12 @@ import fcntl
 import json
 import os
 import socket
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from bloomery.base.atomic import explained
 from bloomery.base.errors import TryAgainError
+from bloomery.base.typed_command import typed_command
 
 LOCK_NAME = ".lock"
 
@@ -64,7 +64,7 @@ class RunLock:
                 where=str(run),
                 expected="wait until it ends, or stop it; then start again",
             ) from error
-        who = {"pid": os.getpid(), "host": socket.gethostname(), "command": " ".join(sys.argv)}
+        who = {"pid": os.getpid(), "host": socket.gethostname(), "command": typed_command()}
         with explained(path):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, (json.dumps(who, ensure_ascii=False) + "\n").encode(), 0)

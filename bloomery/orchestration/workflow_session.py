@@ -8,10 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bloomery.base.errors import BloomeryError, TryAgainError
+from bloomery.base.typed_command import typed_command
 from bloomery.orchestration import slurm_jobs
 from bloomery.orchestration.prepare_run import other_shards
 from bloomery.orchestration.run_plan import RunPlan
 from bloomery.orchestration.sync_process import SyncProcess
+from bloomery.orchestration.workflow_command import record_command
 from bloomery.spec.refuse_unsupported import refuse_unexportable, refuse_untrainable
 
 
@@ -49,6 +51,8 @@ class WorkflowSession:
             self._refuse_second_workflow()
             self._refuse_unsupported()
         self._remove_other_shards()
+        if is_main_process:
+            record_command(self._plan.paths)
         if on_cluster and slurm_jobs.end_data_jobs(self._plan.paths):
             # The cancelled jobs removed files, so Snakemake must build the graph again.
             slurm_jobs.start_again()
@@ -68,11 +72,15 @@ class WorkflowSession:
             self._sync.stop()
 
     def explain_failure(self, snakemake_logs: Sequence[str]) -> None:
-        """After a failure, log where the log files are and how to resume."""
+        """After a failure, log where the log files are and the command that resumes the run.
+
+        `bloomery.orchestration.workflow_log` prints only the command if a user interrupted the workflow.
+        """
+        command = typed_command()
         self._logger.error(
-            "If a job failed, its log file is named above after `log:`. "
-            f"All logs of jobs: {self._plan.paths.run}/logs. Snakemake's own log: {', '.join(snakemake_logs)}.\n"
-            "Fix the cause and type the same command again. It resumes here; finished work is not repeated."
+            f"Logs of the jobs: {self._plan.paths.run}/logs. Snakemake's own log: {', '.join(snakemake_logs)}.\n"
+            f"Finished jobs are not repeated. Fix the cause, then resume with: {command}",
+            extra={"resume_command": command},
         )
 
     def _refuse_second_workflow(self) -> None:

@@ -29,8 +29,9 @@ checkpoint train_segment:
         launch=launch_options,
     message:
         "train segment {wildcards.n}"
-    # A scheduler that ends the job sends TERM to all its processes. The shell and tee ignore TERM and wait for the
-    # launcher, which first saves. `command` bypasses the container's `bloomery` function, because the launcher needs
+    # A scheduler that ends the job sends TERM to all its processes. The shell ignores TERM and waits for the launcher,
+    # which first saves. The launcher writes the log itself: `| tee` would hide the terminal from its progress bar, and
+    # Ctrl-C would end tee before the save. `command` bypasses the container's `bloomery` function, because the launcher needs
     # the host's srun.
     shell:
         "trap '' TERM; command bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q}"
