@@ -42,7 +42,7 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_EVERY_SECONDS):
-            self._log.announce_long_jobs()
+            self._log.report_long_jobs()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the lines of one record."""

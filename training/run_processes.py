@@ -34,17 +34,23 @@ def run_processes(command: Sequence[str], environment: Mapping[str, str], paths:
     What the processes print appears on stderr, and the newest iteration of the run's metrics as a progress bar.
     """
     asked = False
+    bar = TrainingProgressBar(paths.logs / "metrics.jsonl")
+
+    def show(line: str) -> None:
+        # After a Ctrl-C on a terminal, a person needs only the last message. The log receives all lines.
+        if not (asked and bar.on_terminal):
+            bar.show(line)
 
     def ask_to_stop(_number: int, _frame: FrameType | None) -> None:
         nonlocal asked
         if not asked:
             say("asked to stop: a checkpoint is saved after the current iteration")
-        asked = True
+            asked = True
         write_text(paths.control / STOP_FILE, BY_SIGNAL)
 
     previous = {caught: signal.signal(caught, ask_to_stop) for caught in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with TrainingProgressBar(paths.logs / "metrics.jsonl") as bar, lines_shown_by(bar.show):
+        with bar, lines_shown_by(show):
             # In a new session, the processes do not receive a Ctrl-C from the terminal. The launcher asks them to stop.
             process = subprocess.Popen(
                 command,

@@ -42,6 +42,9 @@ class TrainingProgressBar:
         self._bar: Progress | None = None
         self._terminal: TextIO = sys.stderr.terminal if isinstance(sys.stderr, LoggedStream) else sys.stderr
 
+        self.on_terminal = has_terminal(self._terminal)
+        """Whether the progress is a bar on a terminal, and not lines."""
+
     def __enter__(self) -> TrainingProgressBar:
         return self
 
@@ -68,7 +71,7 @@ class TrainingProgressBar:
         record = self._newest
         if record is None:
             return
-        if has_terminal(self._terminal):
+        if self.on_terminal:
             self._update_bar(record)
         elif record.iteration != self._shown and self._now() - self._last_line >= _LINE_EVERY_SECONDS:
             self._print_line(record)
@@ -123,6 +126,7 @@ class TrainingProgressBar:
                 console=Console(file=self._terminal),
                 redirect_stdout=False,
                 redirect_stderr=False,
+                auto_refresh=False,
             )
             self._bar.start()
             self._bar.add_task("", total=record.total_iterations, facts="")
@@ -132,3 +136,4 @@ class TrainingProgressBar:
             total=record.total_iterations,
             facts=self._facts(record),
         )
+        self._bar.refresh()

@@ -39,6 +39,12 @@ def failure_cause(logs: Sequence[Path]) -> tuple[list[str], Path | None]:
     return best[1], best[2]
 
 
+def last_line(path: Path) -> str:
+    """Return the last line of a log that is not empty, with control characters made visible; empty if there is none."""
+    lines = _tail(path)
+    return lines[-1].strip() if lines else ""
+
+
 def _tail(path: Path) -> list[str]:
     try:
         with path.open("rb") as handle:

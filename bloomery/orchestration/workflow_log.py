@@ -14,20 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.failure_cause import failure_cause
+from bloomery.base.failure_cause import failure_cause, last_line
 from bloomery.base.units import format_seconds
 
 _ANNOUNCE_AFTER_SECONDS = 10.0
-"""A job that runs longer than this gets a line of its own when it has run this long."""
+"""A job that runs longer than this gets a line when it has run this long."""
+_REPORT_EVERY_SECONDS = 60.0
+"""Later a job gets a line with its progress this often."""
 _ROUTINE = re.compile(
-    r"Assuming unrestricted shared filesystem|Building DAG of jobs|Using shell:|Select jobs to execute|Elapsed time"
-    r"|Complete log\(s\)|Exiting because a job execution failed|Nothing to be done|Removing temporary output"
-    r"|SLURM run ID|No (SLURM account|wall time|job memory)|Storing output in storage|Retrieving|Conda environments"
-    r"|Will exit after finishing currently running jobs|Activating|Number of jobs in SLURM|Cleaning up"
-    r"|Workflow finished|Finished job|Updating checkpoint|Updating job|DAG of jobs will be updated|Waiting at most",
+    r"Assuming unrestricted shared filesystem|Building DAG of jobs|Using shell:|Select jobs to execute"
+    r"|Elapsed time|Complete log\(s\)|Exiting because a job execution failed|Nothing to be done"
+    r"|Removing temporary output|Touching output file|SLURM run ID|No (SLURM account|wall time|job memory)"
+    r"|Storing output in storage|Retrieving|Conda environments|Will exit after finishing currently running jobs"
+    r"|Activating|Number of jobs in SLURM|Cleaning up|Workflow finished|Finished job|Updating checkpoint"
+    r"|Updating job|DAG of jobs will be updated|Waiting at most"
 )
 """Messages of Snakemake that repeat what the lines of this log show, or that say nothing about the run."""
 _SUBMITTED = re.compile(r"Job (\d+) has been submitted with SLURM jobid (\d+)")
+_TRAINING_RULE = "train_segment"
+"""On this machine, a training shows its own progress bar."""
 _INTERRUPTED = "Terminating processes on user request"
 _COLOURS = {"green": 32, "yellow": 33, "red": 31}
 
@@ -39,7 +44,12 @@ class _Job:
     name: str
     started: float
     """Unix time."""
-    announced: bool = False
+    report_at: float
+    """Unix time of the next line about the running job."""
+    log: Path | None = None
+    """File whose last line tells how far the job is; None if the job shows its progress itself."""
+    reported: str = ""
+    """Progress that was shown last."""
     slurm: str = ""
     """Id of its SLURM job; empty on this machine."""
 
@@ -85,14 +95,21 @@ class WorkflowLog:
         with self._lock:
             handler(record)
 
-    def announce_long_jobs(self) -> None:
-        """Write a line for each job that has been running for a while and has no line yet."""
+    def report_long_jobs(self) -> None:
+        """Write a line for each job that has been running for a while: that it runs, and later how far it is."""
         with self._lock:
             for job in self._running.values():
-                if not job.announced and self._now() - job.started >= _ANNOUNCE_AFTER_SECONDS and not self._interrupted:
-                    job.announced = True
+                if self._now() < job.report_at or self._interrupted:
+                    continue
+                first = job.report_at == job.started + _ANNOUNCE_AFTER_SECONDS
+                job.report_at = self._now() + _REPORT_EVERY_SECONDS
+                progress = last_line(job.log) if job.log is not None else ""
+                if first:
                     where = f", SLURM job {job.slurm}" if job.slurm else ""
-                    self._line(f"{self._count()} {_clock(job.started)}              {job.name} is running{where}")
+                    self._line(f"{self._count()} {_clock(job.started)}  {job.name} is running{where}")
+                elif progress != job.reported:
+                    self._line(f"{self._count()} {_clock(self._now())}  {job.name}: {progress}")
+                job.reported = progress
 
     def _ignore(self, record: Mapping[str, Any]) -> None:
         """Write nothing."""
@@ -108,7 +125,10 @@ class WorkflowLog:
         if not record.get("shellcmd"):
             return  # a target: a rule that only collects files
         name = record.get("rule_msg") or " ".join([record["rule_name"], *map(str, record["wildcards"].values())])
-        self._running[record["jobid"]] = _Job(str(name), self._now())
+        logs, now = record.get("log") or [], self._now()
+        shows_itself = record["rule_name"] == _TRAINING_RULE and record.get("local")
+        log = Path(logs[0]) if logs and not shows_itself else None
+        self._running[record["jobid"]] = _Job(str(name), now, now + _ANNOUNCE_AFTER_SECONDS, log)
 
     def _job_finished(self, record: Mapping[str, Any]) -> None:
         if job := self._running.pop(record["job_id"], None):

@@ -24,7 +24,7 @@ rule ingest:
         "ingest {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus ingest --config {input.config:q} --output {output.table:q} --quarantine {output.quarantine:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"
 
 
 rule measure:
@@ -48,7 +48,7 @@ rule measure:
         "measure documents of {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus measure --config {input.config:q} --input {input.raw:q} --output {output.table:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"
 
 
 rule judge:
@@ -72,7 +72,7 @@ rule judge:
         "judge documents of {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus judge --config {input.config:q} --input {input.measures:q} --output {output.table:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"
 
 
 # This rule runs only if the run names evaluation texts.
@@ -100,7 +100,7 @@ rule decontaminate:
         "decontaminate {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus decontaminate --config {input.config:q} --input {input.raw:q} {params.evaluation:q}"
-        " --output {output.table:q} 2>&1 | tee {log:q} >&2"
+        " --output {output.table:q} > {log:q} 2>&1"
 
 
 rule clean:
@@ -134,7 +134,7 @@ rule clean:
         "clean {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus clean --config {input.config:q} --raw {input.raw:q} --verdicts {input.verdicts:q}"
-        " {params.tables:q} --output {output.table:q} --removed {output.removed:q} 2>&1 | tee {log:q} >&2"
+        " {params.tables:q} --output {output.table:q} --removed {output.removed:q} > {log:q} 2>&1"
 
 
 rule weigh_mixture:
@@ -163,7 +163,7 @@ rule weigh_mixture:
         "compute the weights of languages and sources in the mixture"
     shell:
         "bloomery corpus mixture --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
-        " --index {params.index:q} --adopted {input.adopted:q} --output {output:q} 2>&1 | tee {log:q} >&2"
+        " --index {params.index:q} --adopted {input.adopted:q} --output {output:q} > {log:q} 2>&1"
 
 
 # A target names every output of its stage, not only the last one, so that a deleted file is created again.

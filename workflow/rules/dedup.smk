@@ -27,7 +27,7 @@ rule scatter_keys:
         "scatter deduplication keys of {wildcards.shard}"
     shell:
         "bloomery corpus dedup keys --config {input.config:q} --corpus {params.corpus:q} --part {wildcards.shard:q}"
-        " --output {output.table:q} 2>&1 | tee {log:q} >&2"
+        " --output {output.table:q} > {log:q} 2>&1"
 
 
 rule find_candidates:
@@ -55,7 +55,7 @@ rule find_candidates:
     shell:
         "bloomery corpus dedup candidates --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
         " --partition {wildcards.partition:q} --output {output.table:q} --repeated {output.repeated:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"
 
 
 rule connect_candidates:
@@ -82,7 +82,7 @@ rule connect_candidates:
         "connect candidates for duplicates"
     shell:
         "bloomery corpus dedup connect --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
-        " --output {output.table:q} --involved {output.involved:q} 2>&1 | tee {log:q} >&2"
+        " --output {output.table:q} --involved {output.involved:q} > {log:q} 2>&1"
 
 
 rule gather_members:
@@ -110,7 +110,7 @@ rule gather_members:
         "gather members of duplicate clusters in {wildcards.shard}"
     shell:
         "bloomery corpus dedup members --config {input.config:q} --corpus {params.corpus:q} --part {wildcards.shard:q}"
-        " --output {output.table:q} 2>&1 | tee {log:q} >&2"
+        " --output {output.table:q} > {log:q} 2>&1"
 
 
 rule resolve_duplicates:
@@ -139,4 +139,4 @@ rule resolve_duplicates:
     shell:
         "bloomery corpus dedup resolve --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
         " --partition {wildcards.partition:q} --output {output.table:q} --survivors {output.survivors:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"

@@ -36,7 +36,7 @@ rule export_model:
         "export {MODEL}"
     shell:
         "bloomery export model --config {input.config:q} --run {params.run:q} --output {output.parity:q}"
-        " --max-shard-size {params.shard:q} 2>&1 | tee {log:q} >&2"
+        " --max-shard-size {params.shard:q} > {log:q} 2>&1"
 
 
 rule export:

@@ -36,7 +36,7 @@ rule encode:
         "encode {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery encode {input.clean:q} --tokenizer {input.tokenizer:q} {params.survivors:q} --output {output.idx:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"
 
 
 # Verify a pair of token files and link it. The files themselves are neither moved nor changed.
@@ -69,7 +69,7 @@ rule adopt_tokens:
         "adopt {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery index adopt {input.files[0]:q} --tokenizer {input.tokenizer:q} {params.options:q}"
-        " --output {output.idx:q} 2>&1 | tee {log:q} >&2"
+        " --output {output.idx:q} > {log:q} 2>&1"
 
 
 rule build_index:
@@ -97,7 +97,7 @@ rule build_index:
         "build the index"
     shell:
         "bloomery index build --config {input.config:q} --index {params.index:q} --parts {input.parts:q}"
-        " --mixture {input.mixture:q} --tokenizer {input.tokenizer:q} --output {output.index:q} 2>&1 | tee {log:q} >&2"
+        " --mixture {input.mixture:q} --tokenizer {input.tokenizer:q} --output {output.index:q} > {log:q} 2>&1"
 
 
 # Check the index and the digest of every token file before a job requests a GPU. This reads the token files once more.
@@ -119,7 +119,7 @@ rule verify_index:
     message:
         "verify the index"
     shell:
-        "bloomery index verify --index {params.index:q} --json 2> >(tee {log:q} >&2) > {output:q}"
+        "bloomery index verify --index {params.index:q} --json > {output:q} 2> {log:q}"
 
 
 rule index:

@@ -23,7 +23,7 @@ rule count_lines:
         "count lines of {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus lines --config {input.config:q} --input {input.raw:q} --output {output.table:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"
 
 
 rule find_repeated_lines:
@@ -48,7 +48,7 @@ rule find_repeated_lines:
         "find repeated lines, partition {wildcards.partition}"
     shell:
         "bloomery corpus repeated-lines --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
-        " --partition {wildcards.partition:q} --output {output.table:q} 2>&1 | tee {log:q} >&2"
+        " --partition {wildcards.partition:q} --output {output.table:q} > {log:q} 2>&1"
 
 
 rule strip_lines:
@@ -78,4 +78,4 @@ rule strip_lines:
         "strip repeated lines from {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus strip --config {input.config:q} --input {input.raw:q} --corpus {params.corpus:q}"
-        " --output {output.table:q} 2>&1 | tee {log:q} >&2"
+        " --output {output.table:q} > {log:q} 2>&1"

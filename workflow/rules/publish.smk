@@ -24,7 +24,7 @@ rule publish_run:
     message:
         "publish {MODEL}"
     shell:
-        "bloomery publish run --config {input.config:q} --run {params.run:q} --output {output:q} 2>&1 | tee {log:q} >&2"
+        "bloomery publish run --config {input.config:q} --run {params.run:q} --output {output:q} > {log:q} 2>&1"
 
 
 # The last sync of the logs. `bloomery watch` makes the earlier ones beside the workflow (see `WorkflowSession.start`).
@@ -53,7 +53,7 @@ rule sync_logs:
     message:
         "push the logs of {MODEL}"
     shell:
-        "bloomery sync --run {params.run:q} --wait-seconds 1800 --output {output:q} 2>&1 | tee {log:q} >&2"
+        "bloomery sync --run {params.run:q} --wait-seconds 1800 --output {output:q} > {log:q} 2>&1"
 
 
 rule publish:

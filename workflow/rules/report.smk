@@ -37,7 +37,7 @@ rule report_corpus:
         "report on the corpus"
     shell:
         "bloomery report corpus --corpus {params.corpus:q} --parts {input.parts:q} --config {input.config:q}"
-        " --output-json {output.json:q} --output-html {output.html:q} 2>&1 | tee {log:q} >&2"
+        " --output-json {output.json:q} --output-html {output.html:q} > {log:q} 2>&1"
 
 
 # If a reference tokenizer is on a Hub, this job needs the Internet.
@@ -83,7 +83,7 @@ rule report_tokenizer:
     shell:
         "bloomery tokenizer report --tokenizer {input.tokenizer:q} --config {input.config:q} --corpus {params.corpus:q}"
         " --parts {input.parts:q} {params.counts:q} --output-json {output.json:q} --output-html {output.html:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"
 
 
 rule report_training:
@@ -109,4 +109,4 @@ rule report_training:
     message:
         "report on the training"
     shell:
-        "bloomery monitor plots --run {params.run:q} --output-html {output:q} 2>&1 | tee {log:q} >&2"
+        "bloomery monitor plots --run {params.run:q} --output-html {output:q} > {log:q} 2>&1"

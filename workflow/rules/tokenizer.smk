@@ -23,7 +23,7 @@ rule count_pretokens:
         "count pre-tokens of {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery tokenizer count {input.clean:q} --config {input.config:q} --output {output.table:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"
 
 
 rule train_tokenizer:
@@ -51,7 +51,7 @@ rule train_tokenizer:
         "train the tokenizer"
     shell:
         "bloomery tokenizer train --config {input.config:q} --counts {params.counts:q} --parts {input.parts:q}"
-        " --weights {input.mixture:q} --output {params.folder:q} 2>&1 | tee {log:q} >&2"
+        " --weights {input.mixture:q} --output {params.folder:q} > {log:q} 2>&1"
 
 
 # This rule replaces counting and training. It runs beside the workflow, unless the site's file has a section
@@ -79,7 +79,7 @@ rule import_tokenizer:
     message:
         "import the tokenizer"
     shell:
-        "bloomery tokenizer import --config {input.config:q} --output {params.folder:q} 2>&1 | tee {log:q} >&2"
+        "bloomery tokenizer import --config {input.config:q} --output {params.folder:q} > {log:q} 2>&1"
 
 
 if EXISTING_TOKENIZER:
@@ -115,7 +115,7 @@ rule check_tokenizer:
         "check the tokenizer against its limits"
     shell:
         "bloomery tokenizer check {params.report:q} --config {input.config:q} --output {output.verdict:q}"
-        " 2>&1 | tee {log:q} >&2"
+        " > {log:q} 2>&1"
 
 
 rule tokenizer:

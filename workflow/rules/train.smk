@@ -30,9 +30,8 @@ checkpoint train_segment:
     message:
         "train segment {wildcards.n}"
     # A scheduler that ends the job sends TERM to all its processes. The shell ignores TERM and waits for the launcher,
-    # which first saves. The launcher writes the log itself: `| tee` would hide the terminal from its progress bar, and
-    # Ctrl-C would end tee before the save. `command` bypasses the container's `bloomery` function, because the launcher needs
-    # the host's srun.
+    # which first saves. The launcher writes the log itself, so that its progress bar has the terminal. `command`
+    # bypasses the container's `bloomery` function, because the launcher needs the host's srun.
     shell:
         "trap '' TERM; command bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q}"
         " --output {output:q} {params.launch:q} --log {log:q}"
@@ -53,7 +52,7 @@ rule finish_training:
     message:
         "record the end of the training"
     shell:
-        "bloomery train finish --run {params.run:q} --output {output:q} 2>&1 | tee {log:q} >&2"
+        "bloomery train finish --run {params.run:q} --output {output:q} > {log:q} 2>&1"
 
 
 rule train:

@@ -88,16 +88,30 @@ def test_a_target_is_no_line(log: WorkflowLog, lines: list[str]) -> None:
     assert lines == []
 
 
-def test_a_job_that_takes_long_is_announced_once(log: WorkflowLog, lines: list[str], clock: Clock) -> None:
-    log.add(job(1, "train segment 1"))
+def test_a_long_job_is_announced_and_then_reports_its_progress_each_minute(
+    log: WorkflowLog, lines: list[str], clock: Clock, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.log"
+    log.add(job(1, "measure a/00000") | {"log": [str(path)]})
     log.add(message("Job 1 has been submitted with SLURM jobid 77 (log: x)."))
-    clock.seconds = 9
-    log.announce_long_jobs()
-    assert lines == []
-    clock.seconds = 10
-    log.announce_long_jobs()
-    log.announce_long_jobs()
-    assert [" ".join(line.split()) for line in lines] == ["[0/0] 00:00:00Z train segment 1 is running, SLURM job 77"]
+    for clock.seconds in (9, 10, 11):
+        log.report_long_jobs()
+    assert lines == ["[0/0] 00:00:00Z  measure a/00000 is running, SLURM job 77"]
+    path.write_text("measure: 10 of 20 (50 %) documents, 55 s\n\n")
+    for clock.seconds in (69, 70, 71, 200):
+        log.report_long_jobs()
+    assert lines[1:] == ["[0/0] 00:01:10Z  measure a/00000: measure: 10 of 20 (50 %) documents, 55 s"]
+
+
+def test_a_training_on_this_machine_shows_its_own_progress(
+    log: WorkflowLog, lines: list[str], clock: Clock, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("iteration 3\n")
+    log.add(job(1, "train segment 1", rule="train_segment") | {"log": [str(path)], "local": True})
+    for clock.seconds in (10, 70, 130):
+        log.report_long_jobs()
+    assert lines == ["[0/0] 00:00:00Z  train segment 1 is running"]
 
 
 def test_a_failed_job_shows_its_cause_first_and_then_its_log(
