@@ -162,9 +162,8 @@ def work_seconds(config: RunConfig) -> float:
         ConfigError: the configuration states neither a GPU nor a speed.
     """
     iterations = trajectory(config.model, config.training).iterations
-    checks = -(
-        -iterations // config.training.validation.every_iterations
-    )  # A validation also follows the last iteration.
+    # A validation also follows the last iteration.
+    checks = -(-iterations // config.training.validation.every_iterations)
     work = sum(steps * seconds for steps, seconds in ladder_seconds(config))
     return work + checks * config.plan.validation_seconds
 
@@ -176,7 +175,6 @@ def training_seconds(config: RunConfig) -> float:
         ConfigError: the configuration states neither a GPU nor a speed.
     """
     iterations, policy = trajectory(config.model, config.training).iterations, config.training.checkpoint
-    saves = saves_until(policy, iterations) + (
-        not is_due(policy, iterations)
-    )  # A save also follows the last iteration.
+    # A save also follows the last iteration.
+    saves = saves_until(policy, iterations) + (not is_due(policy, iterations))
     return work_seconds(config) + saves * save_seconds(config)
