@@ -124,9 +124,9 @@ def _times(plan: Answers, times: Times) -> Rows:
     hfu = f" ({times.hfu:.1%} of the peak)" if times.hfu is not None else ""
     mfu = f" (MFU {times.mfu:.1%})" if times.mfu is not None else ""
     rows = [
-        ("time of an iteration", f"{times.seconds_per_iteration:.2f} s at the full batch ({times.source})"),
-        ("hardware TFLOP/s", f"{times.tflops_hardware:.1f} for each GPU, including recomputation{hfu}"),
-        ("model TFLOP/s", f"{times.tflops_model:.1f} for each GPU{mfu}"),
+        ("iteration time", f"{times.seconds_per_iteration:.2f} s at the full batch ({times.source})"),
+        ("hardware TFLOP/s per GPU", f"{times.tflops_hardware:.1f}, including recomputation{hfu}"),
+        ("model TFLOP/s per GPU", f"{times.tflops_model:.1f}{mfu}"),
         ("days", f"{format_days(times.days)} without interruptions, including saves and validations"),
         ("node hours", f"{times.node_hours:,.0f} ({times.gpu_hours:,.0f} GPU hours)"),
     ]
@@ -166,12 +166,12 @@ def _failures(failures: Failures) -> Rows:
         ("time between failures", f"{failures.days_between_failures:g} days"),
         ("time of a save", format_seconds(failures.save_seconds)),
         (
-            "configured interval",
+            "configured save interval",
             f"{failures.interval_iterations} iterations; {failures.lost_fraction:.1%} of the time is lost, and the "
             f"training {days}",
         ),
         (
-            "best interval (Daly)",
+            "best save interval (Daly)",
             f"{failures.best_iterations} iterations; {failures.best_lost_fraction:.1%} of the time is lost "
             f"(Young: {failures.young_iterations} iterations)",
         ),

@@ -116,8 +116,8 @@ class OptimizerState:
         """Return the parameter's state of kind `kind` in fp32 and contiguous, or only the indices `wanted` of its split
         dimension.
 
-        For a tied parameter the owner's state is returned. After each update all copies take the owner's weights,
-        because the optimizer of a copy may round the same gradients differently.
+        For a tied parameter the owner's state is returned, because all copies take the owner's weights after each
+        update. The state of a copy's own optimizer may be rounded differently.
 
         Raises:
             CheckFailedError: replicas on the tensor ranks are not bit-equal, or a file differs from the manifest, from

@@ -34,7 +34,7 @@ A real training varies at least this much. Without the limit, a window of nearly
 increase a spike.
 """
 _QUIET_ITERATIONS = 16
-"""A spike counts as a new one if it follows this many iterations without a spike."""
+"""Number of iterations. A spike is a new one if the last spike occurred more than this many iterations ago."""
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def reductions(training: TrainingConfig) -> float:
 
 
 def communication(config: RunConfig, batch_samples: int, sequence_length: int | None = None) -> Communication:
-    """Return the bytes of an iteration of `batch_samples` samples of `sequence_length` tokens.
+    """Return the bytes that one GPU sends in an iteration of `batch_samples` samples of `sequence_length` tokens.
 
     If `sequence_length` is None, the model's sequence length is used.
     """

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 EXPECTED_WRAPPER = {"bf16": "BF16_Optimizer", "fp16": "DeepSpeedZeroOptimizer", "fp32": "DeepSpeedZeroOptimizer"}
 """Optimizer class that `deepspeed.initialize` must build for each precision.
 
-The class is checked after the call, because DeepSpeed can build one that accumulates in bf16 without an error.
+Training checks the class after the call, because DeepSpeed can silently build one that accumulates in bf16.
 """
 
 REDUCE_BUCKET_ELEMENTS = 50_000_000

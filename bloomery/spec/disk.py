@@ -61,7 +61,7 @@ def kept_checkpoints(config: RunConfig, iterations: int) -> int:
 def disk_bytes(config: RunConfig) -> DiskUse:
     """Return the largest disk space that a run uses."""
     rows, end = planned_rows(config), trajectory(config.model, config.training).end
-    # The index holds whole samples, also where a curriculum shortens them.
+    # The index stores samples of full length, even if a curriculum shortens them for training.
     tokens = end.consumed_samples * config.model.sequence_length
     kept = kept_checkpoints(config, end.iteration)
     return DiskUse(

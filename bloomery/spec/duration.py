@@ -1,11 +1,11 @@
 """Estimate the seconds of an iteration, of a whole run and of a save.
 
 If `plan.tflops_hardware` is set, it is the speed at the full batch. Otherwise the time is estimated from the GPU's row
-of the table and an efficiency of matrix products. That efficiency is calibrated with BLOOM-176B's published iteration
+in `gpus.toml` and an efficiency of matrix products. That efficiency is calibrated with BLOOM-176B's published iteration
 time of 105.22 s. Expect an error of about 20 % for other models and machines.
 
-Smaller batches are slower because of the pipeline bubble: a stage computes for m of the m + p - 1 micro-batch times of
-an iteration.
+Smaller batches are slower because of the pipeline bubble. With m micro-batches and p stages, an iteration takes the
+time of m + p - 1 micro-batches, and a stage computes during m of them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
 KERNEL_EFFICIENCY = 0.761
-"""Share of a GPU's peak that large matrix products and the operations between them reach. The module's docstring names
-its calibration."""
+"""Share of a GPU's peak that large matrix products and the work between them reach, calibrated with BLOOM-176B."""
 HALF_EFFICIENT_WIDTH = 600
 """Width, on one rank, of a matrix's part at which the efficiency is half of its maximum. This is an assumption."""
 HALF_EFFICIENT_TOKENS = 256
@@ -130,7 +129,7 @@ def _exchange_seconds(config: RunConfig) -> float:
 
 
 def ladder_seconds(config: RunConfig) -> list[tuple[int, float]]:
-    """Return (number of iterations, seconds of each) for every stretch of the run, in order.
+    """Return (number of iterations, seconds of each) for each part of the run with equal steps, in order.
 
     Raises:
         ConfigError: the configuration states neither a GPU nor a speed.
@@ -163,7 +162,8 @@ def work_seconds(config: RunConfig) -> float:
         ConfigError: the configuration states neither a GPU nor a speed.
     """
     iterations = trajectory(config.model, config.training).iterations
-    checks = -(-iterations // config.training.validation.every_iterations)  # Including the one at the end.
+    # A validation also follows the last iteration.
+    checks = -(-iterations // config.training.validation.every_iterations)
     work = sum(steps * seconds for steps, seconds in ladder_seconds(config))
     return work + checks * config.plan.validation_seconds
 
@@ -175,5 +175,6 @@ def training_seconds(config: RunConfig) -> float:
         ConfigError: the configuration states neither a GPU nor a speed.
     """
     iterations, policy = trajectory(config.model, config.training).iterations, config.training.checkpoint
-    saves = saves_until(policy, iterations) + (not is_due(policy, iterations))  # Including the one at the end.
+    # A save also follows the last iteration.
+    saves = saves_until(policy, iterations) + (not is_due(policy, iterations))
     return work_seconds(config) + saves * save_seconds(config)

@@ -23,7 +23,7 @@ class Position:
 
     iteration: int = 0
     consumed_samples: int = 0
-    """Number of samples read in the order of samples, including skipped samples."""
+    """Position in the order of samples. Skipped samples count too."""
     consumed_tokens: int = 0
     """Number of tokens that the model was trained on."""
     skipped_samples: int = 0

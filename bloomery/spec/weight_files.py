@@ -35,8 +35,9 @@ class WeightFiles:
 def weight_files(config: RunConfig) -> WeightFiles:
     """Return the file layout of the weights of `config`'s model.
 
-    A small corpus may yield a smaller vocabulary than the configured one. If only the configured vocabulary makes the
-    weights exceed one shard, smaller shards are used. The weights are then split with every possible vocabulary.
+    A small corpus may yield a smaller vocabulary than the configured one. If the weights need several files with the
+    configured vocabulary, the shards are made small enough that the weights need several files with every vocabulary.
+    The workflow can therefore always name the index as an output.
     """
     model, tokenizer = config.model, config.tokenizer
     largest = planned_rows(config) if config.export.vocabulary == "keep" else tokenizer.vocabulary_size

@@ -33,7 +33,7 @@ class Scenario:
     phases: tuple[Phase, ...]
     """All iterations, in order."""
     save_every_iterations: int
-    """Interval between saves. A save also follows the last iteration."""
+    """Iterations between saves. A save also follows the last iteration."""
     save_rules: tuple[tuple[int, int], ...] = ()
     """Other intervals in the first part of the training: (last iteration, interval), in order.
 
@@ -44,13 +44,13 @@ class Scenario:
     save_seconds: float = 0.0
     """Seconds for which a save stops the training."""
     validation_every_iterations: int
-    """Interval between validations. A validation also follows the last iteration. It precedes a save of the same
+    """Iterations between validations. A validation also follows the last iteration. It precedes a save of that
     iteration."""
     validation_seconds: float = 0.0
     """Seconds for which a validation stops the training."""
     job_seconds: float | None = None
-    """Seconds after which a job is told to end. It then completes its iteration, saves and ends. None if it is never
-    told."""
+    """Seconds after which a job is told to end. It then completes its iteration, saves and ends. None if there is no
+    limit."""
     job_iterations: int | None = None
     """Iterations after which a job saves and ends; None if there is no such limit."""
     queue_hours: float = 0.0
@@ -58,9 +58,9 @@ class Scenario:
     restart_minutes: float = 0.0
     """Minutes from a job's start to its first new iteration. If it fails during this time, a new job has to start."""
     days_between_failures: float | None = None
-    """Mean days of running jobs until a failure, which loses all unsaved work. None if there are no failures."""
+    """Mean days of job time until a failure, which loses all unsaved work. None if there are no failures."""
     days_between_maintenances: float | None = None
-    """Mean days from one maintenance to the next. Jobs do not save before it. None if there are no maintenances."""
+    """Mean days from one maintenance to the next. No save precedes a maintenance. None if there are no maintenances."""
     maintenance_hours: float = 0.0
     """Mean hours of a maintenance."""
     days_between_stops: float | None = None
