@@ -23,6 +23,9 @@ def typed_command(arguments: Sequence[str] | None = None, executable: str | None
     python = executable or sys.executable
     if Path(program).name == "__main__.py":
         words = [_callable(python), "-m", Path(program).parent.name]
+    elif program == "-c":
+        # Python does not keep the text of a program that was given on the command line.
+        words = [_callable(python), "-c", "..."]
     elif program.endswith(".py"):
         words = [_callable(python), _short(program)]
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from command_line import bloomery
@@ -75,3 +76,33 @@ sys.exit(bloomery.cli.main())
     assert process.returncode == 75
     assert process.stderr.startswith("error: /runs/x/train: Stale file handle; expected: ")
     assert "Traceback" not in process.stderr
+
+
+def test_the_version_is_the_packages() -> None:
+    done = bloomery("--version")
+    assert done.stdout == f"bloomery {version('bloomery')}\n"
+
+
+def test_ctrl_c_ends_a_verb_without_a_traceback() -> None:
+    program = """
+import sys
+import bloomery.cli
+def interrupted(**_):
+    raise KeyboardInterrupt
+bloomery.cli.app = interrupted
+sys.exit(bloomery.cli.main())
+"""
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (process.returncode, process.stdout, process.stderr) == (130, "", "")
+
+
+def test_a_shell_completes_verbs_and_their_options() -> None:
+    def completed(words: str) -> str:
+        variables = {"_BLOOMERY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        done = subprocess.run(
+            [sys.executable, "-m", "bloomery.cli"], capture_output=True, text=True, cwd=ROOT, env=os.environ | variables
+        )
+        return done.stdout
+
+    assert "tokenizer" in completed("bloomery tok").split()
+    assert "--run" in completed("bloomery status --r").split()

@@ -97,7 +97,7 @@ def test_token_files_that_exist_are_counted_without_a_corpus(tmp_path: Path) -> 
     ("ended", "words"),
     [
         (SegmentStatus.STOPPED, "stopped; the last attempt ended by request after iteration 640"),
-        (SegmentStatus.CRASHED, "stopped; the last attempt ended with a crash after iteration 640: torchrun (9)"),
+        (SegmentStatus.CRASHED, "stopped; the last attempt ended with a crash after iteration 640: torchrun [9]"),
         (SegmentStatus.FAILED, "stopped; the last attempt ended with a failed check after iteration 640"),
         (SegmentStatus.TIME_LIMIT, "stopped; the last attempt ended at its time limit after iteration 640"),
         (
@@ -120,6 +120,8 @@ def test_a_stopped_training_says_why(tmp_path: Path, ended: SegmentStatus, words
     assert row["state"] == words
     assert row["workflow"] == f"none; the last was process {ENDED} on {socket.gethostname()}"
     assert row["next"] == "the command that started the run; it resumes from here"
+    write_json(paths.workflow_command, {"command": "snakemake --profile slurm", "folder": str(Path.cwd())})
+    assert said(paths)["next"] == "snakemake --profile slurm"
 
 
 def test_a_workflow_on_another_machine_is_not_seen(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_the_sync_says_how_old_it_is_and_what_went_wrong_since(tmp_path: Path) -
     assert said(paths)["sync"] == "never"
     state = SyncState(synced="2026-11-21T11:20:00Z", repository="me/logs", failures=2, error="[Errno 2] no\nroute")
     write_sync(paths.sync_state, state)
-    assert said(paths)["sync"] == "40 min 0 s ago to me/logs; 2 failures since: (Errno 2) no route"
+    assert said(paths)["sync"] == "40 min 0 s ago to me/logs; 2 failures since: [Errno 2] no route"
     write_sync(paths.sync_state, SyncState(failures=1))
     assert said(paths)["sync"] == "never succeeded; 1 failure since: no reason given"
 

@@ -93,7 +93,7 @@ def test_what_guards_and_meters_saw_is_shown(tmp_path: Path) -> None:
     rows = status_rows(paths)
     assert rows["loss"].startswith("not finite, gradient norm not finite")
     assert rows["skipped"] == "1,007 updates (4 not finite), 2,048 samples"
-    assert rows["non finite"] == "iteration 641: the loss is nan (sic) (skip)"
+    assert rows["non finite"] == "iteration 641: the loss is nan [sic] (skip)"
     assert rows["energy"] == "20.5 kWh (estimated), 1.25 kg CO2 by segment 2 on 3 nodes"
     assert "48.2 % MFU; slowest rank 11 (1.75 s), fastest 3 (1.52 s)" in rows["speed"]
     rows = summary_rows(paths)

@@ -7,26 +7,39 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.parametrize("run", ["sample", "mine"])
-def test_summary_says_the_command_of_the_cluster_where_the_run_was_on_one(tmp_path: Path, run: str) -> None:
+def test_summary_says_the_command_that_resumes_the_run_as_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bloomery.base.atomic import write_json
     from bloomery.contracts.paths import RunPaths
     from monitoring.summary import ModelFacts, gather_summary
     from monitoring.summary_cli import next_command
 
-    paths = RunPaths(tmp_path / run)
+    paths = RunPaths(tmp_path / "mine")
     paths.config.mkdir(parents=True)
-    local = "snakemake --profile workflow/profiles/local --configfile CONFIG"
-    assert next_command(gather_summary(paths.run)).startswith("make run (" if run == "sample" else f"{local} (")
+    assert next_command(gather_summary(paths.run)).startswith("the command that started the run")
+    command = "snakemake --profile slurm --configfile 'my run.yaml'"
     paths.monitoring.mkdir()
-    paths.slurm_runs.write_text("0a1b\n")
-    facts = gather_summary(paths.run)
-    assert next_command(facts).startswith("snakemake --profile slurm --configfile CONFIG (")
+    write_json(paths.workflow_command, {"command": command, "folder": str(tmp_path)})
+    assert next_command(gather_summary(paths.run)) == f"cd {tmp_path} && {command} (it resumes the run)"
+    monkeypatch.chdir(tmp_path)
+    facts = gather_summary(Path("mine"))
+    assert next_command(facts) == f"{command} (it resumes the run)"
     facts.models.append(ModelFacts("m", "f", 1, 1, 0.0, 1e-4, True, "", ""))
-    assert next_command(facts).startswith(
-        "snakemake --profile slurm --configfile config/udhr.yaml"
-        if run == "sample"
-        else "snakemake --profile workflow/"
-    )
+    assert next_command(facts) == f"{command} --report mine/report.zip"
+
+
+@pytest.mark.parametrize(
+    ("on_cluster", "command"),
+    [(False, "make run CONFIG=config/udhr.yaml"), (True, "snakemake --profile slurm --configfile config/udhr.yaml")],
+)
+def test_summary_of_the_finished_sample_names_a_larger_run(on_cluster: bool, command: str) -> None:
+    from monitoring.summary import ModelFacts, RunSummary
+    from monitoring.summary_cli import next_command
+
+    model = ModelFacts("m", "f", 1, 1, 0.0, 1e-4, True, "", "")
+    facts = RunSummary("runs/sample", None, None, None, [model], None, {}, on_cluster=on_cluster)
+    assert next_command(facts) == command
 
 
 def test_summary_of_a_corpus_from_which_nothing_was_removed() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from planned_run import LOGGER, planned
+from repository import ROOT
 
 from bloomery.base.errors import InputError
 from bloomery.orchestration import slurm_jobs
@@ -154,11 +156,15 @@ def test_the_sync_is_stopped_where_one_was_started(
     assert sync.stopped == 1
 
 
-def test_a_failure_names_the_logs(tmp_path: Path, steps: list[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_names_the_logs_and_the_command_that_resumes(
+    tmp_path: Path, steps: list[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "absent/bin/snakemake"), "--configfile", "my run.yaml"])
     WorkflowSession(planned(tmp_path), LOGGER).explain_failure(["a.log", "b.log"])
-    run = tmp_path / "runs/small"
-    assert caplog.records[-1].message == (
-        "If a job failed, its log file is named above after `log:`. "
-        f"All logs of jobs: {run}/logs. Snakemake's own log: a.log, b.log.\n"
-        "Fix the cause and type the same command again. It resumes here; finished work is not repeated."
+    command = f"{ROOT}/absent/bin/snakemake --configfile 'my run.yaml'"
+    record = caplog.records[-1]
+    assert record.message == (
+        f"Logs of the jobs: {tmp_path}/runs/small/logs. Snakemake's own log: a.log, b.log.\n"
+        f"Finished jobs are not repeated. Fix the cause, then resume with: {command}"
     )
+    assert record.__dict__["resume_command"] == command
