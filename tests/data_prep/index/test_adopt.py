@@ -1,4 +1,4 @@
-"""Test the adoption of existing Megatron pairs: pairs of megatron-core's own builder, and damaged pairs of all kinds."""
+"""Test the adoption of existing Megatron pairs: those of megatron-core's own builder, and damaged ones of all kinds."""
 
 import hashlib
 import json

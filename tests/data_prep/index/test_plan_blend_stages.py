@@ -42,7 +42,7 @@ def counts(stage: StageEntry) -> dict[str, int]:
 
 
 def samples_of(stages: list[StageEntry], seen: list[str] | None = None) -> list[tuple[str, int]]:
-    """Return (dataset, sample) of every global sample. Datasets are numbered in the order of `seen` or of their names."""
+    """Return (dataset, sample) of every global sample. `seen` sets the numbers of datasets; by default names do."""
     names = seen or sorted(totals(stages))
     return [(names[n], int(k)) for window in blend(stages, names) for n, k in zip(*window, strict=True)]
 
@@ -159,7 +159,7 @@ def test_samples_beyond_a_cap_go_to_other_datasets_and_are_reported(capsys: pyte
     stages = plan_stages(
         mixture, TOKENS, index_stage(150, {}, {"from_sample": 100, "weights": {"en/books": 1, "fr": 1}})
     )
-    # One epoch of books has 49 samples, and stage 0 reads 25. Stage 1 gets the other 24, one less than its weight gives.
+    # One epoch of books has 49 samples, and stage 0 reads 25. Stage 1 gets the other 24 instead of 25.
     assert counts(stages[0])["en/books"] == 25
     assert counts(stages[1]) == {"en/books": 24, "fr": 26}
     assert "index.blend[1]: max_epochs 1 reduces these datasets below their weight: en/books" in capsys.readouterr().err

@@ -28,7 +28,7 @@ def stage(begin, end, **shares):
 
 
 def blended(counts, window=1 << 20, samples=None):
-    """Return the dataset numbers and the samples of one stage, which ends after `samples`. Datasets are sorted by name."""
+    """Return dataset numbers and samples of one stage that ends after `samples`. Datasets are sorted by name."""
     names = [f"{number:05d}" for number in range(len(counts))]
     shares = {name: (count, 0, 0) for name, count in zip(names, counts, strict=True)}
     windows = list(blend([stage(0, sum(counts) if samples is None else samples, **shares)], names, window))
