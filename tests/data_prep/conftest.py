@@ -1,4 +1,4 @@
-"""Runs the whole corpus chain over any sources, by the real verbs in this process."""
+"""Fixtures that run the whole corpus chain over any sources, with the real verbs in this process."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ from data_prep.report.cli import app as report_app
 
 @dataclass(frozen=True)
 class CorpusRun:
-    """A run's folder and what the verbs wrote there."""
+    """The folder and configuration of a run, with methods that run the verbs and read their output."""
 
     folder: Path
     config: RunConfig
@@ -39,11 +39,11 @@ class CorpusRun:
         return self.corpus / kind / f"{part}.parquet"
 
     def texts(self, part: str) -> Path:
-        """The shard whose texts are measured and cleaned."""
+        """Return the path of the shard whose texts are measured and cleaned."""
         return self.path(self.config.corpus.texts, part)
 
     def table(self, kind: str) -> pa.Table:
-        """One kind of table of all parts."""
+        """Return the tables of one kind, concatenated over all parts."""
         return pa.concat_tables([read_table(self.path(kind, part)) for part in self.parts])
 
     def rows(self, kind: str) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ class CorpusRun:
         return [row for path in self.partitioned("resolved") for row in read_table(path).to_pylist()]
 
     def partitioned(self, name: str) -> list[Path]:
-        """Tables of the search for duplicates, one a partition."""
+        """Return the paths of one table of the search for duplicates, one path per partition."""
         return [
             self.corpus / "duplicates" / f"{name}-{number}.parquet"
             for number in range(self.config.corpus.dedup.partitions)
@@ -67,7 +67,7 @@ class CorpusRun:
         arguments = [*("corpus" if name == "report" else name).split(), *map(str, options)]
         result = CliRunner().invoke(app, arguments, catch_exceptions=False)
         assert result.exit_code == 0, result.output
-        assert result.stdout == "", "stdout is data, and these verbs print none"
+        assert result.stdout == "", "stdout is for data, and these verbs print no data"
 
     def ingest(self) -> None:
         for part in self.parts:
@@ -81,7 +81,7 @@ class CorpusRun:
         self.reread()
 
     def strip(self) -> None:
-        """Take the repeated lines out of the shards that are there."""
+        """Remove the repeated lines from the ingested shards."""
         lines = self.config.corpus.lines
         for part in self.parts:
             self.verb(
@@ -101,7 +101,7 @@ class CorpusRun:
             )  # fmt: skip
 
     def reread(self) -> None:
-        """Measure and judge the shards that are there."""
+        """Measure and judge the ingested shards."""
         if self.config.corpus.lines.enabled:
             self.strip()
         for part in self.parts:
@@ -120,7 +120,7 @@ class CorpusRun:
         self.finish()
 
     def finish(self) -> None:
-        """Everything after judge."""
+        """Run every step after judge."""
         everything = ["--corpus", self.corpus, "--parts", self.section("parts.json")]
         self.deduplicate()
         evaluation = evaluation_files(self.config.corpus.decontaminate)
@@ -144,7 +144,7 @@ class CorpusRun:
         )
 
     def deduplicate(self) -> None:
-        """The search for duplicates."""
+        """Run the search for duplicates."""
         settings = ["--config", self.section("dedup.json"), "--corpus", self.corpus]
         everything = [*settings, "--parts", self.section("parts.json")]
         folder = self.corpus / "duplicates"
@@ -182,7 +182,7 @@ CorpusRunner = Callable[..., CorpusRun]
 
 @pytest.fixture(scope="session")
 def corpus_run(tmp_path_factory: pytest.TempPathFactory) -> CorpusRunner:
-    """`corpus_run(sources, **corpus settings)`: a planned run in a new folder; nothing has run yet."""
+    """Return `plan(sources, **corpus_settings)`, which plans a run in a new folder and runs no verb."""
 
     def plan(sources: list[dict[str, Any]], reverse: bool = False, **corpus: Any) -> CorpusRun:
         folder = tmp_path_factory.mktemp("run")
@@ -217,7 +217,7 @@ def corpus_run(tmp_path_factory: pytest.TempPathFactory) -> CorpusRunner:
 
 @pytest.fixture(scope="session")
 def sample_run(corpus_run: CorpusRunner) -> CorpusRun:
-    """The embedded sample, all the way, in several parts and hash partitions."""
+    """Run the whole chain over the embedded sample, in several parts and hash partitions."""
     source = {
         "name": "sample",
         "kind": "jsonl",
@@ -233,7 +233,7 @@ def sample_run(corpus_run: CorpusRunner) -> CorpusRun:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A browser for the tests of pages."""
+    """Start a browser for the tests of pages."""
     if browser_program() is None:
         pytest.skip("no Chromium on this machine (apt-get install chromium fonts-noto-core fonts-wqy-microhei)")
     with Browser.start() as running:

@@ -1,4 +1,4 @@
-"""The whole chain: the embedded sample with its planted defects, and a folder of real text."""
+"""Test the whole corpus chain on the embedded sample with its planted defects, and on a folder of real text."""
 
 import json
 from collections import Counter
@@ -33,7 +33,9 @@ def defects() -> dict[str, dict[str, str]]:
     return {key: defect for key, defect in found.items() if defect["expect"] in ("removed", "redacted")}
 
 
-def test_each_planted_defect_meets_its_expectation(sample_run: Any, defects: dict[str, dict[str, str]]) -> None:
+def test_each_planted_defect_is_removed_or_redacted_as_expected(
+    sample_run: Any, defects: dict[str, dict[str, str]]
+) -> None:
     rules = {row["id"]: set(row["rules"]) for row in sample_run.rows("verdicts")}
     clean = {row["id"]: row["text"] for row in sample_run.rows("clean")}
     duplicates = {row["id"]: row for row in sample_run.duplicates()}
@@ -44,7 +46,7 @@ def test_each_planted_defect_meets_its_expectation(sample_run: Any, defects: dic
             assert rules[identity] & RULES[kind], key
             assert identity not in clean
         elif kind.endswith("-duplicate"):
-            # Two documents that are alike: one of them goes, and names the other.
+            # One of the two similar documents is removed, and its row names the document that is kept.
             pair = {identity, document_id("sample", defect["of"])}
             [gone] = pair & set(duplicates)
             assert duplicates[gone]["duplicate_of"] in pair, key
@@ -63,7 +65,7 @@ def test_good_documents_stay(sample_run: Any, defects: dict[str, dict[str, str]]
     assert len(lost) < 0.03 * len(good)
 
 
-def test_clean_shards_are_documents_with_counts_that_add_up(sample_run: Any) -> None:
+def test_the_counts_of_clean_shards_add_up(sample_run: Any) -> None:
     total = Counter[str]()
     for part in sample_run.parts:
         table = sample_run.table("clean")
@@ -131,7 +133,7 @@ def test_ids_that_repeat_between_parts_are_reported(corpus_run: Any, tmp_path: P
         assert run.report()[0]["repeated_ids"] == repeated
 
 
-def test_a_small_source_of_bad_rows_stops_before_duplicates(corpus_run: Any, tmp_path: Path) -> None:
+def test_a_small_source_of_bad_rows_stops_the_chain_before_deduplication(corpus_run: Any, tmp_path: Path) -> None:
     paths = [str(written(tmp_path / "a", *["{"] * 20))]
     run = corpus_run([{"name": "s", "kind": "jsonl", "paths": paths}])
     with pytest.raises(InputError, match=r"sources\[s\]: 20 of 20 rows are bad .*invalid JSON \(20\)"):
@@ -141,7 +143,7 @@ def test_a_small_source_of_bad_rows_stops_before_duplicates(corpus_run: Any, tmp
         run.all()
 
 
-def test_an_empty_corpus_names_what_emptied_it(corpus_run: Any, tmp_path: Path) -> None:
+def test_the_error_of_an_empty_corpus_names_the_rules_that_removed_it(corpus_run: Any, tmp_path: Path) -> None:
     paths = [
         str(written(tmp_path / "a", *({"text": text} for text in ("word " * 3, "two words", "!!!! word ???? " * 60))))
     ]
@@ -163,7 +165,7 @@ def test_a_flipped_byte_stops_the_next_stage_and_names_the_table(corpus_run: Any
         (run.reread if kind == "raw" else run.finish)()
 
 
-def test_changing_how_near_duplicates_are_used_does_not_measure_again(corpus_run: Any) -> None:
+def test_the_section_of_measure_depends_on_bands_and_not_on_min_jaccard(corpus_run: Any) -> None:
     source = {"name": "s", "kind": "jsonl", "paths": [f"{SAMPLE}/en.jsonl"]}
     sections = [
         corpus_run([source], dedup={"near": near}).section("measure.json").read_bytes()
@@ -172,7 +174,9 @@ def test_changing_how_near_duplicates_are_used_does_not_measure_again(corpus_run
     assert sections[0] == sections[1] != sections[2]
 
 
-def test_a_folder_of_zst_files_that_a_variable_names(corpus_run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_variable_may_name_a_folder_of_zst_files(
+    corpus_run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     languages = ("wo", "sn", "nso", "ts", "st", "yo", "ig")
     monkeypatch.setenv("CORPUS_FOLDER", str(corpus_files(*languages)[0].parent))
     source = {

@@ -1,4 +1,4 @@
-"""Documents that stay and documents that go."""
+"""Test the split of the documents of a part into clean and removed ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from data_prep.corpus.clean import REMOVED_SCHEMA
 from data_prep.formats.shard import read_manifest, read_table
 
 
-def test_in_is_out_and_removed(sample_run: Any) -> None:
+def test_every_document_is_either_clean_or_removed(sample_run: Any) -> None:
     for part in sample_run.parts:
         raw, clean, removed = (read_table(sample_run.path(kind, part)) for kind in ("raw", "clean", "removed"))
         assert removed.schema.equals(REMOVED_SCHEMA)

@@ -1,4 +1,4 @@
-"""The hash of a content: that of the plain definition, whatever the characters."""
+"""Compare content hashes with their plain definition for all sorts of characters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def collapsed(text: str) -> str:
 
 
 def check(texts: list[str]) -> npt.NDArray[np.uint8]:
-    """The plain definition of form and hash; returns what was settled."""
+    """Compare forms and hashes with their plain definition. Return which forms the kernel knows to be NFC."""
     forms, bounds, settled = _text.normal_forms(*buffers(texts))
     assert [forms[a:b].decode() for a, b in pairwise(bounds)] == list(map(collapsed, texts))
     for text, done in zip(texts, settled, strict=True):
@@ -49,15 +49,15 @@ def test_any_text_has_the_hash_of_the_plain_definition(texts: list[str]) -> None
     check(texts)
 
 
-def test_short_sequences_of_what_composes_have_the_hash_of_the_plain_definition() -> None:
+def test_short_sequences_that_compose_have_the_hash_of_the_plain_definition() -> None:
     rng = random.Random(1)
     pools = [COMBINING, JAMO, list("aeoे कन\u00e9\u1eb9\u09c7"), [chr(code) for code in range(0x300, 0x345)]]
     texts = ["".join(rng.choice(rng.choice(pools)) for _ in range(rng.randrange(1, 7))) for _ in range(40_000)]
     settled = check(texts)
-    assert 0.2 < settled.mean() < 0.9, "both kinds are there"
+    assert 0.2 < settled.mean() < 0.9, "some texts must be settled and some not"
 
 
-def test_every_character_alone_and_after_a_letter() -> None:
+def test_every_character_alone_or_after_a_letter_has_the_hash_of_the_plain_definition() -> None:
     check([each for char in CHARACTERS[:0x3100] for each in (char, f"a{char}", f"{char}\u0301")])
 
 
@@ -65,12 +65,12 @@ def test_every_character_alone_and_after_a_letter() -> None:
     "text",
     ["plain words", "déjà vu", "Tiếng Việt", "हिन्दी में ज़रूर", "বাংলা ভাষা", "العَرَبِيَّة", "中文", "한국어", "தமிழ்", "മലയാളം"],
 )
-def test_ordinary_text_needs_no_second_look(text: str) -> None:
+def test_the_kernel_settles_ordinary_text_without_python(text: str) -> None:
     assert unicodedata.is_normalized("NFC", text)
     assert check([text]).all()
 
 
-def test_decomposed_letters_are_looked_at_and_have_the_same_hash() -> None:
+def test_decomposed_letters_are_not_settled_and_have_the_same_hash() -> None:
     composed = "été Việt ガ 한"
     texts = [composed, unicodedata.normalize("NFD", composed)]
     assert check(texts).tolist() == [1, 0]
@@ -78,24 +78,25 @@ def test_decomposed_letters_are_looked_at_and_have_the_same_hash() -> None:
     assert first == second
 
 
-def test_malformed_bytes_stay_as_they_are_and_are_never_settled() -> None:
+def test_malformed_bytes_do_not_change_and_are_never_settled() -> None:
     for bad in (b"\xff", b"a\xc3", b"\xe2\x82 b", b"\xf4\x90\x80\x80", b"\xf0\x9f", b"\xed\xa0\x80"):
         forms, _, settled = _text.normal_forms(bad, np.array([0, len(bad)], np.int64))
         assert (forms, settled.tolist()) == (bad, [0])
 
 
-def test_offsets_that_leave_the_data_are_refused() -> None:
+def test_offsets_outside_the_data_are_refused() -> None:
     with pytest.raises(ValueError, match="offsets"):
         _text.normal_forms(b"ab", np.array([0, 3], np.int64))
 
 
-def test_no_documents() -> None:
+def test_no_documents_have_no_hashes() -> None:
     assert len(content_hashes(b"", np.zeros(1, np.int64))) == 0
 
 
 @pytest.mark.skipif(
-    unicodedata.unidata_version != _text.UNICODE_VERSION, reason="the table is of another version of Unicode"
+    unicodedata.unidata_version != _text.UNICODE_VERSION,
+    reason="Python and the table have different versions of Unicode",
 )
-def test_the_table_is_what_its_generator_writes() -> None:
+def test_the_generator_reproduces_the_table() -> None:
     generator = runpy.run_path(str(ROOT / "csrc/text/generate_composition_table.py"))
     assert generator["render"]() == (ROOT / "csrc/text/composition_table.hpp").read_text()

@@ -1,4 +1,4 @@
-"""Documents that hold a run of an evaluation text go, and say which one; checking nothing is refused."""
+"""Documents that quote an evaluation text are removed, and the removal names that text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run_with(corpus_run: Any, tmp_path: Path, documents: list[dict[str, Any]], *
     return run
 
 
-def test_a_quoted_question_is_found_whatever_its_case_and_punctuation(corpus_run: Any, tmp_path: Path) -> None:
+def test_a_quoted_question_is_found_in_any_case_and_punctuation(corpus_run: Any, tmp_path: Path) -> None:
     quoted = f"{PROSE * 3}\n“{QUESTION.upper().replace(',', ' -')}”\n{PROSE}"
     documents = [
         {"id": "quoted", "language": "en", "text": quoted},
@@ -85,7 +85,7 @@ def test_a_quoted_question_is_found_whatever_its_case_and_punctuation(corpus_run
     assert (told["outcome"], told["contaminated"]["item"]) == ("removed: contaminated", "evaluation.jsonl:2")
 
 
-def test_parquet_names_and_least_hits(corpus_run: Any, tmp_path: Path) -> None:
+def test_evaluation_files_may_be_parquet_and_min_hits_sets_the_least_matches(corpus_run: Any, tmp_path: Path) -> None:
     words = QUESTION.split()
     documents = [
         {"id": "one", "language": "en", "text": "A short note about bridges. " + " ".join(words[:13])},
@@ -106,7 +106,7 @@ def test_parquet_names_and_least_hits(corpus_run: Any, tmp_path: Path) -> None:
         ([{"question": "x"}], {}, r"evaluation.jsonl:1: no text in any of the fields text"),
     ],
 )
-def test_a_check_of_nothing_is_refused(
+def test_evaluation_files_without_usable_text_are_refused(
     corpus_run: Any, tmp_path: Path, rows: list[dict[str, Any]], settings: dict[str, Any], said: str
 ) -> None:
     evaluation = jsonl(tmp_path / "evaluation.jsonl", *rows)
@@ -114,11 +114,11 @@ def test_a_check_of_nothing_is_refused(
         run_with(corpus_run, tmp_path, [{"id": "a", "language": "en", "text": PROSE}], paths=[evaluation], **settings)
 
 
-def test_a_pattern_without_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_pattern_that_matches_no_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"corpus.decontaminate.paths\[0\]: no file matches"):
         evaluation_files(DecontaminateConfig(paths=[f"{tmp_path}/*.jsonl"]))
     assert evaluation_files(DecontaminateConfig()) == []
 
 
-def test_without_evaluation_texts_nothing_is_looked_for(sample_run: Any) -> None:
+def test_without_evaluation_files_no_table_of_contamination_is_written(sample_run: Any) -> None:
     assert not (sample_run.corpus / "contaminated").exists()

@@ -1,4 +1,4 @@
-"""Tables that an earlier version wrote with other column names are refused, with what to delete."""
+"""Tables with the column names of an earlier version are refused, and the error names the files to delete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEMBERS = {"source_rank": "standing"}
 
 
 def with_names(path: Path, names: dict[str, str]) -> None:
-    """Write the table again with other names of columns: {name now: name before}."""
+    """Rewrite the table with other column names. `names` maps the current names to the earlier ones."""
     table, manifest = read_table(path), read_manifest(path)
     renamed = table.rename_columns([names.get(name, name) for name in table.column_names])
     assert renamed.column_names != table.column_names
@@ -30,7 +30,7 @@ def with_names(path: Path, names: dict[str, str]) -> None:
 
 @pytest.fixture
 def earlier_run(sample_run: Any, tmp_path: Path) -> Any:
-    """The sample's run as the version before the renames left it."""
+    """Copy the sample's run, with the column names of the version before the renames."""
     run = dataclasses.replace(sample_run, folder=tmp_path / "run")
     shutil.copytree(sample_run.folder, run.folder)
     for path in run.partitioned("resolved"):
@@ -87,7 +87,7 @@ def test_members_of_an_earlier_version_are_refused(earlier_run: Any) -> None:
     ]
 
 
-def test_what_the_message_says_to_delete_is_enough(earlier_run: Any, sample_run: Any) -> None:
+def test_deleting_the_files_that_the_error_names_is_enough(earlier_run: Any, sample_run: Any) -> None:
     shutil.rmtree(earlier_run.corpus / "members")
     for path in (earlier_run.corpus / "duplicates").glob("resolved-*"):
         path.unlink()

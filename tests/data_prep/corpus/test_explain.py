@@ -1,4 +1,4 @@
-"""Every document is accounted for: kept or removed, with its reasons; and its story can be asked for by its id."""
+"""Test the reasons of removed documents, and `explain`, which reports what happened to a document."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_removed_document_has_all_its_rules_and_its_kept_duplicate(sample_run:
             assert row["duplicate_of"] is None
 
 
-def test_the_text_of_removed_documents_only_if_asked(corpus_run: Any, tmp_path: Any) -> None:
+def test_keep_removed_text_stores_the_text_of_removed_documents(corpus_run: Any, tmp_path: Any) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "mail me: someone@example.org"}\n' + json.dumps({"text": "A good sentence. " * 3}) + "\n")
     source = {"name": "s", "kind": "jsonl", "paths": [str(path)], "language": "en"}
@@ -43,7 +43,7 @@ def test_the_text_of_removed_documents_only_if_asked(corpus_run: Any, tmp_path: 
     assert [row["text"] for row in run.rows("removed")] == ["mail me: <EMAIL>"]
 
 
-def test_explain_a_kept_a_judged_and_a_duplicate_document(sample_run: Any) -> None:
+def test_explain_reports_kept_judged_and_duplicate_documents(sample_run: Any) -> None:
     run = RunPaths(sample_run.folder)
     clean = sample_run.rows("clean")[0]
     [kept] = explain(run, clean["id"])
@@ -64,7 +64,7 @@ def test_explain_a_kept_a_judged_and_a_duplicate_document(sample_run: Any) -> No
 
 
 @pytest.mark.slow
-def test_explain_on_the_command_line(sample_run: Any) -> None:
+def test_explain_works_on_the_command_line(sample_run: Any) -> None:
     row = next(row for row in sample_run.rows("removed") if not row["duplicate_of"])
     command = [sys.executable, "-m", "bloomery.cli", "corpus", "explain", str(sample_run.folder), row["id"]]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -77,12 +77,12 @@ def test_explain_on_the_command_line(sample_run: Any) -> None:
     assert "no document 'nothing'" in done.stderr
 
 
-def test_explain_without_a_run(tmp_path: Any) -> None:
+def test_explain_refuses_a_folder_without_a_corpus(tmp_path: Any) -> None:
     with pytest.raises(InputError, match="there is no corpus in this folder"):
         explain(RunPaths(tmp_path), "x")
 
 
-def test_a_run_that_is_not_that_far(corpus_run: Any, tmp_path: Any) -> None:
+def test_explain_reports_documents_that_are_not_yet_measured(corpus_run: Any, tmp_path: Any) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"text": "A good sentence. " * 3}) + "\n")
     run = corpus_run([{"name": "s", "kind": "jsonl", "paths": [str(path)], "language": "en"}])

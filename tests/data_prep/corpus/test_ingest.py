@@ -1,4 +1,4 @@
-"""Ingest: shards in the source's order, bad rows counted, the limit on bad rows, the same bytes every time."""
+"""Test ingest: the order of documents, the count and the limit of bad rows, and equal bytes every time."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def write(path: Path, *rows: object) -> Path:
     return path
 
 
-def test_a_shard_has_the_order_of_its_source_and_its_meta_leads_back_to_the_row(tmp_path: Path) -> None:
+def test_a_shard_keeps_the_order_of_its_source_and_meta_holds_the_key_of_the_row(tmp_path: Path) -> None:
     rows = [{"id": f"k{n}", "text": f"text é {n}", "lang": "fr", "url": f"u{n}"} for n in range(50)]
     ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")
     table = read_table(tmp_path / "0.parquet")
@@ -57,7 +57,7 @@ def test_bad_rows_are_listed_and_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [["{"] * 3 + [{"id": 1, "text": "t"}] * 97, ["{"] * 100])
-def test_too_many_bad_rows_stop_the_source_and_the_list_of_them_stays(tmp_path: Path, rows: list[object]) -> None:
+def test_too_many_bad_rows_stop_the_source_and_are_listed_in_a_file(tmp_path: Path, rows: list[object]) -> None:
     output, quarantine = tmp_path / "0.parquet", tmp_path / "q.jsonl"
     with pytest.raises(InputError) as caught:
         ingest(stage(write(tmp_path / "a.jsonl", *rows), bad=0.02), output, quarantine)
@@ -74,7 +74,7 @@ def test_too_many_bad_rows_stop_the_source_and_the_list_of_them_stays(tmp_path: 
 
 @pytest.mark.parametrize("rows", [[], ["{"], ["{"] + [{"id": 1, "text": "t"}] * 49])
 def test_a_small_part_does_not_stop_the_source(tmp_path: Path, rows: list[object]) -> None:
-    """One row of 50 is 2 %, and an empty file has one bad row of one: only the whole source tells."""
+    """The limit applies to the whole source: one bad row of 50 is 2 %, and an empty file is 100 % bad rows."""
     counts = ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")["counts"]
     assert (counts["bad_rows"], counts["max_bad_share"]) == (1, 0.01)
     table = read_table(tmp_path / "0.parquet")
@@ -82,7 +82,7 @@ def test_a_small_part_does_not_stop_the_source(tmp_path: Path, rows: list[object
     assert table.num_rows == max(len(rows) - 1, 0)
 
 
-def test_a_hostile_row_costs_only_itself(tmp_path: Path) -> None:
+def test_a_hostile_row_does_not_affect_other_rows(tmp_path: Path) -> None:
     deep = '{"text": "t", "m": ' + '{"a":' * 900 + "1e999" + "}" * 901
     (tmp_path / "a.jsonl").write_text(
         "\n".join(['{"\\ud800": 1}', deep, '{"\\ud800": "x", "text": "t", "n": {"\\udfff": 1}}'])
@@ -95,7 +95,7 @@ def test_a_hostile_row_costs_only_itself(tmp_path: Path) -> None:
     assert json.loads(meta) == {"key": "a.jsonl:3", "fields": {"\ud800": "x", "n": {"\udfff": 1}}}
 
 
-def test_the_limit_holds_after_a_thousand_rows_not_only_at_the_end(tmp_path: Path) -> None:
+def test_the_limit_is_checked_after_1000_rows_and_not_only_at_the_end(tmp_path: Path) -> None:
     rows = [{"id": n, "text": "t"} for n in range(990)] + ["{"] * 500 + [{"id": n, "text": "t"} for n in range(10**5)]
     with pytest.raises(InputError, match=r"of 100\d rows are bad"):
         ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")
@@ -104,7 +104,7 @@ def test_the_limit_holds_after_a_thousand_rows_not_only_at_the_end(tmp_path: Pat
     assert not (tmp_path / "q.failed.jsonl").exists()
 
 
-def test_the_same_files_give_the_same_bytes_wherever_they_lie(tmp_path: Path) -> None:
+def test_the_same_files_give_the_same_bytes_in_any_folder(tmp_path: Path) -> None:
     found = []
     for name in ("one", "other"):
         folder = tmp_path / name
@@ -115,7 +115,7 @@ def test_the_same_files_give_the_same_bytes_wherever_they_lie(tmp_path: Path) ->
     assert found[0] == found[1]
 
 
-def test_meta_is_json_whatever_the_row_holds(tmp_path: Path) -> None:
+def test_meta_is_valid_json_for_any_row(tmp_path: Path) -> None:
     rows = ['{"id": 1, "text": "t", "n": 1e999, "s": "\\ud800"}', '{"id": 2, "text": "t", "meta": {"a": 1}}']
     ingest(stage(write(tmp_path / "a.jsonl", *rows)), tmp_path / "0.parquet", tmp_path / "q.jsonl")
     metas = {

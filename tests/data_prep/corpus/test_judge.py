@@ -1,4 +1,4 @@
-"""Verdicts on documents, and the limits that they follow."""
+"""Test the verdicts on documents, and the limits that decide them."""
 
 import json
 
@@ -28,14 +28,14 @@ def test_limits_are_inclusive_and_the_first_failing_rule_is_named() -> None:
         assert (row["kept"], row["rule"]) == (not failing, failing[0] if failing else "")
 
 
-def test_a_language_without_limits_gets_the_default_ones() -> None:
+def test_a_language_without_limits_gets_the_default_limits() -> None:
     table = measured(("s", "xx", "one two"), ("s", "en", "one two"))
     judged = JudgeStage(**stage(en={}).model_dump() | {"thresholds": {"default": {"min_words": 9}, "en": {}}})
     broken, _ = failures(table, judged)
     assert verdicts(table, broken)["kept"].to_pylist() == [False, True]
 
 
-def test_a_recipe_holds_for_its_sources_only() -> None:
+def test_a_recipe_applies_only_to_its_sources() -> None:
     table = measured(("usual", "en", "one two"), ("small", "en", "one two"), ("small", "xx", "one"))
     judged = stage(en={"min_words": 9}).model_copy(
         update={
@@ -61,14 +61,14 @@ def test_the_accept_set_decides_and_short_unknown_and_trusted_documents_pass() -
     assert disagreeing.tolist() == [0, 0, 0, 0, 1, 0, 0, 0]
 
 
-def test_content_hashes_ignore_white_space_and_composition_only() -> None:
+def test_content_hashes_ignore_only_white_space_and_composition() -> None:
     texts = ["Un été  long", "Un\n\te\u0301te\u0301 long ", "Un été longue", "un été long"]
     hashes = measured(*(("s", "fr", text) for text in texts))["content_hash"].to_pylist()
     assert hashes[0] == hashes[1]
     assert len(set(hashes)) == 3
 
 
-def test_a_document_without_anything_but_white_space_goes_whatever_the_limits() -> None:
+def test_a_document_of_white_space_is_removed_whatever_the_limits() -> None:
     table = measured(("s", "fr", "\n \u3000\n"), ("s", "fr", ""), ("s", "code", "\t\n"), ("s", "fr", "!"))
     result = verdicts(table, failures(table, stage())[0])
     assert result["kept"].to_pylist() == [False, False, False, True]
@@ -88,7 +88,7 @@ def test_gopher_removes_a_text_of_refrains_and_keeps_prose() -> None:
     assert not broken[:, 0].any()
 
 
-def test_measures_of_an_older_version_are_named() -> None:
+def test_the_error_names_a_measure_that_an_older_version_lacks() -> None:
     table = measured(("s", "en", FRENCH)).drop_columns(["hash_ratio"])
     with pytest.raises(
         InputError, match="there is no measure hash_ratio, which the limit max_hash_ratio of language en needs"

@@ -1,8 +1,8 @@
-"""The kernel's Gopher and FineWeb numbers and verdicts against datatrove's own filters (a test-only oracle).
+"""Compare the Gopher and FineWeb measures and verdicts with datatrove's own filters, which only tests use.
 
-datatrove splits words with spaCy, keeps punctuation as words and looks at case; here it is given this project's words
-in lower case, so that the rules are compared and not the splitters. What then still differs, and is left out of the
-texts: its lines are not stripped and, in the quality filter, may be blank; its paragraphs end only at an empty line.
+datatrove splits words with spaCy, counts punctuation as words and distinguishes case. Here it gets this project's words
+in lower case, so that the tests compare the rules and not the splitters. The texts avoid the remaining differences:
+datatrove does not strip lines, its quality filter counts blank lines, and its paragraphs end only at an empty line.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ def one_splitter() -> Any:
 
 
 def tidy(text: str) -> str:
-    """Lines stripped, one empty line between paragraphs."""
+    """Strip every line, and leave one empty line between paragraphs."""
     blocks = [[line.strip() for line in block.split("\n") if line.strip()] for block in text.split("\n\n")]
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def fixture_texts() -> list[str]:
-    """The sample's prose and defects, and texts that each break a rule."""
+    """Return the prose and the defects of the sample, and texts that each break a rule."""
     texts = [
         json.loads(line)["text"]
         for name in ("en", "fr", "es", "sw", "rw", "defects")
@@ -100,7 +100,7 @@ def fixture_texts() -> list[str]:
         "Once more.\n" + prose + "\nOnce more.\n" + prose[:100],
     ]
     found = [tidy(text) for text in texts + made if isinstance(text, str)]
-    # U+0085 and its like end a line for str.splitlines, not here.
+    # str.splitlines also ends lines at characters such as U+0085, which this project does not do.
     return [text for text in found if text and len(text.splitlines()) == len(text.split("\n"))]
 
 
@@ -111,7 +111,7 @@ def ours(limits: dict[str, float]) -> list[set[str]]:
     blobs = [text.encode() for text in TEXTS]
     offsets = np.cumsum([0, *map(len, blobs)], dtype=np.int64)
     measured: dict[str, Any] = _text.measure(b"".join(blobs), offsets, np.zeros(len(TEXTS), np.uint8))
-    del measured["scripts"]  # a row of shares each, which no limit looks at
+    del measured["scripts"]  # one row of shares per text, which no limit uses
     none: list[list[str]] = [[] for _ in TEXTS]
     measured |= {"language": ["en"] * len(TEXTS), "source": ["s"] * len(TEXTS)}
     measured |= {"detected_codes": pa.array(none, pa.list_(pa.string()))}
@@ -127,7 +127,7 @@ def ours(limits: dict[str, float]) -> list[set[str]]:
 
 
 def compare(names: dict[str, str], limits: dict[str, float], make: Callable[[], Any], least: int) -> None:
-    """datatrove's first reason is one of our rules, and where it has none we have none."""
+    """Check that our failing rules include datatrove's first reason, and that none fails if it has no reason."""
     peer = make()
     hit = set()
     for text, failing in zip(TEXTS, ours(limits), strict=True):
@@ -146,28 +146,28 @@ def gopher(names: dict[str, str]) -> dict[str, float]:
     return {rule: limits[rule] for rule in names.values()}
 
 
-def test_gopher_repetition() -> None:
-    # Characters in repeated lines: of all characters there, of those without newlines here, as FineWeb has it.
+def test_the_gopher_repetition_rules_agree_with_datatrove() -> None:
+    # `dup_line_char_frac` is not compared: datatrove's ratio counts newlines, and this project's ratio does not.
     repetition = gopher_repetition_filter.GopherRepetitionFilter
     compare(GOPHER_REPETITION, gopher(GOPHER_REPETITION), lambda: repetition(dup_line_char_frac=None), 5)
 
 
-def test_gopher_quality() -> None:
+def test_the_gopher_quality_rules_agree_with_datatrove() -> None:
     quality = gopher_quality_filter.GopherQualityFilter
     compare(GOPHER_QUALITY, gopher(GOPHER_QUALITY), lambda: quality(min_stop_words=None), 5)
 
 
-def test_fineweb() -> None:
-    # Ends of sentences: one list of characters there, those of any script and closing quotes here.
+def test_the_fineweb_rules_agree_with_datatrove() -> None:
+    # datatrove has one list of characters that end sentences. This project adds other scripts and closing quotes.
     compare(FINEWEB, FINEWEB_LIMITS, fineweb_quality_filter.FineWebQualityFilter, 3)
 
 
 @pytest.mark.parametrize("text", TEXTS[:40], ids=range(40))
-def test_ngram_numbers_are_equal(text: str) -> None:
+def test_ngram_ratios_agree_with_datatrove(text: str) -> None:
     blob = text.encode()
     measured = _text.measure(blob, np.array([0, len(blob)], np.int64), np.zeros(1, np.uint8))
     words = spaced_words(text)
-    # They count here, and are gone from the lower-case words.
+    # The kernel counts apostrophes, but `spaced_words` drops them.
     apostrophes = "'" in text or "’" in text
     for n in (2, 3, 4):
         grams = gopher_repetition_filter.get_n_grams(words, n)

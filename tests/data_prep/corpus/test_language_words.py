@@ -1,4 +1,4 @@
-"""Listed words and scripts by language: what is measured of a document because of its label."""
+"""Test the measures that depend on a document's language: the ratios of listed words and of scripts."""
 
 import json
 import unicodedata
@@ -21,7 +21,7 @@ from data_prep.formats.shard import DOCUMENT_SCHEMA
 
 
 def measures(documents: list[tuple[str, str]], scripts: dict[str, list[str]] | None = None, **words: Any) -> pa.Table:
-    """Measures of (language, text), with the given words per language."""
+    """Measure documents of (language, text), with the given word lists per language."""
     stage = MeasureStage(
         near=NearDedupConfig(),
         seed=1,
@@ -37,7 +37,7 @@ def measures(documents: list[tuple[str, str]], scripts: dict[str, list[str]] | N
     return pa.Table.from_batches([measure_batch(batch, stage, LanguageWords(stage))])
 
 
-def test_each_language_has_its_own_words_and_others_those_of_default() -> None:
+def test_each_language_uses_its_own_words_and_others_use_the_default_words() -> None:
     table = measures(
         [("en", "the cat the dog"), ("fr", "the cat le chien"), ("xx", "zu cat zu dog"), ("zhs", "我的狗和你的猫")],
         en={"stop_words": ["the"], "flagged_words": ["cat"]},
@@ -57,20 +57,20 @@ def test_without_words_the_ratios_are_0() -> None:
 @pytest.mark.parametrize(
     ("listed", "spelt"),
     [
-        ("người", "ngươ\u0300i"),  # a vowel with its tone apart: Windows' Vietnamese
+        ("người", "ngươ\u0300i"),  # the tone is a separate character, as Windows writes Vietnamese
         ("người", unicodedata.normalize("NFD", "người")),
-        ("करोड़", "करो\u095c"),  # the nukta's letter in one code point, which no normal form has
+        ("करोड़", "करो\u095c"),  # letter and nukta are one code point, which no normal form contains
         ("ਜ਼ਿਲ\u0a4dਹਾ", "\u0a5bਿਲ\u0a4dਹਾ"),
         ("l'été", "L’ÉTÉ"),
     ],
 )
-def test_a_word_is_found_however_its_letters_are_spelt(listed: str, spelt: str) -> None:
+def test_a_word_is_found_in_any_encoding_of_its_letters(listed: str, spelt: str) -> None:
     assert listed != spelt
     table = measures([("vi", f"{spelt} x"), ("vi", "x y")], vi={"stop_words": [listed]})
     assert table["stop_word_ratio"].to_pylist() == [0.5, 0]
 
 
-def test_the_script_ratio_is_that_of_the_languages_scripts() -> None:
+def test_the_script_ratio_is_the_share_of_the_scripts_of_the_language() -> None:
     table = measures(
         [("hi", "कखग abc"), ("ja", "漢かカa"), ("xx", "कखग abc"), ("hi", "123")],
         scripts={"hi": ["Devanagari"], "ja": ["Han", "Kana"]},
@@ -81,7 +81,7 @@ def test_the_script_ratio_is_that_of_the_languages_scripts() -> None:
     assert {name: share for name, share in first.items() if share} == {"Latin": 0.5, "Devanagari": 0.5}
 
 
-def test_words_of_a_run_come_after_those_of_the_profile() -> None:
+def test_words_of_a_run_are_appended_to_those_of_the_profile() -> None:
     config = MeasureConfig.model_validate(
         {"words": {"en": {"stop_words": ["the", "thus"]}, "xx": {"stop_words": ["zu"]}}}
     )
@@ -93,7 +93,7 @@ def test_words_of_a_run_come_after_those_of_the_profile() -> None:
     assert "code" not in resolved
 
 
-def test_the_kernel_refuses_entries_without_a_word_and_wrong_numbers() -> None:
+def test_the_kernel_refuses_wrong_entries_and_wrong_list_numbers() -> None:
     for entry in ("", "!", "a b c d e f g h i"):
         with pytest.raises(ValueError, match="words: it must have 1 to 8"):
             _text.WordLists([([entry], [], False)])
@@ -105,7 +105,7 @@ def test_the_kernel_refuses_entries_without_a_word_and_wrong_numbers() -> None:
         _text.measure(b"a", np.array([0, 1]), np.zeros(1, np.uint8), lists)
 
 
-def test_profiles_hold_words_of_their_own_script_and_each_once() -> None:
+def test_profiles_list_each_word_once_and_in_their_own_script() -> None:
     for code, profile in language_profiles().items():
         assert set(profile.scripts) <= set(_text.SCRIPTS), code
         for words in (profile.stop_words, profile.flagged_words):
@@ -119,7 +119,7 @@ def test_profiles_hold_words_of_their_own_script_and_each_once() -> None:
 
 
 def prose() -> dict[str, list[str]]:
-    """The sample's documents in one language each; code and what is broken on purpose left out."""
+    """Return the sample's documents by language, without code and without the planted defects."""
     files = {path.stem: path for path in sorted(SAMPLE.glob("*.jsonl")) if path.stem not in ("code", "defects")}
     return {code: [json.loads(line)["text"] for line in path.read_text().splitlines()] for code, path in files.items()}
 
@@ -136,8 +136,8 @@ def test_prose_of_the_sample_is_far_from_the_limits_of_words_and_scripts() -> No
         assert min(table["script_ratio"].to_pylist()) >= 1.5 * (profile.thresholds.min_script_ratio or 0), code
 
 
-def test_stop_words_tell_a_language_from_others_of_its_script() -> None:
-    """A list that another language's prose is as full of would be one of common letters, not of the language."""
+def test_stop_words_distinguish_a_language_from_others_of_its_script() -> None:
+    """A list must be more frequent in its own language than in any other language."""
     latin = {code: texts for code, texts in prose().items() if language_profiles()[code].scripts == ["Latin"]}
     for code in latin:
         words = {"xx": {"stop_words": language_profiles()[code].stop_words}}
@@ -148,7 +148,7 @@ def test_stop_words_tell_a_language_from_others_of_its_script() -> None:
         assert max(shares, key=lambda other: shares[other]) == code, shares
 
 
-def test_lists_and_foreign_letters_and_spam_fail() -> None:
+def test_word_salad_foreign_letters_and_spam_break_the_limits() -> None:
     hotels = "Hotel Paris Lyon Nice Cannes Prix Photos Chambres Avis Contact Plan Tarifs Booking Spa Piscine " * 3
     greek = "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα " * 3
     spam = "Voici des vidéos gratuites, film porno et porno gratuit, pour tous ceux qui le veulent et qui sont là. "

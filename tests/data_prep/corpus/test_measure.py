@@ -1,4 +1,4 @@
-"""Measures of documents."""
+"""Test the measures of documents."""
 
 import numpy as np
 import pytest

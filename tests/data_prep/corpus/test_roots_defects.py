@@ -1,6 +1,7 @@
-"""Defects of the code that cleaned ROOTS (data-preparation 9d05884, data_tooling 388499d), none of which may be here.
+"""Check that this project has none of the defects of the code that cleaned ROOTS.
 
-Two have no test: scripts that fail as shipped (every verb of ours runs in tests), and an old version of a package.
+That code is data-preparation 9d05884 and data_tooling 388499d. Tests of the same defect have the same number. Two
+defects have no test: scripts that fail as shipped (tests run every verb here), and an old version of a package.
 """
 
 import ast
@@ -43,7 +44,7 @@ def test_1_letters_and_vowel_signs_are_not_special_characters(letters: str) -> N
 
 
 def test_1_words_that_differ_in_a_vowel_sign_are_different_words() -> None:
-    """`strip` made क of का, की and के alike: 47 % of the Hindi stop words could never match."""
+    """ROOTS stripped का, की and के to क, so 47 % of the Hindi stop words could never match."""
     text = "राम का घर की बात के लिए"
     for word in ("का", "की", "के"):
         assert measure(text, [word])["stop_word_ratio"] == pytest.approx(1 / 7)
@@ -59,7 +60,7 @@ def test_1_every_stop_word_of_a_profile_can_match(code: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\u2028", "\t", "\x0b"])
-def test_2_words_of_two_lines_are_never_fused(end: str) -> None:
+def test_2_words_of_two_lines_are_never_joined(end: str) -> None:
     found = measure(f"line one{end}line two", ["one", "line"])
     assert (found["words"], found["stop_word_ratio"]) == (4, 0.75)
     assert measure(f"line one{end}line two", ["oneline"])["stop_word_ratio"] == 0
@@ -70,7 +71,7 @@ def test_3_a_fullwidth_digit_is_a_digit() -> None:
     assert (found["digit_ratio"], found["words"], found["terminal_punctuation_ratio"]) == (1, 1, 0)
 
 
-def test_3_characters_come_through_the_chain_as_they_are(tmp_path: Path, corpus_run: Any) -> None:
+def test_3_the_chain_does_not_change_characters(tmp_path: Path, corpus_run: Any) -> None:
     text = "２０２４年１月１日、「東京」で…“Hello”—ﬁn, ½ of it; ｆｕｌｌ width! " * 4
     source = {"name": "s", "kind": "jsonl", "paths": [write_rows(tmp_path / "a.jsonl", [{"text": text}])]}
     run = corpus_run([source | {"language": "xx"}], judge={"preset": "none"})
@@ -79,12 +80,12 @@ def test_3_characters_come_through_the_chain_as_they_are(tmp_path: Path, corpus_
 
 
 @pytest.mark.parametrize("entry", ["आप, तुम, तुजे", "কে ", "\ufeffde", "\u200bque", "a/b", "x (y)"])
-def test_4_lists_hold_words_and_no_glosses_or_invisible_characters(entry: str) -> None:
+def test_4_word_lists_with_glosses_or_invisible_characters_are_refused(entry: str) -> None:
     with pytest.raises(ValueError, match="no comma, gloss, byte order mark or zero-width space"):
         WordLists(stop_words=[entry])
 
 
-def test_5_redaction_replaces_spans_and_no_parts_of_other_words() -> None:
+def test_5_redaction_replaces_spans_and_not_parts_of_other_words() -> None:
     text = "@corp says: @corporate news, write to info@corp.example or corp"
     assert redact(text, ["handle"])[0] == "<HANDLE> says: <HANDLE> news, write to info@corp.example or corp"
     assert redact("mail a@b.org, not aa@b.organic", ["email"])[0] == "mail <EMAIL>, not <EMAIL>"
@@ -107,7 +108,7 @@ def test_5_redaction_does_not_depend_on_the_order_of_a_set() -> None:
     assert len(printed) == 1
 
 
-def test_6_what_a_row_says_is_data_and_never_run(tmp_path: Path, corpus_run: Any) -> None:
+def test_6_the_fields_of_a_row_are_never_executed(tmp_path: Path, corpus_run: Any) -> None:
     mark = tmp_path / "was-run"
     attack = f"__import__('pathlib').Path({str(mark)!r}).touch()"
     row = {"text": attack + " is what the field says. " * 9, "meta": attack, "licence": attack, "id": attack}
@@ -132,7 +133,7 @@ def test_6_no_module_evaluates_text_or_unpickles() -> None:
                 assert not {"pickle", "dill", "marshal", "shelve"} & set(names), f"{path}:{node.lineno}"
 
 
-def test_7_repeated_lines_go_from_prose_and_stay_in_code(tmp_path: Path, corpus_run: Any) -> None:
+def test_7_repeated_lines_are_removed_from_prose_and_stay_in_code(tmp_path: Path, corpus_run: Any) -> None:
     line = "    import the_same_module_everywhere"
 
     def body(number: int) -> str:
@@ -157,14 +158,14 @@ def test_7_repeated_lines_go_from_prose_and_stay_in_code(tmp_path: Path, corpus_
         assert row["language"] != "code" or row["text"] in {body(n + 100) for n in range(12)}
 
 
-def test_8_a_licence_on_the_list_is_kept_and_any_other_is_not() -> None:
+def test_8_only_licences_on_the_list_are_permitted() -> None:
     kept = [
         name for name in ("MIT", "GPL-3.0", "Apache-2.0", "AGPL-3.0", "") if is_permitted(name, ["MIT", "Apache-2.0"])
     ]
     assert kept == ["MIT", "Apache-2.0"]
 
 
-def test_10_a_text_is_read_once_and_new_limits_read_none(tmp_path: Path, corpus_run: Any) -> None:
+def test_10_judge_does_not_read_the_text_again(tmp_path: Path, corpus_run: Any) -> None:
     rows = [{"text": f"Document {n} has words of its own: {n * 77} and {n * 91}. " * (n + 1)} for n in range(6)]
     source = {"name": "s", "kind": "jsonl", "paths": [write_rows(tmp_path / "a.jsonl", rows)], "language": "xx"}
     run = corpus_run([source], judge={"preset": "none", "thresholds": {"default": {"min_words": 30}}})

@@ -1,4 +1,4 @@
-"""The arithmetic of a large corpus, and the page that it makes."""
+"""Test the estimates of jobs, hours and bytes for a large corpus, and the page that shows them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CORPUS = Corpus(
 )
 
 
-def test_tasks_follow_bytes_and_partitions_and_share_jobs() -> None:
+def test_tasks_depend_on_bytes_and_partitions_and_share_jobs() -> None:
     rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED, MEASURED)}
     assert {verb: row.tasks for verb, row in rows.items() if row.tasks != 5000} == {
         "corpus dedup candidates": 100,
@@ -38,28 +38,28 @@ def test_tasks_follow_bytes_and_partitions_and_share_jobs() -> None:
         "corpus dedup resolve": 100,
     }
     assert rows["corpus measure"].jobs == rows["corpus clean"].jobs == 625
-    # read, members and clean: 625 jobs each.
+    # The groups read, members and clean have 625 jobs each.
     assert slurm_jobs(list(rows.values())) == 3 * 625 + 201
 
 
-def test_hours_and_bytes_are_those_measured_times_the_text() -> None:
+def test_measured_hours_and_bytes_are_scaled_to_the_size_of_the_text() -> None:
     rows = {row.verb: row for row in arithmetic(CORPUS, MEASURED, MEASURED)}
     assert rows["corpus ingest"].core_hours == pytest.approx(9.0 * 10_000 / 3600)
     assert (rows["corpus ingest"].read_bytes, rows["corpus ingest"].written_bytes) == (1e12, 30e10)
     assert shuffled_bytes(CORPUS, MEASURED) == (8e6 + 2e6) * 10_000
 
 
-def test_candidates_read_their_keys_once_a_pass_and_the_row_groups_around_them() -> None:
-    # 3e8 documents with 16 keys in 100 partitions: 48 M keys of 112 bytes, of which 512 MiB hold 4.8 M.
+def test_candidates_read_their_keys_and_the_row_groups_around_them_once_per_pass() -> None:
+    # 3e8 documents with 16 keys give 48 M keys of 112 bytes in each of 100 partitions. 512 MiB hold 4.8 M of them.
     assert CORPUS.passes == 11
-    # A chunk of 65,536 documents has 10,486 keys of a partition; a row group holds 16,384.
+    # A chunk of 65,536 documents has 10,486 keys of a partition. A row group holds 16,384 keys.
     assert CORPUS.key_reads == pytest.approx(11 * (1 + 16_384 / 10_485.76))
     row = next(row for row in arithmetic(CORPUS, MEASURED, MEASURED) if row.verb == "corpus dedup candidates")
     assert row.read_bytes == pytest.approx(8e10 * CORPUS.key_reads)
     assert row.core_hours == pytest.approx((9.0 * 10_000 + 8e10 * (CORPUS.key_reads - 1) / 500e6) / 3600)
 
 
-def test_memory_does_not_follow_the_corpus() -> None:
+def test_memory_does_not_depend_on_the_size_of_the_corpus() -> None:
     larger = replace(CORPUS, text_bytes=16e12, source_bytes=16e12, documents=48e8)
     first, second = arithmetic(CORPUS, MEASURED, MEASURED), arithmetic(larger, MEASURED, MEASURED)
     assert [row.peak_mib for row in first] == [row.peak_mib for row in second]
@@ -75,12 +75,12 @@ def test_a_step_that_was_not_measured_is_left_out() -> None:
     assert len(arithmetic(CORPUS, MEASURED | {"jobs": jobs}, MEASURED)) == len(STEPS) - 1
 
 
-def test_the_page_is_what_the_arithmetic_says_of_what_was_measured() -> None:
+def test_the_page_equals_the_output_of_its_program() -> None:
     made = subprocess.run([sys.executable, ROOT / "bench/corpus_scale.py"], capture_output=True, text=True, check=True)
     assert made.stdout == (ROOT / "docs/corpus-scale.md").read_text()
 
 
-def test_every_step_that_was_measured_held_less_than_a_gibibyte() -> None:
+def test_every_measured_step_needed_less_than_1_gib() -> None:
     result = json.loads((ROOT / "bench/results/corpus_memory.json").read_text())
     assert result["settings"] == "default"
     assert max(peak for of in result["peak_mib"].values() for peak in of.values()) < 1024

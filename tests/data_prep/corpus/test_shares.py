@@ -1,4 +1,4 @@
-"""The arithmetic of shares: alpha, UniMax, explicit weights, the cap on epochs."""
+"""Test the weights of languages: alpha, UniMax, explicit weights, and the cap on epochs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from data_prep.corpus.shares import fill, weights
 
 SIZES = {"en": 1_000_000, "fr": 10_000, "yo": 100}
 
-# Bytes per language of ROOTS: table 1 of BLOOM's paper (arXiv:2211.05100), misprints of ak and ig mended.
+# Bytes per language of ROOTS: table 1 of BLOOM's paper (arXiv:2211.05100), with the misprints of ak and ig corrected.
 ROOTS_TABLE = """
 en 484953009124 zhs 261019433892 fr 208242620434 es 175098365045 code 174700245772 pt 79277543375 ar 74854900600
 vi 43709279959 hi 24622119985 id 19972325222 bn 18606823104 ca 17792493289 ta 7989206220 ml 3662571498 te 2993407159
@@ -35,7 +35,7 @@ METHODS = st.sampled_from(["alpha", "unimax"])
 
 
 def unimax(sizes: dict[str, int], budget: int, cap: Fraction) -> dict[str, float]:
-    """Chung et al. 2023 (arXiv:2304.09151) as their algorithm 1 walks it: from the smallest language up."""
+    """Compute algorithm 1 of Chung et al. 2023 (arXiv:2304.09151), from the smallest language to the largest."""
     left, given = Fraction(budget), {}
     for number, code in enumerate(sorted(sizes, key=lambda code: (sizes[code], code))):
         given[code] = min(left / (len(sizes) - number), cap * sizes[code])
@@ -55,18 +55,18 @@ def test_weights_are_tempered_shares(alpha: float) -> None:
     assert found["en"] / found["yo"] == pytest.approx(10_000**alpha)
 
 
-def test_an_explicit_weight_takes_the_place_of_the_share_of_alpha() -> None:
+def test_an_explicit_weight_replaces_the_tempered_share() -> None:
     found = weights(SIZES, MixtureConfig(alpha=1.0, weights={"yo": 0.5, "fr": 0.0}))
     share = 1_000_000 / 1_010_100
     assert found == pytest.approx({"en": share / (share + 0.5), "fr": 0, "yo": 0.5 / (share + 0.5)})
 
 
-def test_an_explicit_weight_takes_the_place_of_the_uniform_share() -> None:
+def test_an_explicit_weight_replaces_the_uniform_share() -> None:
     found = capped(SIZES, "unimax", 1e6, 1000, weights={"yo": 1.0})
     assert found == pytest.approx({"en": 1 / 5, "fr": 1 / 5, "yo": 3 / 5})
 
 
-def test_explicit_weights_alone() -> None:
+def test_method_explicit_uses_only_explicit_weights() -> None:
     config = MixtureConfig(method="explicit", weights={"en": 1, "fr": 2, "yo": 1, "xx": 0})
     assert weights(SIZES, config) == {"en": 0.25, "fr": 0.5, "yo": 0.25}
     with pytest.raises(InputError, match=r"there is no weight for fr, yo.*every language of the corpus"):
@@ -82,36 +82,38 @@ def test_weights_that_cannot_be_met_are_errors() -> None:
         weights({}, MixtureConfig())
 
 
-def test_bloom_is_alpha_1_over_roots() -> None:
-    assert ROOTS_BYTES == 1_614_479_114_961, "the total that the paper prints"
+def test_alpha_1_gives_the_shares_of_roots_that_bloom_used() -> None:
+    assert ROOTS_BYTES == 1_614_479_114_961, "the paper prints this total"
     found = weights(ROOTS, MixtureConfig(alpha=1.0))
     assert found == pytest.approx({code: size / ROOTS_BYTES for code, size in ROOTS.items()}, rel=1e-12)
-    # 30.04 % in figure 1 of the paper.
+    # Figure 1 of the paper shows 30.04 %.
     assert f"{found['en']:.2%}" == "30.04%"
-    # One epoch at most of a training that reads all of it once leaves nothing but its own shares, whatever the method.
+    # If training reads as many bytes as there are, a cap of one epoch forces the natural shares in every method.
     for method, alpha in (("alpha", 0.3), ("unimax", 1.0)):
         once = capped(ROOTS, method, 1, ROOTS_BYTES, alpha=alpha)
         assert once == pytest.approx(found, rel=1e-12)
 
 
-def test_unimax_over_roots() -> None:
+def test_unimax_on_roots_raises_small_languages_up_to_the_cap() -> None:
     uniform = capped(ROOTS, "unimax", 1e6, 10**9)
-    assert set(uniform.values()) == {1 / 47}, "a small budget reaches no cap: all are read alike"
+    assert set(uniform.values()) == {1 / 47}, (
+        "with a small budget no language reaches the cap, so all weights are equal"
+    )
     found = capped(ROOTS, "unimax", 4, ROOTS_BYTES)
     assert found == pytest.approx(unimax(ROOTS, ROOTS_BYTES, Fraction(4)), rel=1e-12)
     epochs = {code: found[code] * ROOTS_BYTES / ROOTS[code] for code in ROOTS}
     assert epochs["tum"] == pytest.approx(4)
-    assert epochs["en"] < 1, "what small languages gain, the largest gives"
+    assert epochs["en"] < 1, "the largest languages lose what the small ones gain"
     assert len({round(found[code], 12) for code in ("en", "zhs", "fr", "es", "code")}) == 1
 
 
 @given(CORPORA, BUDGETS, CAPS)
-def test_unimax_is_the_paper_s_algorithm(sizes: dict[str, int], budget: int, cap: float) -> None:
+def test_unimax_equals_the_algorithm_of_the_paper(sizes: dict[str, int], budget: int, cap: float) -> None:
     assert capped(sizes, "unimax", cap, budget) == pytest.approx(unimax(sizes, budget, Fraction(cap)), rel=1e-9)
 
 
 @given(CORPORA, METHODS, st.floats(0.05, 1.0), BUDGETS, CAPS)
-def test_shares_sum_to_1_and_follow_sizes_and_the_cap(
+def test_weights_sum_to_1_and_respect_sizes_and_the_cap(
     sizes: dict[str, int], method: str, alpha: float, budget: int, cap: float
 ) -> None:
     found = capped(sizes, method, cap, budget, alpha=alpha)
@@ -120,7 +122,7 @@ def test_shares_sum_to_1_and_follow_sizes_and_the_cap(
     by_size = sorted(sizes, key=lambda code: sizes[code])
     for small, large in itertools.pairwise(by_size):
         assert found[small] <= found[large] * (1 + 1e-9)
-    # Where the text does not last, all are repeated equally often, and more often than the cap.
+    # If the capped text is smaller than the budget, every language is repeated equally often, beyond the cap.
     most = max(cap, budget / sum(sizes.values()))
     assert all(found[code] * budget <= most * sizes[code] * (1 + 1e-9) for code in sizes)
 
@@ -151,6 +153,6 @@ def test_the_budget_is_spent_as_far_as_limits_allow(entries: dict[str, tuple[flo
         assert all(parts[name] <= limits[name] for name in parts)
         free = [name for name in parts if parts[name] < limits[name]]
         levels = {parts[name] / Fraction(shares[name]) for name in free}
-        assert len(levels) <= 1, "what is below its limit is in proportion"
+        assert len(levels) <= 1, "parts below their limit must be in proportion to their shares"
         for name in set(parts) - set(free):
             assert all(parts[name] / Fraction(shares[name]) <= level for level in levels)

@@ -1,4 +1,4 @@
-"""The table of languages and sources that mixture.json holds."""
+"""Test the table of languages and sources in mixture.json."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stage(budget: int | None = None, sources: dict[str, float] | None = None, **
     )
 
 
-def test_sources_without_weights_are_read_as_they_are() -> None:
+def test_sources_without_weights_are_read_in_proportion_to_their_bytes() -> None:
     found = table(stage(), sizes())
     for code, of_language in TEXT.items():
         entry = found[code]
@@ -54,7 +54,7 @@ def test_sources_without_weights_are_read_as_they_are() -> None:
     assert sum(entry["weight"] for entry in found.values()) == pytest.approx(1, abs=1e-12)
 
 
-def test_a_source_s_weight_is_a_factor_within_its_languages_alone() -> None:
+def test_the_weight_of_a_source_changes_only_the_shares_within_a_language() -> None:
     plain, found = table(stage(), sizes()), table(stage(sources={"books": 3.0}), sizes())
     assert {code: entry["weight"] for code, entry in found.items()} == {
         code: entry["weight"] for code, entry in plain.items()
@@ -67,10 +67,10 @@ def test_a_source_s_weight_is_a_factor_within_its_languages_alone() -> None:
     assert fr["sources"]["books"]["weight"] == pytest.approx(3 * fr["sources"]["web"]["weight"])
 
 
-def test_a_source_with_weight_0_is_no_text_of_the_mixture() -> None:
+def test_the_text_of_a_source_with_weight_0_is_not_mixed() -> None:
     found = table(stage(10_000, sources={"web": 0.0}, max_epochs=100), sizes())
-    assert found["yo"]["weight"] == 0, "no other source has any"
-    assert found["yo"]["bytes"] == 100, "its text is there all the same"
+    assert found["yo"]["weight"] == 0, "no other source has text in yo"
+    assert found["yo"]["bytes"] == 100, "the bytes of a source with weight 0 are still counted"
     assert found["en"]["weight"] / found["fr"]["weight"] == pytest.approx(2_500 / 1_000)
     assert found["en"]["sources"]["web"]["weight"] == 0
     assert found["en"]["epochs"] == pytest.approx(10_000 / 3_500)
@@ -83,15 +83,16 @@ def test_no_language_and_no_source_is_read_more_often_than_the_cap() -> None:
         sizes(),
     )
     read = {code: entry["weight"] * 12_000 for code, entry in found.items()}
-    # Alike, 4000 each, were more than two epochs of Yoruba; 5900 more than two of French; English has the rest.
+    # Equal parts of 4000 exceed two epochs of yo (200). Equal parts of the remaining 11,800 exceed two epochs of fr
+    # (4000). The rest is for en.
     assert read == pytest.approx({"yo": 200, "fr": 4_000, "en": 7_800})
     epochs = {name: part["epochs"] for name, part in found["en"]["sources"].items()}
-    # By weight, 7800 bytes would be 5032 of books and 1258 of mail.
+    # By weight alone, 5032 of the 7800 bytes would be books and 1258 mail, which exceeds two epochs of each.
     assert epochs == pytest.approx({"books": 2, "mail": 2, "web": 2_800 / 6_000})
     assert found["fr"]["epochs"] == found["yo"]["epochs"] == pytest.approx(2)
 
 
-def test_a_table_for_people_names_the_largest_and_sums_up_the_rest() -> None:
+def test_lines_names_the_largest_languages_and_sums_up_the_rest() -> None:
     text = {f"l{number:02d}": {"web": 1000 - number} for number in range(15)}
     shown = lines({"languages": table(stage(30_000, max_epochs=4), sizes(text))})
     assert [line.split()[0] for line in shown[1:4]] == ["l00", "l01", "l02"]
@@ -109,12 +110,12 @@ def test_a_table_for_people_names_the_largest_and_sums_up_the_rest() -> None:
         ({"method": "uniform"}, "alpha"),
     ],
 )
-def test_a_method_without_what_it_needs_is_refused(settings: dict[str, Any], message: str) -> None:
+def test_a_method_without_its_settings_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         validate_config({**MINIMAL, "corpus": {"mixture": settings}})
 
 
-def test_only_a_cap_asks_how_long_the_training_is() -> None:
+def test_only_a_cap_adds_the_budget_of_the_training_to_the_section() -> None:
     def section(**settings: Any) -> MixtureStage:
         return stage_sections(validate_config({**MINIMAL, "corpus": {"mixture": settings}}))["mixture"]  # type: ignore[return-value]
 

@@ -1,4 +1,4 @@
-"""mixture.json as tokenizer and index read it."""
+"""Test `read_mixture`, with which the tokenizer and the index read mixture.json."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def read(folder: Path, value: Any) -> Mixture:
     return read_mixture(folder / "mixture.json")
 
 
-def test_weights_of_languages_are_enough(tmp_path: Path) -> None:
+def test_a_mixture_needs_only_the_weights_of_languages(tmp_path: Path) -> None:
     found = read(tmp_path, {"languages": {"fr": {"weight": 0}, "en": {"weight": 1}}})
     assert found == Mixture(languages={"en": 1.0, "fr": 0.0}, sources={}, max_epochs=None)
     assert list(found.datasets) == ["en", "fr"]
     assert found.dataset("en", "web") == "en"
 
 
-def test_languages_mixed_by_source_are_a_dataset_a_source(tmp_path: Path) -> None:
+def test_a_language_mixed_by_source_has_one_dataset_per_source(tmp_path: Path) -> None:
     sources = {"web": {"weight": 0.1}, "books": {"weight": 0.3}}
     languages = {
         "en": {"weight": 0.4, "by_source": True, "sources": sources},
@@ -48,6 +48,6 @@ def test_languages_mixed_by_source_are_a_dataset_a_source(tmp_path: Path) -> Non
         ({"languages": {"en": {"weight": 1}}, "max_epochs": "x"}, "not a mixture"),
     ],
 )
-def test_what_is_no_mixture_is_refused(tmp_path: Path, value: Any, message: str) -> None:
+def test_an_invalid_mixture_is_refused(tmp_path: Path, value: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path, value)

@@ -1,4 +1,4 @@
-"""Tables: whole or refused, and a damaged one is named whoever reads it."""
+"""Test the tables: a table is complete or refused, and every reader names a damaged one."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ READERS: list[Callable[[Path], Any]] = [read_table, lambda path: list(iterate_ba
 
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("place", [0.1, 0.3, 0.5, 0.7, 0.9])
-def test_a_flipped_byte_is_found_though_the_size_holds(path: Path, read: Callable[[Path], Any], place: float) -> None:
+def test_every_reader_finds_a_flipped_byte(path: Path, read: Callable[[Path], Any], place: float) -> None:
     read(path)
     data = bytearray(path.read_bytes())
     data[int(place * len(data))] ^= 1
@@ -47,19 +47,19 @@ def test_a_flipped_byte_is_found_though_the_size_holds(path: Path, read: Callabl
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_zeros_in_place_of_a_table_are_named(path: Path, read: Callable[[Path], Any]) -> None:
+def test_the_error_names_a_table_that_was_overwritten_with_zeros(path: Path, read: Callable[[Path], Any]) -> None:
     path.write_bytes(bytes(path.stat().st_size))
     with pytest.raises(InputError, match=str(path)):
         read(path)
 
 
-def test_a_manifest_of_other_content_is_named(path: Path) -> None:
+def test_the_error_names_an_invalid_manifest(path: Path) -> None:
     manifest_path(path).write_text('{"file": {}}')
     with pytest.raises(InputError, match=str(manifest_path(path))):
         read_table(path)
 
 
-def test_an_error_of_the_caller_is_not_one_of_the_table(path: Path) -> None:
+def test_an_error_of_the_caller_is_not_reported_as_a_damaged_table(path: Path) -> None:
     def use() -> None:
         for _ in iterate_batches(path):
             raise OSError("mine")
@@ -74,7 +74,7 @@ def documents(count: int) -> pa.Table:
     return pa.table(columns | {"text": texts, "meta": [""] * count}, schema=DOCUMENT_SCHEMA)
 
 
-def test_a_streamed_table_has_the_same_bytes_however_it_is_batched(tmp_path: Path) -> None:
+def test_the_bytes_of_a_streamed_table_do_not_depend_on_its_batches(tmp_path: Path) -> None:
     table = documents(40_000)
     found = set()
     for batch in (1, 999, 40_000):
@@ -92,7 +92,7 @@ def test_a_streamed_table_has_the_same_bytes_however_it_is_batched(tmp_path: Pat
     assert read_table(tmp_path / "999.parquet") == table
 
 
-def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_writer_that_fails_leaves_no_file(tmp_path: Path) -> None:
     def fail() -> None:
         with TableWriter.open(tmp_path / "t.parquet", DOCUMENT_SCHEMA) as writer:
             writer.write(documents(10))

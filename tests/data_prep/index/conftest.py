@@ -1,4 +1,4 @@
-"""A small corpus, its tokenizer and its index, made by the real functions once."""
+"""Fixtures of a small corpus with its tokenizer and its index, made once by the real functions."""
 
 import itertools
 import shutil
@@ -67,15 +67,15 @@ HOSTILE_WORDS = WORDS | {
     "zhs": ["人人", "生而自由", "，", "𠀀", "尊严　"],
     "code": ["a\x00b", "\x1b[31m", "👩🏽‍🚀", "🇰🇪", "\r\n", "</s>", "�", "\t"],
 }
-"""Arabic and right-to-left marks, Chinese beyond the basic plane, NUL, escapes, emoji; codes as in WORDS."""
+"""Words that are hard to show: Arabic, right-to-left marks, rare Chinese, NUL, escapes, emoji. Codes as in WORDS."""
 
 
 def make_documents(part: int, per_language: int, words: dict[str, list[str]]) -> list[tuple[str, ...]]:
-    """Rows of a shard: texts of 0 to 60 words, one language each."""
+    """Return the rows of a shard: texts of 0 to 59 words, each in one language."""
     rng = np.random.default_rng(part)
     rows = []
     for language, number in itertools.product(WORDS, range(per_language)):
-        # Drawn by number: numpy would cut a NUL off.
+        # Positions are drawn and not strings, because numpy removes NUL from the end of a string.
         drawn = rng.integers(0, len(words[language]), size=int(rng.integers(0, 60)))
         text = " ".join(words[language][position] for position in drawn)
         rows.append((document_id("s", f"{part}/{language}/{number}"), "s", language, text, ""))
@@ -83,7 +83,7 @@ def make_documents(part: int, per_language: int, words: dict[str, list[str]]) ->
 
 
 def make_run(folder: Path, per_part: tuple[int, ...] = (12, 0, 9), words: dict[str, list[str]] = WORDS) -> Run:
-    """A run up to encoded shards; one of its shards is empty."""
+    """Make a run up to its encoded shards. By default, one of the shards is empty."""
     run = Run(folder, tuple(f"s/{number:05d}" for number in range(len(per_part))))
     write_json(run.mixture, {"languages": {code: {"weight": weight} for code, weight in WEIGHTS.items()}})
     for number, (part, size) in enumerate(zip(run.parts, per_part, strict=True)):
@@ -103,7 +103,7 @@ def make_run(folder: Path, per_part: tuple[int, ...] = (12, 0, 9), words: dict[s
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A built index; tests do not change it."""
+    """Make a run with a built index, which tests must not change."""
     made = make_run(tmp_path_factory.mktemp("run"))
     made.build()
     return made
@@ -111,7 +111,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="session")
 def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """As `run`, of texts that are hard to show."""
+    """Make a run like `run` from texts that are hard to show."""
     made = make_run(tmp_path_factory.mktemp("run"), words=HOSTILE_WORDS)
     made.build()
     return made
@@ -119,6 +119,6 @@ def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture
 def own_run(run: Run, tmp_path: Path) -> Run:
-    """A copy that a test may damage."""
+    """Copy the run, so that a test may damage it."""
     shutil.copytree(run.folder, tmp_path / "run")
     return Run(tmp_path / "run", run.parts)

@@ -1,4 +1,4 @@
-"""Existing Megatron pairs against files that megatron-core's own builder wrote, and against every kind of damage."""
+"""Test the adoption of existing Megatron pairs: those of megatron-core's own builder, and damaged ones of all kinds."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A byte-level tokenizer as GPT-2's: its end of document is not one of ours."""
+    """Train a byte-level tokenizer like GPT-2's, with an end-of-document token that Bloomery's tokenizers lack."""
     folder = tmp_path_factory.mktemp("tokenizer")
     made = Tokenizer(models.BPE())
     made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
@@ -87,9 +87,10 @@ def refused(pair: Path, tokenizer: Path, tmp_path: Path, match: str, **options: 
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.int32])
-def test_what_megatron_wrote_is_adopted(tokenizer: Path, tmp_path: Path, dtype: type) -> None:
+def test_files_that_megatron_wrote_are_adopted(tokenizer: Path, tmp_path: Path, dtype: type) -> None:
     indexed = pytest.importorskip(
-        "megatron.core.datasets.indexed_dataset", reason="megatron-core is not installed: its writer cannot be asked"
+        "megatron.core.datasets.indexed_dataset",
+        reason="megatron-core is not installed, so its writer cannot be compared",
     )
     import torch
 
@@ -97,7 +98,9 @@ def test_what_megatron_wrote_is_adopted(tokenizer: Path, tmp_path: Path, dtype: 
     builder = indexed.IndexedDatasetBuilder(str(tmp_path / "theirs.bin"), dtype=dtype)
     for document in documents:
         builder.add_document(torch.tensor(document), [len(document)])
-    builder.add_document(torch.tensor([], dtype=torch.int64), [])  # what its preprocessing makes of an empty text
+    builder.add_document(
+        torch.tensor([], dtype=torch.int64), []
+    )  # Megatron's preprocessing adds this for an empty text
     builder.finalize(str(tmp_path / "theirs.idx"))
     counts = adopted(tmp_path / "theirs", tokenizer, tmp_path / "run" / "00000")
     assert counts["documents"] == len(documents)
@@ -107,7 +110,7 @@ def test_what_megatron_wrote_is_adopted(tokenizer: Path, tmp_path: Path, dtype: 
     assert [part.tolist() for part in np.split(file.tokens, ends[:-1])] == documents
 
 
-def test_links_and_sidecar_say_what_the_files_hold(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
+def test_links_and_sidecar_describe_the_files(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
     output = tmp_path / "run" / "index" / "00003"
     counts = adopted(pair, tokenizer, output)
     for suffix in (".bin", ".idx"):
@@ -127,7 +130,7 @@ def test_links_and_sidecar_say_what_the_files_hold(pair: Path, tokenizer: Path, 
     assert (set(sidecar["source"].to_pylist()), set(sidecar["language"].to_pylist())) == ({"web"}, {"fr"})
     expected = [hashlib.blake2b(struct.pack(f"<{len(d)}i", *d), digest_size=16).hexdigest() for d in documents]
     assert sidecar["id"].to_pylist() == expected
-    assert expected[0] == expected[5], "equal documents have one identity"
+    assert expected[0] == expected[5], "equal documents have the same id"
     assert np.array_equal(np.asarray(sidecar["split_key"]), id_hashes(sidecar["id"]))
     manifest = read_manifest(sidecar_path(output))
     assert manifest["parameters"] == digest_file(tokenizer)
@@ -136,7 +139,7 @@ def test_links_and_sidecar_say_what_the_files_hold(pair: Path, tokenizer: Path, 
     assert manifest["counts"]["ends_with_end_of_document"] is True
 
 
-def test_identities_do_not_depend_on_the_type_of_the_tokens(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
+def test_ids_do_not_depend_on_the_type_of_the_tokens(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
     wide = write_pair(tmp_path / "wide" / pair.name, encoded(tokenizer), "<i4")
     adopted(pair, tokenizer, tmp_path / "a" / "00000")
     adopted(wide, tokenizer, tmp_path / "b" / "00000")
@@ -144,11 +147,11 @@ def test_identities_do_not_depend_on_the_type_of_the_tokens(pair: Path, tokenize
     assert sidecars[0] == sidecars[1]
 
 
-def test_the_same_bytes_again_whatever_the_batches(
+def test_adopting_again_or_in_other_batches_gives_the_same_bytes(
     pair: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adopted(pair, tokenizer, tmp_path / "a" / "00000")
-    adopted(pair, tokenizer, tmp_path / "a" / "00000")  # over its own links
+    adopted(pair, tokenizer, tmp_path / "a" / "00000")  # replaces its own links
     monkeypatch.setattr(adopt, "BATCH_TOKENS", 40)  # longer documents are read in pieces
     monkeypatch.setattr(adopt, "BATCH_DOCUMENTS", 3)
     adopted(pair, tokenizer, tmp_path / "b" / "00000")
@@ -159,7 +162,7 @@ def test_the_same_bytes_again_whatever_the_batches(
     )
 
 
-def test_the_users_files_are_never_written_to(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
+def test_the_files_of_the_user_are_never_changed(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
     pair.with_name(f"{pair.name}.bin").chmod(0o444)
     before = {path: (digest_file(path), path.stat().st_mtime_ns) for path in pair.parent.iterdir()}
     adopted(pair, tokenizer, tmp_path / "run" / "00000")
@@ -171,7 +174,7 @@ def test_the_users_files_are_never_written_to(pair: Path, tokenizer: Path, tmp_p
     assert {path: (digest_file(path), path.stat().st_mtime_ns) for path in pair.parent.iterdir()} == before
 
 
-def test_a_relative_prefix_is_linked_in_full(
+def test_a_relative_prefix_gives_absolute_links(
     pair: Path, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(pair.parent)
@@ -236,7 +239,7 @@ def test_an_id_without_a_token_is_refused(tokenizer: Path, tmp_path: Path) -> No
     refused(pair, tmp_path / "tokenizer.json", tmp_path, "token 4999 in document 3")
 
 
-def test_documents_without_their_end_are_refused_unless_the_files_have_none(tokenizer: Path, tmp_path: Path) -> None:
+def test_documents_without_an_end_token_are_refused_unless_this_is_declared(tokenizer: Path, tmp_path: Path) -> None:
     documents = [document[:-1] for document in encoded(tokenizer) if len(document) > 1]
     pair = write_pair(tmp_path / "my.corpus_text_document", documents)
     error = refused(pair, tokenizer, tmp_path, "document 0 ends with token")
@@ -246,7 +249,7 @@ def test_documents_without_their_end_are_refused_unless_the_files_have_none(toke
     assert counts["languages"]["fr"]["bytes"] == sum(len(text.encode()) for text in TEXTS)
 
 
-def test_a_sequence_of_nothing_is_refused(tokenizer: Path, tmp_path: Path) -> None:
+def test_an_empty_sequence_is_refused(tokenizer: Path, tmp_path: Path) -> None:
     pair = write_pair(tmp_path / "my.corpus_text_document", [*encoded(tokenizer), []])
     refused(pair, tokenizer, tmp_path, f"sequence {len(TEXTS)} is empty")
 
@@ -302,7 +305,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error(
     refused(pair, tokenizer, tmp_path, "became shorter while it was read")
 
 
-def test_the_verb_takes_a_prefix_or_either_file(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
+def test_adopt_accepts_a_prefix_or_either_file(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
     for number, prefix in enumerate((pair, f"{pair}.idx", f"{pair}.bin")):
         output = tmp_path / "run" / f"{number:05d}"
         options = ["--tokenizer", str(tokenizer), "--source", "web", "--language", "fr", "--output", f"{output}.idx"]
@@ -313,7 +316,7 @@ def test_the_verb_takes_a_prefix_or_either_file(pair: Path, tokenizer: Path, tmp
 
 
 def add_empty_document(pair: Path) -> None:
-    """A bound without a sequence, as Megatron's preprocessing writes for an empty text."""
+    """Add a document without a sequence to the .idx, as Megatron's preprocessing does for an empty text."""
     idx = pair.with_name(f"{pair.name}.idx")
     raw = idx.read_bytes()
     bounds = int.from_bytes(raw[26:34], "little")
@@ -326,7 +329,7 @@ def build(tokenizer: Path, index: Path, parts: list[str]) -> IndexManifest:
 
 
 def held_out(index: Path, manifest: IndexManifest) -> set[str]:
-    """Identities of the validation documents."""
+    """Return the ids of the validation documents."""
     ids = [
         name
         for file in manifest.token_files
@@ -355,4 +358,4 @@ def test_an_index_is_built_on_every_kind_of_pair(tokenizer: Path, tmp_path: Path
     assert found["tokens"] == sum(len(document) for own, _ in pairs.values() for document in own)
     assert [file.ends_with_end_of_document for file in together.token_files] == [True, True, False]
     narrow = set(pq.read_table(sidecar_path(index / "tokens/narrow/00000"))["id"].to_pylist())
-    assert held_out(index, together) & narrow == first, "files that are added move nothing"
+    assert held_out(index, together) & narrow == first, "added files must not change which documents are held out"

@@ -1,4 +1,4 @@
-"""The index as a whole: what the reader gives is a naive concatenation of the documents."""
+"""Compare the samples of a whole index with a plain concatenation of its documents."""
 
 import json
 
@@ -14,7 +14,7 @@ from data_prep.index.write_blend import quotas
 
 
 def documents_of(run):
-    """Number among all documents -> (id, language, tokens), by plain means."""
+    """Map the number of every document to (id, language, tokens), read from the token files."""
     found = []
     for part in run.parts:
         prefix = run.index / "tokens" / part
@@ -29,7 +29,7 @@ def files_below(folder):
     return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_training_samples_are_the_shuffled_documents_laid_end_to_end(run):
+def test_training_samples_are_parts_of_the_concatenated_shuffled_documents(run):
     reader, documents = SampleReader(run.index), documents_of(run)
     length = reader.sequence_length
     streams = []
@@ -97,17 +97,17 @@ def test_arrays_that_the_disk_cannot_hold_are_refused_before_any_is_written(own_
     assert files_below(own_run.index) == before
 
 
-def test_folders_that_no_build_made_stay(own_run):
+def test_build_keeps_folders_that_it_did_not_make(own_run):
     theirs = own_run.index / "arrays" / "measurements"
     theirs.mkdir()
     own_run.build(seed=8)
     assert theirs.is_dir()
 
 
-def test_a_language_that_would_be_held_out_whole_is_trained_on(own_run):
+def test_a_language_is_trained_on_if_all_of_it_would_be_held_out(own_run):
     own_run.build(validation_share=1.0)
     reader = SampleReader(own_run.index)
-    assert reader.validation_names == [], "where all would be held out, all is trained on"
+    assert reader.validation_names == [], "if all documents would be held out, none is"
     assert {entry.unique_documents for entry in reader.manifest.train} == {21}
 
 
@@ -183,8 +183,8 @@ def test_more_samples_only_append_to_what_a_dataset_reads(own_run):
         assert (documents[: len(before[0])], shuffle[: len(before[1])]) == tuple(before)
 
 
-def test_a_vocabulary_of_either_token_type_is_taken_as_it_is(own_run):
-    """Adopted files may be int32 under a small vocabulary."""
+def test_int32_token_files_give_the_same_samples_as_uint16_ones(own_run):
+    """Adopted files may be int32 although the vocabulary would fit into uint16."""
     prefix = own_run.index / "tokens/s/00000"
     file = open_token_file(prefix)
     lengths, tokens = np.array(file.lengths), np.array(file.tokens)

@@ -1,4 +1,4 @@
-"""The verbs as the workflow's rules call them, from clean shards to a verified index."""
+"""Test the verbs as the rules of the workflow call them, from clean shards to a verified index."""
 
 import json
 
@@ -20,7 +20,7 @@ def call(app, verb, *words, **flags):
     return result
 
 
-def test_the_rules_verbs_make_the_same_files_as_the_functions(run, tmp_path, monkeypatch):
+def test_the_verbs_of_the_rules_make_the_same_files_as_the_functions(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_json(tmp_path / "parts.json", list(run.parts))
     write_json(tmp_path / "count.json", {"pre_tokenizer": "bloom"})
@@ -69,12 +69,14 @@ def test_encoded_pairs_become_an_index_without_a_configuration(run, tmp_path):
     found = call(index, "verify", str(tmp_path / "alone"), "--json")
     facts = json.loads(found.stdout)
     assert (facts["train_samples"], facts["token_files"]) == (50, 3)
-    assert set(facts["train"]) == set(run.weights), "without a mixture every language is there"
+    assert set(facts["train"]) == set(run.weights), "without a mixture, every language is used"
     lines = [line.split() for line in result.stderr.splitlines()]
     start = lines.index(["language", "tokens", "share", "epochs"]) + 1
     read = {code: (int(tokens.replace(",", "")), share) for code, tokens, share, _ in lines[start : start + 5]}
     assert set(read) == set(run.weights)
-    assert max(read, key=lambda code: read[code][0]) == next(iter(read)), "what is read most comes first"
+    assert max(read, key=lambda code: read[code][0]) == next(iter(read)), (
+        "the language with the most tokens must be listed first"
+    )
     reader = SampleReader(tmp_path / "alone")
     assert all(len(reader.train(sample)) == 17 for sample in range(50))
 
@@ -96,13 +98,13 @@ def test_a_mixture_and_an_order_may_be_given(run, tmp_path):
         (["--config", "index.json"], "wrong options with --config"),
     ],
 )
-def test_half_a_form_is_a_usage_error(run, tmp_path, words, what):
+def test_missing_or_wrong_options_are_a_usage_error(run, tmp_path, words, what):
     result = built(run, tmp_path, *words)
     assert isinstance(result.exception, ConfigError)
     assert what in str(result.exception)
 
 
-def test_verify_takes_a_run_as_well(run):
+def test_verify_accepts_the_folder_of_a_run(run):
     assert json.loads(call(index, "verify", str(run.folder), "--json").stdout)["train_samples"] == 700
     result = CliRunner().invoke(index, ["verify"])
     assert isinstance(result.exception, ConfigError)
@@ -118,7 +120,7 @@ def test_a_pair_that_is_given_twice_is_refused(run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["blend.json", "file"])
-def test_an_index_needs_a_folder(run, tmp_path, name):
+def test_the_output_of_an_index_must_be_a_folder(run, tmp_path, name):
     (tmp_path / "file").touch()
     output = ["--output", str(tmp_path / name)]
     result = built(run, tmp_path, *output, "--sequence-length", "16", "--samples", "50")

@@ -1,4 +1,4 @@
-"""Token files against plain readings of the format, against Megatron's own reader, and against the text."""
+"""Compare token files with a plain reader of the format, with Megatron's own reader, and with the text."""
 
 import errno
 import json
@@ -32,7 +32,7 @@ SUFFIXES = (".bin", ".idx", ".documents.parquet", ".documents.json")
 
 
 def plain_read(prefix: Path) -> list[list[int]]:
-    """Documents of a pair, read field by field as facts about the format say, with `struct` alone."""
+    """Read the documents of a pair field by field, with `struct` only."""
     idx, binary = Path(f"{prefix}.idx").read_bytes(), Path(f"{prefix}.bin").read_bytes()
     assert idx[:9] == b"MMIDIDX\0\0"
     version, code, sequences, bounds = struct.unpack("<QBQQ", idx[9:34])
@@ -47,7 +47,7 @@ def plain_read(prefix: Path) -> list[list[int]]:
     ]
 
 
-def test_documents_are_the_shards_in_order_with_one_end_each(run):
+def test_documents_have_the_order_of_the_shard_and_one_end_token_each(run):
     tokenizer = Tokenizer.from_file(str(run.tokenizer))
     for part in run.parts:
         documents = plain_read(run.index / "tokens" / part)
@@ -55,11 +55,11 @@ def test_documents_are_the_shards_in_order_with_one_end_each(run):
         assert len(documents) == len(texts)
         for tokens, text in zip(documents, texts, strict=True):
             assert tokens[-1] == END
-            assert tokens.count(END) == 1, "text that spells </s> is text"
+            assert tokens.count(END) == 1, "</s> in a text must not become an end token"
             assert tokenizer.decode(tokens[:-1], skip_special_tokens=False) == text
 
 
-def test_a_document_without_text_is_its_end_alone(run):
+def test_a_document_without_text_has_only_its_end_token(run):
     part = run.parts[0]
     texts = pq.read_table(run.clean(part))["text"].to_pylist()
     assert "" in texts
@@ -99,7 +99,7 @@ def test_the_manifest_counts_documents_bytes_and_tokens_of_each_language(run):
             }
 
 
-def test_bytes_do_not_depend_on_how_texts_are_grouped_nor_on_the_encoder(run, tmp_path, monkeypatch):
+def test_bytes_do_not_depend_on_the_groups_of_texts_or_on_the_encoder(run, tmp_path, monkeypatch):
     part = run.parts[0]
     (tmp_path / "s").mkdir()
     monkeypatch.setattr(encode, "GROUP_BYTES", 300)
@@ -155,14 +155,14 @@ def test_a_shard_given_twice_is_refused(run, tmp_path):
         encode_shards(run.tokenizer, [run.clean(run.parts[0])] * 2, tmp_path / "x")
 
 
-def test_a_tokenizer_that_is_none_is_refused(run, tmp_path):
+def test_a_file_that_is_not_a_tokenizer_is_refused(run, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InputError, match="not a tokenizer"):
         encode_shards(tmp_path / "tokenizer.json", [run.clean(run.parts[0])], tmp_path / "x")
     assert not list(tmp_path.glob("x*"))
 
 
-def test_a_document_of_more_tokens_than_the_idx_can_say_is_refused_by_its_id(run, tmp_path, monkeypatch):
+def test_the_error_names_a_document_with_more_tokens_than_an_idx_can_hold(run, tmp_path, monkeypatch):
     part = run.parts[0]
     lengths = open_token_file(run.index / "tokens" / part).lengths
     monkeypatch.setattr(encode, "MAX_DOCUMENT_TOKENS", int(lengths.max()) - 1)
@@ -186,7 +186,7 @@ def test_a_cut_shard_is_refused(run, tmp_path):
     assert not list(tmp_path.glob("x*"))
 
 
-def test_a_parquet_without_a_manifest_is_taken_with_a_word(run, tmp_path, capsys):
+def test_a_parquet_file_without_a_manifest_is_encoded_with_a_warning(run, tmp_path, capsys):
     foreign = tmp_path / "theirs.parquet"
     table = pq.read_table(run.clean(run.parts[0]), columns=["text", "id", "language", "source"])
     pq.write_table(table.set_column(0, "text", table["text"].cast(pa.string())), foreign, row_group_size=7)
@@ -208,7 +208,7 @@ def test_a_parquet_without_a_manifest_is_taken_with_a_word(run, tmp_path, capsys
 
 
 def large_shard(folder: Path, megabytes: int) -> Path:
-    """One shard of random words, which no cache of pieces makes short work of."""
+    """Write one shard of random words, so that a cache of encoded words saves no time."""
     words = np.random.default_rng(1).integers(0, 26**4, megabytes * 16_000)
     spelt = [f" {chr(97 + w % 26)}{chr(97 + w // 26 % 26)}{chr(97 + w // 676)}{w:x}" * 8 for w in words.tolist()]
     texts = ["".join(spelt[start : start + 500]) for start in range(0, len(spelt), 500)]
@@ -222,14 +222,14 @@ def large_shard(folder: Path, megabytes: int) -> Path:
 
 
 @pytest.mark.slow
-def test_a_killed_job_leaves_no_idx_and_the_next_one_is_whole(run, tmp_path):
+def test_a_killed_job_leaves_no_idx_and_the_next_job_succeeds(run, tmp_path):
     shard = large_shard(tmp_path / "clean", 24)
     output = tmp_path / "tokens/00000"
     command = [sys.executable, "-m", "bloomery.cli", "encode", str(shard), "--tokenizer", str(run.tokenizer.parent)]
     job = subprocess.Popen([*command, "--output", f"{output}.idx"], stderr=subprocess.DEVNULL)
     begun = "tokens/.00000.bin.*"
     wait_for(lambda: any(path.stat().st_size > 1000 for path in tmp_path.glob(begun)), 60, job, every=0.001)
-    assert job.poll() is None, "it ended before it could be killed"
+    assert job.poll() is None, "the job ended before the test could kill it"
     job.send_signal(signal.SIGKILL)
     job.wait()
     assert not list(output.parent.glob("00000*"))
@@ -248,12 +248,12 @@ def test_a_full_disk_leaves_the_old_pair_or_none(run, tmp_path):
     before = {suffix: (tmp_path / f"x{suffix}").read_bytes() for suffix in SUFFIXES}
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before_signal = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # files end there, as they do where a disk is full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))  # writing beyond this size fails, as on a full disk
     try:
         for name in ("x", "y"):
             with pytest.raises(OSError, match="File too large") as raised:
                 encode_shards(run.tokenizer, [shard], tmp_path / name)
-            # A full disk is named by its errno (`bloomery.base.atomic`), so an error of writing must have one.
+            # `bloomery.base.atomic` recognises a full disk by its errno, so an error of writing must have an errno.
             assert raised.value.errno == errno.EFBIG
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -265,14 +265,14 @@ def test_a_full_disk_leaves_the_old_pair_or_none(run, tmp_path):
 
 @pytest.fixture(scope="module")
 def wide_tokenizers(run, tmp_path_factory):
-    """Vocabulary size -> a tokenizer.json like the run's with reserved tokens up to that size."""
+    """Map each vocabulary size to a tokenizer.json like the run's whose greatest id is that size minus 1."""
     folder = tmp_path_factory.mktemp("wide")
     value = json.loads(run.tokenizer.read_text())
     used = 1 + max(value["model"]["vocab"].values())
     assert used == 400
     paths = {}
     for size in (65_499, 65_500, 65_535, 65_536):
-        # The byte `a` moves to the greatest id, so that this id stands in the tokens.
+        # The byte `a` gets the greatest id, so that this id occurs in the tokens.
         vocabulary = value["model"]["vocab"] | {"a": size - 1}
         paths[size] = folder / str(size) / "tokenizer.json"
         paths[size].parent.mkdir()
@@ -285,7 +285,8 @@ def wide_tokenizers(run, tmp_path_factory):
 @pytest.mark.parametrize(("size", "width"), [(65_499, 2), (65_500, 4), (65_535, 4), (65_536, 4)])
 def test_megatron_reads_and_writes_the_same_bytes(run, wide_tokenizers, tmp_path, size, width):
     indexed = pytest.importorskip(
-        "megatron.core.datasets.indexed_dataset", reason="megatron-core is not installed: its reader cannot be asked"
+        "megatron.core.datasets.indexed_dataset",
+        reason="megatron-core is not installed, so its reader cannot be compared",
     )
     import torch
 

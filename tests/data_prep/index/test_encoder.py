@@ -1,4 +1,4 @@
-"""The compiled encoder held to `tokenizers`, text by text; which tokenizers it takes; what becomes of the others."""
+"""Compare the compiled encoder with `tokenizers`, and test which tokenizers the compiled encoder supports."""
 
 import json
 import random
@@ -32,7 +32,7 @@ WORDY = st.lists(st.sampled_from([*WORDS, *SPECIAL, "…"]), max_size=30)
 
 
 def published(preset: str, split_digits: bool, seed: int = 0) -> dict[str, Any]:
-    """A tokenizer.json of the form of BLOOM's: merges as strings, specials first, ids of merged tokens shuffled."""
+    """Return a tokenizer.json like BLOOM's: merges are strings, special tokens come first, other ids are shuffled."""
     generator = random.Random(seed)
     texts = ["".join(generator.choice(["", " "]) + generator.choice(WORDS) for _ in range(200)) for _ in range(40)]
     tokenizer = Tokenizer(models.BPE())
@@ -80,17 +80,17 @@ def check(made: Encoder, texts: list[str]) -> None:
 
 
 @given(texts=st.lists(TEXTS | WORDY.map("".join), max_size=5))
-def test_fuzzed_texts_have_the_ids_of_tokenizers_and_come_back(loaded, texts):
+def test_fuzzed_texts_have_the_ids_of_tokenizers_and_decode_to_themselves(loaded, texts):
     check(loaded, texts)
 
 
-def test_hostile_texts_have_the_ids_of_tokenizers_and_come_back(loaded):
+def test_hostile_texts_have_the_ids_of_tokenizers_and_decode_to_themselves(loaded):
     runs = [character * length for character in " \nax\u0301人" for length in (1, 2, 95, 96, 97, 128, 129, 40_000)]
     spelt = ["</s>", "a</s>b", "<s><pad></s><unk>", "< /s>", "</s", " </s> " * 50]
     check(loaded, [*HOSTILE, *runs, *spelt, "".join(random.Random(1).choices([*"ab c\n", "क", "人"], k=50_000))])
 
 
-def test_an_end_follows_every_text_and_counts(loaded):
+def test_an_end_token_follows_every_text_and_is_counted(loaded):
     texts = ["all human beings", "", "</s>"]
     tokens, lengths = loaded.encode(texts, end=2)
     plain = tokens_of(loaded, texts)
@@ -98,7 +98,7 @@ def test_an_end_follows_every_text_and_counts(loaded):
     assert lengths.tolist() == [len(one) + 1 for one in plain]
 
 
-def test_columns_of_either_kind_and_parts_of_them_are_taken(loaded):
+def test_both_types_of_string_columns_and_their_slices_are_encoded(loaded):
     texts = ["all", "", "human beings", "人人"]
     for kind in (pa.string(), pa.large_string()):
         column = pa.array(["before", *texts, "behind"], kind).slice(1, 4)
@@ -106,7 +106,7 @@ def test_columns_of_either_kind_and_parts_of_them_are_taken(loaded):
     assert [part.tolist() for part in loaded.encode(pa.array([], pa.large_string()))] == [[], []]
 
 
-def test_truncation_padding_and_dropout_in_the_file_do_not_touch_documents(tmp_path):
+def test_truncation_padding_and_dropout_in_the_file_are_ignored(tmp_path):
     value = published("bloom", False)
     value["truncation"] = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
     value["padding"] = {"strategy": {"Fixed": 9}, "direction": "Right", "pad_id": 3, "pad_type_id": 0, "pad_token": "x"}
@@ -152,7 +152,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("reason", UNFIT)
-def test_other_tokenizers_are_left_to_tokenizers_which_is_said(tmp_path, capsys, reason):
+def test_the_library_encodes_unsupported_tokenizers_and_the_log_gives_the_reason(tmp_path, capsys, reason):
     made = load_encoder(write(tmp_path, UNFIT[reason]()))
     assert made.kernel is None
     assert reason in capsys.readouterr().err
@@ -161,13 +161,13 @@ def test_other_tokenizers_are_left_to_tokenizers_which_is_said(tmp_path, capsys,
     assert tokens_of(made, texts) == [one.ids for one in wanted]
 
 
-def test_an_encoder_that_differs_is_found_by_the_probe(tmp_path, capsys, monkeypatch):
+def test_the_probe_finds_an_encoder_that_differs(tmp_path, capsys, monkeypatch):
     path = write(tmp_path, published("bloom", False))
     assert load_encoder(path, ["all human beings"]).kernel is not None
     monkeypatch.setattr(encoder, "recognise", lambda value: ("modern", False))
     assert load_encoder(path).kernel is None
     assert "the two differ on" in capsys.readouterr().err
-    # With nothing hostile about it, the shard's own texts find it.
+    # Without hostile texts, the probe still finds the difference in the texts of the shard.
     monkeypatch.setattr(encoder, "HOSTILE", ("",))
     monkeypatch.setattr(encoder, "_hostile_texts", lambda value: list(encoder.HOSTILE))
     assert load_encoder(path).kernel is not None

@@ -1,4 +1,4 @@
-"""The order of documents and samples: exact, uniform, whole epochs, and the same however much is asked for."""
+"""Test the order of documents and samples: exact, uniform, in whole epochs, and stable if more samples are needed."""
 
 from collections import Counter
 from itertools import permutations
@@ -35,7 +35,7 @@ def samples(order):
 
 
 @given(LENGTHS, st.integers(1, 20), st.integers(1, 60))
-def test_every_epoch_reads_every_document_once_up_to_the_last_sample_s_end(lengths, sequence_length, quota):
+def test_every_epoch_reads_every_document_once_until_the_last_sample_ends(lengths, sequence_length, quota):
     order = made(lengths, sequence_length, quota)
     found, unique = documents(order), len(lengths)
     assert len(found) == order.entries
@@ -44,13 +44,13 @@ def test_every_epoch_reads_every_document_once_up_to_the_last_sample_s_end(lengt
         assert sorted(found[begin : begin + unique]) == whole
     assert len(set(found[len(found) // unique * unique :])) == len(found) % unique
     tokens = [lengths[number - 100] for number in found]
-    assert sum(tokens) > order.samples * sequence_length, "the last sample's last token is there"
-    assert sum(tokens[:-1]) <= order.samples * sequence_length, "and no document beyond it"
+    assert sum(tokens) > order.samples * sequence_length, "the documents must contain the last token of the last sample"
+    assert sum(tokens[:-1]) <= order.samples * sequence_length, "no document may begin after the last sample"
 
 
 @pytest.mark.parametrize("block", [1, 3, 1 << 20])
 @given(lengths=LENGTHS, sequence_length=st.integers(1, 20), quota=st.integers(1, 60))
-def test_samples_are_shuffled_in_blocks_of_the_epoch_that_they_start_in(block, lengths, sequence_length, quota):
+def test_samples_are_shuffled_in_blocks_within_the_epoch_in_which_they_start(block, lengths, sequence_length, quota):
     tokens = sum(lengths)
 
     def epoch(sample):
@@ -69,20 +69,20 @@ def test_samples_are_shuffled_in_blocks_of_the_epoch_that_they_start_in(block, l
         blocks.append((begin, end))
         begin = end
     assert all(sorted(found[begin:end]) == list(range(begin, end)) for begin, end in blocks)
-    assert blocks[-1][0] < quota <= blocks[-1][1], "the fewest blocks that hold the samples"
+    assert blocks[-1][0] < quota <= blocks[-1][1], "there must be no more blocks than the samples need"
     assert order.epochs == epoch(quota - 1) + 1
     last = blocks[-1][1]
-    assert last - blocks[-1][0] == block or epoch(last) > epoch(last - 1), "the last block is whole"
+    assert last - blocks[-1][0] == block or epoch(last) > epoch(last - 1), "the last block must be complete"
 
 
 @given(LENGTHS, st.integers(1, 20), st.integers(1, 60), st.integers(0, 200))
-def test_asking_for_more_only_appends(lengths, sequence_length, quota, more):
+def test_more_samples_are_only_appended_to_the_order(lengths, sequence_length, quota, more):
     short, long = made(lengths, sequence_length, quota), made(lengths, sequence_length, quota + more)
     assert documents(long)[: short.entries] == documents(short)
     assert samples(long)[: short.samples] == samples(short)
 
 
-def test_seeds_names_and_epochs_have_orders_of_their_own():
+def test_every_seed_name_and_epoch_has_its_own_order():
     lengths = [1] * 50
     order = documents(made(lengths, 1, 100))
     assert order[:50] != order[50:100]
@@ -96,7 +96,7 @@ WORD = 2**64
 
 
 def mixed(value):
-    """SplitMix64's finaliser (Steele, Lea and Flood 2014)."""
+    """Apply the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
     value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % WORD
     value = (value ^ value >> 27) * 0x94D049BB133111EB % WORD
     return value ^ value >> 31
@@ -111,7 +111,11 @@ def child_key(key, number):
 
 
 def permuted(size, key):
-    """Buckets of at most 2^15 items on average by leading bits, each shuffled by Fisher and Yates (Lemire's bound)."""
+    """Return the permutation of `size` items that a key gives, in plain Python.
+
+    The leading bits of a random number give the bucket of an item; buckets have at most 2^15 items on average. Each
+    bucket is shuffled with the algorithm of Fisher and Yates and Lemire's bounded random numbers.
+    """
     bits = max(0, (-(-size // (1 << 15)) - 1).bit_length())
     buckets = [[] for _ in range(1 << bits)]
     for item in range(size):
@@ -130,8 +134,8 @@ def permuted(size, key):
 
 
 @pytest.mark.parametrize("size", [1, 2, 1000, 1 << 15, (1 << 15) + 1, 80_000])
-def test_the_order_of_a_key_is_what_it_has_always_been(size):
-    """Against the algorithm in plain Python: a training that goes on with a later version reads the same samples."""
+def test_the_order_of_a_key_never_changes(size):
+    """Compare with plain Python, so that a training that resumes with a later version reads the same samples."""
     rows = np.arange(size, dtype=np.uint64)
     found = _index.EpochOrder(rows, 42, 7, ANY_BAND).take(size, 0)
     assert found.tolist() == permuted(size, child_key(42, 7))
@@ -142,7 +146,7 @@ def test_the_order_of_a_key_is_what_it_has_always_been(size):
 
 
 @given(LENGTHS, st.integers(0, 3), st.integers(0, 300))
-def test_the_place_of_a_token_is_where_the_order_has_it(lengths, epoch, token):
+def test_place_of_returns_the_position_of_a_token_in_the_order(lengths, epoch, token):
     token %= sum(lengths)
     rows = rows_of(lengths)
     order = _index.EpochOrder(rows, 5, epoch, ANY_BAND).take(len(rows), 0)
@@ -150,7 +154,7 @@ def test_the_place_of_a_token_is_where_the_order_has_it(lengths, epoch, token):
     assert _index.place_of(rows, 5, epoch, token) == int(np.searchsorted(ends, token, side="right"))
 
 
-def test_the_place_of_a_token_among_buckets():
+def test_place_of_returns_the_position_of_a_token_among_many_buckets():
     rows = packed(np.arange(100_000), np.random.default_rng(1).integers(0, 50, 100_000))
     ends = np.cumsum(tokens_of(_index.EpochOrder(rows, 5, 2, ANY_BAND).take(100_000, 0)))
     for token in [0, 1, 12_345, 999_999, int(ends[50_000]), int(ends[-1]) - 1]:
@@ -158,7 +162,7 @@ def test_the_place_of_a_token_among_buckets():
 
 
 @pytest.mark.parametrize("size", [1 << 17, (1 << 17) + 12_345])
-def test_a_shuffle_in_buckets_is_a_permutation_however_few_are_held(size):
+def test_a_shuffle_does_not_depend_on_the_number_of_rows_in_memory(size):
     rows = np.arange(size, dtype=np.uint64) * np.uint64(3)
     whole = _index.EpochOrder(rows, 9, 0, ANY_BAND).take(2 * size, 0)
     for epoch in (whole[:size], whole[size:]):
@@ -171,7 +175,7 @@ def test_a_shuffle_in_buckets_is_a_permutation_however_few_are_held(size):
 
 
 def test_every_permutation_is_equally_likely():
-    """Chi-squared over the 24 orders of four documents: 23 degrees of freedom, 49.7 at one in a thousand."""
+    """Chi-squared of the 24 orders of four documents has 23 degrees of freedom. It exceeds 49.7 once in 1,000."""
     draws = 24_000
     found = _index.EpochOrder(np.arange(4, dtype=np.uint64), 5, 0, ANY_BAND).take(4 * draws, 0).reshape(-1, 4)
     counts = Counter(map(tuple, found.tolist()))
@@ -179,24 +183,24 @@ def test_every_permutation_is_equally_likely():
     assert sum((count - draws / 24) ** 2 / (draws / 24) for count in counts.values()) < 49.7
 
 
-def test_items_of_a_large_shuffle_go_anywhere():
-    """Where an item goes, in sixteenths: chi-squared, 225 degrees of freedom, 297 at one in a thousand."""
+def test_a_large_shuffle_distributes_items_uniformly():
+    """Chi-squared of old and new sixteenths of all items has 225 degrees of freedom. It exceeds 297 once in 1,000."""
     size = 1 << 18
     found = _index.EpochOrder(np.arange(size, dtype=np.uint64), 6, 0, ANY_BAND).take(size, 0)
     cells = np.bincount((found >> np.uint64(14)).astype(np.int64) * 16 + np.arange(size) // (size // 16), minlength=256)
     assert ((cells - size / 256) ** 2 / (size / 256)).sum() < 297
 
 
-def test_samples_of_a_few_tokens_read_for_ever():
-    """Three tokens, read a million times for samples of 2,048: a sample each 683 epochs."""
+def test_few_tokens_are_repeated_for_many_samples():
+    """Three tokens are read about a million times: each sample of 2,048 tokens takes 683 epochs."""
     order = made([2, 1], 2048, 1_500)
     assert order.epochs == (1_499 * 2048) // 3 + 1
     assert len(documents(order)) == order.entries
     assert samples(order) == list(range(1_500))
 
 
-def test_positions_beyond_32_bits():
-    """An order is begun at any epoch: document positions, tokens and samples of 2^33 and more, without those before."""
+def test_positions_may_exceed_32_bits():
+    """An order can begin at any epoch, so the test reaches positions beyond 2^32 without computing earlier ones."""
     lengths, sequence_length, epoch = [3, 5, 4], 7, 1 << 32
     rows = rows_of(lengths)
     from_start = _index.EpochOrder(rows, 3, epoch, ANY_BAND).take(9, 0)
@@ -239,21 +243,21 @@ def test_a_validation_set_is_spread_over_its_text_in_corpus_order(lengths, seque
         lambda: _index.EpochCheck(5, 0),
     ],
 )
-def test_orders_of_nothing_are_refused(make):
+def test_orders_with_invalid_arguments_are_refused(make):
     with pytest.raises(ValueError, match="must"):
         make()
 
 
-def test_the_check_of_an_order_finds_what_is_out_of_turn():
+def test_epoch_check_finds_the_first_wrong_document():
     def first_wrong(numbers, unique=3):
         return _index.EpochCheck(10, unique).advance(np.array(numbers, np.uint32))
 
     assert first_wrong([4, 2, 7, 7, 4, 2, 2, 4]) == -1
-    assert first_wrong([4, 2, 4]) == 2, "twice in the first epoch"
-    assert first_wrong([4, 2, 7, 2, 2]) == 4, "twice in the second"
-    assert first_wrong([4, 2, 7, 4, 5]) == 4, "of another set"
-    assert first_wrong([4, 2, 7, 7, 4, 2, 2, 2]) == 7, "twice in the third"
-    assert first_wrong([10]) == 0, "beyond the index"
+    assert first_wrong([4, 2, 4]) == 2, "document 4 is repeated in the first epoch"
+    assert first_wrong([4, 2, 7, 2, 2]) == 4, "document 2 is repeated in the second epoch"
+    assert first_wrong([4, 2, 7, 4, 5]) == 4, "document 5 is not in the first epoch"
+    assert first_wrong([4, 2, 7, 7, 4, 2, 2, 2]) == 7, "document 2 is repeated in the third epoch"
+    assert first_wrong([10]) == 0, "document 10 is not in the index"
     check = _index.EpochCheck(70, 2)
     assert check.advance(np.array([69, 3], np.int64)) == -1
     assert check.members().tolist() == [1 << 3, 1 << 5]

@@ -1,4 +1,4 @@
-"""Order `megatron` and sample starts against megatron-core itself, on real `.bin/.idx` files."""
+"""Compare order `megatron` and the sample starts with megatron-core, on real `.bin/.idx` files."""
 
 import json
 import logging
@@ -28,12 +28,12 @@ END = 2
 
 
 def megatron(module):
-    """A module of megatron-core, imported in a test: it takes seconds, which every collection of tests would pay."""
+    """Import a module of megatron-core. An import at the top of this file would slow down every collection of tests."""
     return pytest.importorskip(f"megatron.core.datasets.{module}")
 
 
 def write_pair(folder, lengths):
-    """A run's token file of documents of these lengths, and its tokenizer."""
+    """Write a tokenizer, a mixture and a token file with documents of these lengths. Return the prefix of the file."""
     from tokenizers import Tokenizer, models
 
     prefix = folder / "index/tokens/s/00000"
@@ -88,7 +88,7 @@ def build(folder, sequence_length, samples, seed, order="megatron"):
 
 @dataclass
 class Tokenizer:
-    """What Megatron asks of a tokenizer while it builds an index."""
+    """The attributes of a tokenizer that Megatron reads when it builds an index."""
 
     eod: int = END
     vocab_size: int = 300
@@ -127,7 +127,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_arrays_and_samples_are_megatrons(tmp_path, caplog, case):
+def test_the_arrays_and_samples_equal_those_of_megatron(tmp_path, caplog, case):
     documents, sequence_length, samples, seed = case
     caplog.set_level(logging.ERROR)
     lengths = np.random.default_rng(documents).integers(1, 40, size=documents).astype(np.int32)
@@ -148,8 +148,8 @@ def test_the_arrays_and_samples_are_megatrons(tmp_path, caplog, case):
     verify_index(index)
 
 
-def test_the_cases_hold_a_mixed_and_a_separate_last_epoch(tmp_path):
-    """A case that did not have what its name says would test nothing."""
+def test_the_cases_contain_a_mixed_and_a_separate_last_epoch(tmp_path):
+    """Check that two cases have the last epoch that their names state."""
     found = {}
     for name in ("several epochs, mixed", "several epochs, the last one apart"):
         documents, sequence_length, samples, seed = CASES[name]
@@ -163,7 +163,7 @@ def test_the_cases_hold_a_mixed_and_a_separate_last_epoch(tmp_path):
 
 
 @pytest.mark.parametrize("sequence_length", [2, 16, 100])
-def test_sample_starts_are_megatrons_for_the_same_order(sequence_length):
+def test_sample_starts_equal_those_of_megatron_for_the_same_order(sequence_length):
     rng = np.random.default_rng(sequence_length)
     lengths = rng.integers(1, 60, size=500).astype(np.int32)
     order = EpochsOrder(packed(np.arange(500), lengths), int(lengths.sum()), sequence_length, 2500, "x", 1)
@@ -178,7 +178,10 @@ def test_sample_starts_are_megatrons_for_the_same_order(sequence_length):
 
 
 def test_megatron_loses_a_sample_to_float32():
-    """drop_last_partial_sequence=False: ceil in float32. 134,217,988 tokens are 2,097,157 samples of 64."""
+    """With drop_last_partial_sequence=False, Megatron rounds up in float32.
+
+    134,217,988 tokens contain 2,097,157 samples of 64 tokens (the last one partial). Megatron finds one sample less.
+    """
     tokens, sequence_length = 134_217_988, 64
     lengths, one = np.array([tokens], np.int32), np.zeros(1, np.int32)
     theirs = megatron("helpers").build_sample_idx(lengths, one, sequence_length, 1, tokens, False, True)
@@ -193,13 +196,13 @@ def test_megatron_loses_a_sample_to_float32():
     assert len(ours) - 1 == right
 
 
-def test_a_seed_that_megatron_cannot_have_is_refused(tmp_path):
+def test_a_seed_that_megatron_cannot_use_is_refused(tmp_path):
     write_pair(tmp_path, np.array([5, 5], np.int32))
     with pytest.raises(ConfigError, match="order megatron"):
         build(tmp_path, 4, 2, 2**32)
 
 
-def test_the_order_is_part_of_the_index(tmp_path):
+def test_the_order_is_part_of_the_digest_of_the_index(tmp_path):
     write_pair(tmp_path, np.full(50, 9, np.int32))
     mine, theirs = (build(tmp_path, 8, 40, 1, order=order) for order in ("epochs", "megatron"))
     assert mine.digest != theirs.digest

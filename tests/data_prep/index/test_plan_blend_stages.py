@@ -1,4 +1,4 @@
-"""Stages of the blend: exact counts, and other weights in the middle of a run without repeating or losing a sample."""
+"""Test blend stages: exact counts, and a change of weights during a run that neither repeats nor loses a sample."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def counts(stage: StageEntry) -> dict[str, int]:
 
 
 def samples_of(stages: list[StageEntry], seen: list[str] | None = None) -> list[tuple[str, int]]:
-    """(dataset, sample) of every global sample; numbers of `seen` or of what the stages read."""
+    """Return (dataset, sample) of every global sample. `seen` sets the numbers of datasets; by default names do."""
     names = seen or sorted(totals(stages))
     return [(names[n], int(k)) for window in blend(stages, names) for n, k in zip(*window, strict=True)]
 
@@ -79,7 +79,7 @@ def test_each_stage_has_the_exact_counts_of_its_weights() -> None:
         "en/web": (100, 50),
         "fr": (50, 25),
     }
-    # A language's weight is shared among its datasets as in the mixture, in which mail has none.
+    # The weight of a language is divided among its datasets as in the mixture, where mail has no weight.
     assert counts(second) == {"en/books": 10, "en/web": 20, "sw": 30}
     assert counts(third) == {"en/mail": 60, "fr": 80}
     assert {name: share.first_sample for name, share in third.datasets.items()} == {"en/mail": 0, "fr": 25}
@@ -93,7 +93,7 @@ def test_each_stage_has_the_exact_counts_of_its_weights() -> None:
     weights=st.dictionaries(st.sampled_from(["en", "fr", "sw"]), WEIGHT, min_size=1),
     mixed=st.tuples(WEIGHT, WEIGHT, WEIGHT),
 )
-def test_other_weights_in_the_middle_of_a_run_keep_what_was_read(
+def test_a_change_of_weights_keeps_the_samples_already_read(
     planned: int, at: Fraction, longer: int, weights: dict[str, float], mixed: tuple[float, float, float]
 ) -> None:
     mixture = Mixture({"en": mixed[0] + mixed[1], "fr": mixed[2]}, {"en": {"books": mixed[0], "web": mixed[1]}}, None)
@@ -115,7 +115,7 @@ def test_other_weights_in_the_middle_of_a_run_keep_what_was_read(
 
 
 @given(st.integers(1, 300), st.integers(1, 300))
-def test_a_longer_training_goes_on_behind_the_old_end(planned: int, more: int) -> None:
+def test_a_longer_training_continues_after_the_old_end(planned: int, more: int) -> None:
     before = samples_of(plan_stages(MIXTURE, TOKENS, index_stage(planned)))
     longer = plan_stages(MIXTURE, TOKENS, index_stage(planned + more, {}, {"from_sample": planned}))
     after = samples_of(longer)
@@ -129,7 +129,7 @@ def test_a_longer_training_goes_on_behind_the_old_end(planned: int, more: int) -
     second=st.integers(1, 200),
     weights=st.dictionaries(st.sampled_from(["en/books", "en/mail", "en/web", "fr", "sw"]), WEIGHT, min_size=1),
 )
-def test_the_cap_on_epochs_holds_over_all_stages(
+def test_the_cap_on_epochs_applies_to_all_stages_together(
     cap: float, first: int, second: int, weights: dict[str, float]
 ) -> None:
     mixture = Mixture(MIXTURE.languages, MIXTURE.sources, cap)
@@ -154,12 +154,12 @@ def test_the_cap_on_epochs_holds_over_all_stages(
     assert_no_gap_and_no_repeat(samples_of(stages))
 
 
-def test_what_a_cap_cuts_off_goes_to_the_others_and_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_samples_beyond_a_cap_go_to_other_datasets_and_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     mixture = Mixture(MIXTURE.languages, MIXTURE.sources, 1.0)
     stages = plan_stages(
         mixture, TOKENS, index_stage(150, {}, {"from_sample": 100, "weights": {"en/books": 1, "fr": 1}})
     )
-    # 49 samples of books in one epoch, 25 of them read before: 24 are left of the 25 that the weights ask for.
+    # One epoch of books has 49 samples, and stage 0 reads 25. Stage 1 gets the other 24 instead of 25.
     assert counts(stages[0])["en/books"] == 25
     assert counts(stages[1]) == {"en/books": 24, "fr": 26}
     assert "index.blend[1]: max_epochs 1 reduces these datasets below their weight: en/books" in capsys.readouterr().err
@@ -176,14 +176,14 @@ def test_what_a_cap_cuts_off_goes_to_the_others_and_is_said(capsys: pytest.Captu
         ({"en": 1, "en/web": 1}, "weights are given for 'en' and 'en/web'; expected: only one of the two"),
     ],
 )
-def test_weights_for_what_is_not_there_are_refused(weights: dict[str, float], says: str) -> None:
+def test_weights_for_unknown_or_overlapping_names_are_refused(weights: dict[str, float], says: str) -> None:
     with pytest.raises(InputError) as caught:
         plan_stages(MIXTURE, TOKENS, index_stage(10, {}, {"from_sample": 5, "weights": weights}))
     assert str(caught.value).startswith("index.blend[1].weights: ")
     assert says in str(caught.value)
 
 
-def test_a_language_without_weight_in_the_mixture_is_weighed_by_dataset() -> None:
+def test_a_language_without_weight_in_the_mixture_needs_weights_per_dataset() -> None:
     mixture = Mixture({"en": 0.0, "fr": 1.0}, {"en": {"books": 0.0, "web": 0.0}}, None)
     with pytest.raises(InputError, match="no dataset of 'en' has weight in the mixture; expected: weights"):
         plan_stages(mixture, TOKENS, index_stage(10, {"weights": {"en": 1}}))
@@ -196,8 +196,8 @@ def test_a_mixture_without_weight_for_any_text_is_refused() -> None:
         plan_stages(Mixture({"zu": 1.0}, {}, None), TOKENS, index_stage(10))
 
 
-def test_ties_go_by_name_whatever_the_order_of_languages() -> None:
-    # "zh-TW" sorts before "zh/web", though the language zh comes before zh-TW.
+def test_ties_are_sorted_by_the_names_of_datasets() -> None:
+    # "zh-TW" sorts before "zh/web", although the language zh sorts before zh-TW.
     tokens = {"zh": {"zh/web": 99}, "zh-TW": {"zh-TW": 99}}
     mixture = Mixture({"zh": 0.5, "zh-TW": 0.5}, {"zh": {"web": 0.5}}, None)
     stages = plan_stages(mixture, tokens, index_stage(5, {"spread_to": 8}))

@@ -1,4 +1,4 @@
-"""Stages of the blend in a real index: what was read stays token for token, and validation sets stay what they are."""
+"""Test blend stages in a real index: samples that were already read do not change, nor do validation sets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tokens(run, samples):
 
 
 def validation(run):
-    """Content of every validation set, as a training reads it."""
+    """Return the tokens of every validation set, as training reads them."""
     reader = SampleReader(run.index)
     return {
         name: [reader.validation(name, number).tolist() for number in range(reader.validation_samples(name))]
@@ -29,13 +29,13 @@ def validation(run):
 
 
 def changed(weights=None, samples=700):
-    """Stages of a run of 700 samples that was changed at READ."""
+    """Return settings that change the weights of a run of 700 samples at sample READ."""
     weights = weights or {"hi": 3, "en": 1}
     return {"train_samples": samples, "blend": [{"spread_to": 700}, {"from_sample": READ, "weights": weights}]}
 
 
 @pytest.mark.parametrize("samples", [700, 900])
-def test_what_was_read_before_a_change_of_weights_stays_token_for_token(own_run, samples):
+def test_samples_before_a_change_of_weights_keep_every_token(own_run, samples):
     before, read = read_index_manifest(own_run.index / "index.json"), tokens(own_run, READ)
     own_run.build(**changed(samples=samples))
     after = read_index_manifest(own_run.index / "index.json")
@@ -54,7 +54,7 @@ def test_what_was_read_before_a_change_of_weights_stays_token_for_token(own_run,
     assert {names[number] for number in np.unique(blended)} == {"en", "hi"}
 
 
-def test_other_weights_from_the_beginning_are_other_samples(own_run):
+def test_other_weights_from_the_beginning_change_the_samples(own_run):
     before = read_index_manifest(own_run.index / "index.json")
     own_run.build(blend=[{"weights": {"hi": 3, "en": 1}}])
     found = prefix_differences(
@@ -63,7 +63,7 @@ def test_other_weights_from_the_beginning_are_other_samples(own_run):
     assert found[0].startswith("quota of code in blend stage 0 and of 4 more: 35 -> 0")
 
 
-def test_megatron_s_order_is_another_one_for_another_number_of_samples(own_run):
+def test_the_order_of_megatron_depends_on_the_number_of_samples(own_run):
     own_run.build(order="megatron")
     before = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
     own_run.build(order="megatron", **changed())
@@ -72,29 +72,29 @@ def test_megatron_s_order_is_another_one_for_another_number_of_samples(own_run):
     assert prefix_differences(before, after) == ["documents of code, en, fr, hi, zhs"]
 
 
-def test_more_text_of_a_language_changes_what_was_read_of_it(own_run):
+def test_another_seed_changes_the_documents_already_read(own_run):
     before = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
     own_run.build(seed=8)
     after = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
     assert prefix_differences(before, after) == ["documents of code, en, fr, hi, zhs"]
 
 
-def test_validation_sets_follow_from_no_weight_stage_or_length(own_run):
+def test_validation_sets_do_not_depend_on_weights_stages_or_length(own_run):
     fixed = validation(own_run)
     assert fixed.keys() == {"code", "en", "fr", "hi", "zhs"}
     own_run.build(**changed())
     assert validation(own_run) == fixed
     own_run.build(train_samples=2)
-    assert validation(own_run) == fixed, "though 2 samples are of one or two languages"
+    assert validation(own_run) == fixed, "validation sets stay although training reads at most two languages"
     own_run.build(blend=[{"weights": {"fr": 1}}])
-    assert validation(own_run) == fixed, "though French alone is trained on"
+    assert validation(own_run) == fixed, "validation sets stay although training reads only French"
     weights = {"en": 0.01, "fr": 0.9, "hi": 0.03, "zhs": 0.03, "code": 0.03}
     write_json(own_run.mixture, {"languages": {code: {"weight": weight} for code, weight in weights.items()}})
     own_run.build()
     assert validation(own_run) == fixed
 
 
-def test_a_language_that_the_mixture_leaves_out_may_come_in_a_later_stage(own_run):
+def test_a_later_stage_may_use_a_language_that_the_mixture_leaves_out(own_run):
     write_json(own_run.mixture, {"languages": {"en": {"weight": 1.0}, "fr": {"weight": 0.0}}})
     own_run.build()
     before = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)

@@ -1,4 +1,4 @@
-"""A trace as text."""
+"""Test the printed form of a trace."""
 
 from data_prep.index.visible import visible
 

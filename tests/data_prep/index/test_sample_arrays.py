@@ -1,4 +1,4 @@
-"""Sample starts against a naive concatenation."""
+"""Compare sample starts with a plain concatenation."""
 
 import numpy as np
 from hypothesis import given
@@ -13,7 +13,7 @@ LENGTHS = st.lists(st.integers(0, 9), min_size=1, max_size=30)
 
 
 @given(LENGTHS, st.integers(1, 12), st.integers(1, 7), st.integers(0, 10), st.booleans())
-def test_samples_start_where_the_concatenation_says(lengths, sequence_length, piece, most, wide):
+def test_sample_starts_equal_those_of_the_concatenation(lengths, sequence_length, piece, most, wide):
     owner = [(number, offset) for number, length in enumerate(lengths) for offset in range(length)]
     walk = _index.SampleWalk(sequence_length, most, 0, 0)
     rows = packed(np.arange(len(lengths)), np.array(lengths))
@@ -29,6 +29,6 @@ def test_whole_samples_need_one_token_beyond_their_inputs(tokens, sequence_lengt
     )
 
 
-def test_types_are_wide_where_numbers_are():
+def test_narrow_returns_int64_only_for_large_numbers():
     assert narrow(2**32) == np.uint32
     assert narrow(2**32 + 1) == np.int64

@@ -1,4 +1,4 @@
-"""What an index holds, as JSON and as tables."""
+"""Test `show`, which prints the content of an index as JSON or as tables."""
 
 import json
 
@@ -16,7 +16,7 @@ def call(*words):
     return result.stdout
 
 
-def test_the_numbers_are_those_of_the_arrays(run):
+def test_the_printed_numbers_equal_those_of_the_arrays(run):
     found = json.loads(call(run.index, "--json"))
     reader = SampleReader(run.index)
     read = [reader.locate(sample)[0] for sample in range(reader.train_samples)]
@@ -35,18 +35,18 @@ def test_the_numbers_are_those_of_the_arrays(run):
     assert len(found["stages"]) == 1
 
 
-def test_a_run_shows_its_index_and_people_get_titled_tables(run):
+def test_show_accepts_the_folder_of_a_run_and_prints_titled_tables(run):
     assert call(run.folder, "--json") == call(run.index, "--json")
     said = call(run.folder)
     lines = said.splitlines()
     for title in ("Index", "Mixture in tokens", "Training datasets", "Validation sets", "Token files"):
         assert title in lines
     table = lines[lines.index("Mixture in tokens") + 2 :][: len(run.weights)]
-    assert [line.split("\t")[0] for line in table] == list(run.weights), "those that are read most first"
+    assert [line.split("\t")[0] for line in table] == list(run.weights), "the languages that are read most come first"
     assert sum(float(line.split("\t")[4].rstrip("%")) for line in table) == pytest.approx(100, abs=0.1)
 
 
-def test_stages_are_shown_where_there_are_several(own_run):
+def test_stages_are_shown_if_there_are_several(own_run):
     own_run.build(blend=[{}, {"from_sample": 300, "weights": {"en": 1.0}}])
     lines = call(own_run.index).splitlines()
     first, second = lines[lines.index("Stages of the blend") + 2 :][:2]

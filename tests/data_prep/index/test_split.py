@@ -1,4 +1,4 @@
-"""Which documents are held out, and how documents are split."""
+"""Test which documents are held out, and how documents are split into groups."""
 
 import hashlib
 from fractions import Fraction
@@ -24,25 +24,25 @@ DOCUMENTS = st.lists(
 
 
 @given(IDS, st.floats(0, 1))
-def test_held_out_is_the_fraction_that_the_id_begins_with(ids, share):
+def test_a_document_is_held_out_if_the_fraction_in_its_id_is_below_the_share(ids, share):
     keys = id_hashes(pa.array(ids, pa.string())).tolist()
     assert [key < below(share) for key in keys] == [
         Fraction(int(text[:16], 16), 2**64) < Fraction(share) for text in ids
     ]
 
 
-def test_a_slice_of_an_array_keeps_its_own_ids():
+def test_a_slice_of_an_array_gives_the_hashes_of_its_own_ids():
     ids = pa.array([hashlib.blake2b(bytes([n]), digest_size=16).hexdigest() for n in range(50)])
     assert id_hashes(ids.slice(7, 5)).tolist() == [int(text[:16], 16) for text in ids.slice(7, 5).to_pylist()]
 
 
-def test_none_and_all():
+def test_a_share_of_0_holds_out_no_id_and_a_share_of_1_every_id():
     assert below(0.0) == 0
     assert below(1.0) == 2**64
 
 
 @pytest.mark.parametrize(("text", "what"), [("abc", "shorter"), ("x" * 32, "not hexadecimal")])
-def test_other_ids_are_refused(text, what):
+def test_short_or_not_hexadecimal_ids_are_refused(text, what):
     with pytest.raises(InputError, match=what):
         id_hashes(pa.array(["0" * 32, text]))
 
@@ -82,7 +82,7 @@ def test_the_split_keeps_every_document_once_in_order(one, other, first, held_ou
         assert list(zip(numbers_of(rows).tolist(), tokens_of(rows).tolist(), strict=True)) == groups[number]
 
 
-def test_a_group_is_given_away_once():
+def test_a_group_can_be_taken_only_once():
     split = _index.Deal()
     add(split, 0, [(5, 0, 0, 1)], 0)
     assert split.take([0, 1][:1]).tolist() == packed(np.array([0]), np.array([5])).tolist()
@@ -99,7 +99,7 @@ def test_a_group_is_given_away_once():
         ((1, 0, 0, 0), 2**33, "more than 2\\^33 documents"),
     ],
 )
-def test_what_a_damaged_sidecar_may_say_is_refused(document, first, what):
+def test_numbers_out_of_range_are_refused(document, first, what):
     with pytest.raises(ValueError, match=what):
         add(_index.Deal(), first, [document], 0)
 
@@ -131,7 +131,7 @@ def test_a_run_is_split_by_language_and_source(run):
     assert split.files("en", ["s"]) == [0, 2], "the second token file is empty"
 
 
-def test_a_sidecar_with_other_numbers_of_documents_is_refused(own_run):
+def test_a_sidecar_with_another_number_of_documents_is_refused(own_run):
     tokens = own_run.index / "tokens/s"
     file = open_token_file(tokens / "00000")
     for suffix in (".parquet", ".json"):

@@ -1,4 +1,4 @@
-"""The keys that assign documents to training or validation."""
+"""Test the keys that assign documents to training or validation."""
 
 import pyarrow as pa
 import pytest
@@ -20,7 +20,7 @@ def survivors(tmp_path):
     return [path]
 
 
-def test_documents_of_one_cluster_have_one_key_wherever_they_lie(survivors):
+def test_documents_of_one_cluster_have_the_same_key_in_every_shard(survivors):
     first, second = clusters_of(survivors, "s/00000"), clusters_of(survivors, "s/00001")
     assert first == {A: A, B: A}
     assert second == {C: A}

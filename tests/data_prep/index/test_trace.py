@@ -1,4 +1,4 @@
-"""From an iteration to the documents and texts behind its samples."""
+"""Test `trace`, which reports the documents and texts of the samples of an iteration."""
 
 import json
 import shutil
@@ -69,7 +69,7 @@ def write_metrics(paths, stage, iterations):
 
 @pytest.fixture(scope="module")
 def paths(hostile_run, tmp_path_factory):
-    """A run of 12 processes whose first 20 iterations were trained."""
+    """Make a run of 12 processes whose first 20 iterations are trained."""
     copy = tmp_path_factory.mktemp("trace") / "run"
     shutil.copytree(hostile_run.folder, copy)
     run = type(hostile_run)(copy, hostile_run.parts)
@@ -88,7 +88,7 @@ def traced(paths, *words):
     return json.loads(call(paths, *words, "--json"))
 
 
-def test_every_token_of_every_sample_is_a_documents_and_every_text_is_the_shards(paths, hostile_run):
+def test_traced_samples_have_the_tokens_and_texts_of_the_documents_in_the_shards(paths, hostile_run):
     reader, tokenizer = SampleReader(paths.index), load_tokenizer(paths.tokenizer / "tokenizer.json")
     tokenizer.encode_special_tokens = True
     rows = {part: read_table(hostile_run.clean(part)).to_pylist() for part in hostile_run.parts}
@@ -114,7 +114,7 @@ def test_every_token_of_every_sample_is_a_documents_and_every_text_is_the_shards
     assert max(epochs) <= max(entry.epochs for entry in reader.manifest.train) + 1
 
 
-def test_ranks_partition_the_batch_and_ranks_of_a_replica_read_alike(paths):
+def test_ranks_partition_the_batch_and_ranks_of_a_replica_read_the_same_samples(paths):
     batch = traced(paths, "--iteration", 7, "--text", "none")
     replica_of = {sample["sample"]: sample["replica"] for sample in batch["samples"]}
     assert list(replica_of) == list(range(batch["iteration"]["first_sample"], max(replica_of) + 1))
@@ -128,10 +128,12 @@ def test_ranks_partition_the_batch_and_ranks_of_a_replica_read_alike(paths):
         assert read.setdefault(place["data"], samples) == samples
         assert {replica_of[sample] for sample in samples} == {place["data"]}
     assert sorted(read[0] + read[1]) == list(replica_of)
-    assert read[0][:4] == [min(replica_of) + offset for offset in (0, 1, 4, 5)], "micro-batches of two, in turn"
+    assert read[0][:4] == [min(replica_of) + offset for offset in (0, 1, 4, 5)], (
+        "replicas take micro-batches of two samples in turn"
+    )
 
 
-def test_iterations_are_those_of_the_log(paths):
+def test_traced_iterations_agree_with_the_log(paths):
     for step in list(steps(make_stage().training.batch, 700))[::5]:
         found = traced(paths, "--iteration", step.iteration, "--text", "none")["iteration"]
         assert (found["first_sample"], found["samples"]) == (step.consumed_samples, step.global_batch_size)
@@ -140,13 +142,13 @@ def test_iterations_are_those_of_the_log(paths):
         assert found["loss"] == (3 + step.iteration / 8 if trained else None)
 
 
-def test_a_sample_knows_its_iteration(paths):
+def test_a_traced_sample_names_its_iteration(paths):
     for sample in traced(paths, "--samples", "0:300", "--text", "none")["samples"][::17]:
         found = traced(paths, "--iteration", sample["iteration"], "--text", "none")["samples"]
         assert sample in found
 
 
-def test_what_was_trained_counts_where_the_configuration_was_changed_since(paths, tmp_path):
+def test_the_record_of_training_overrides_a_configuration_changed_since(paths, tmp_path):
     shutil.copytree(paths.run, tmp_path / "run")
     changed = RunPaths(tmp_path / "run")
     write_stage(changed.config / "train.json", make_stage(global_batch_size=8, rampup=None))
@@ -165,7 +167,7 @@ def test_what_was_trained_counts_where_the_configuration_was_changed_since(paths
     )
 
 
-def test_an_index_or_a_layout_that_was_changed_since_the_last_checkpoint_is_said(own_run):
+def test_trace_reports_an_index_or_a_layout_changed_since_the_last_checkpoint(own_run):
     paths = configure(own_run, make_stage())
     reader = SampleReader(paths.index)
     manifest = CheckpointManifest(
@@ -209,7 +211,7 @@ def test_validation_sets_are_traced_too(paths):
             assert all(document["text_matches_shard"] for document in sample["documents"])
 
 
-def test_the_schema_is_stable(paths):
+def test_the_json_schema_is_stable(paths):
     found = traced(paths, "--iteration", 3, "--rank", 1)
     assert list(found) == ["run", "index", "iteration", "rank", "validation", "notes", "count", "datasets", "samples"]
     assert list(found["iteration"]) == [
@@ -225,7 +227,7 @@ def test_the_schema_is_stable(paths):
     assert sum(found["datasets"].values()) == found["count"] == len(found["samples"])
 
 
-def test_a_shard_that_was_changed_or_removed_is_told(paths, tmp_path):
+def test_a_shard_that_was_changed_or_removed_is_reported(paths, tmp_path):
     shutil.copytree(paths.run, tmp_path / "run")
     changed = RunPaths(tmp_path / "run")
     shutil.rmtree(changed.corpus / "clean/s")
@@ -240,7 +242,7 @@ def test_a_shard_that_was_changed_or_removed_is_told(paths, tmp_path):
     assert not any(document["text_matches_shard"] for document in documents)
 
 
-def test_people_see_no_control_character_and_every_sample(paths):
+def test_the_printed_trace_escapes_control_characters_and_limits_the_samples(paths):
     said = call(paths, "--iteration", 9, "--rank", 5, "--text", "full")
     head = " ".join(said.split("\n\n")[0].split())
     assert "rank 5: pipeline stage 1, replica 0, tensor rank 1; receives activations, not tokens" in head
@@ -250,7 +252,7 @@ def test_people_see_no_control_character_and_every_sample(paths):
     assert not {"\u202e", "\u200f", "\x7f"} & set(everything)
     assert "\u2400" in everything
     assert "⟨U+202E⟩" in everything
-    assert "👩🏽\u200d🚀" in everything, "joined emoji stay"
+    assert "👩🏽\u200d🚀" in everything, "joined emoji are not escaped"
     short = call(paths, "--samples", "0:200")
     assert short.count("\nsample ") == 16
     assert "184 more samples. --limit 200 shows all" in short
@@ -275,7 +277,7 @@ def test_people_see_no_control_character_and_every_sample(paths):
         (("--iteration", "1", "--rank", "-1"), InputError, "rank -1"),
     ],
 )
-def test_what_does_not_exist_is_said_with_what_does(paths, words, error, match):
+def test_a_wrong_selection_is_refused_with_the_valid_values(paths, words, error, match):
     with pytest.raises(error, match=match):
         CliRunner().invoke(app, [str(paths.run), *words], catch_exceptions=False)
 
@@ -303,14 +305,14 @@ def test_a_missing_sidecar_is_named(paths, tmp_path):
         call(RunPaths(tmp_path / "run"), "--samples", "0")
 
 
-def test_texts_that_a_tokenizer_folds_still_match_by_their_tokens(paths, hostile_run, monkeypatch):
+def test_texts_that_a_tokenizer_normalizes_still_match_by_their_tokens(paths, hostile_run, monkeypatch):
     tracer = Tracer(paths, texts=True)
     original = tracer._decode
     monkeypatch.setattr(tracer, "_decode", lambda tokens: original(tokens).lower() + " folded")
     assert np.all([document.text_matches_shard for document in tracer.train(3, None).documents])
 
 
-def test_the_launcher_puts_the_texts_of_an_incident_beside_it(paths):
+def test_the_launcher_writes_the_texts_of_an_incident_beside_it(paths):
     incident = Incident(
         iteration=7, event="spike", action="log", values={"grad_norm": 15.9}, from_sample=64, to_sample=72, message="x"
     )
@@ -321,5 +323,5 @@ def test_the_launcher_puts_the_texts_of_an_incident_beside_it(paths):
     assert all(document["text"] for sample in found["samples"] for document in sample["documents"])
     before = texts_path(path).stat().st_mtime_ns
     IncidentTexts(paths).finish(60.0)
-    assert texts_path(path).stat().st_mtime_ns == before, "once is enough"
+    assert texts_path(path).stat().st_mtime_ns == before, "the texts are written only once"
     assert len(list(paths.incidents.iterdir())) == 2

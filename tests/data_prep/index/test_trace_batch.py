@@ -1,4 +1,4 @@
-"""Tracing a training that skips samples: what was read, by whom, and what was not."""
+"""Test the trace of a training that skips samples: which samples were read, and by which replica."""
 
 from pathlib import Path
 
@@ -49,12 +49,12 @@ def training(tmp_path):
     return make
 
 
-def test_a_step_over_a_gap_reads_what_lies_around_it(training):
+def test_a_batch_across_a_skipped_range_reads_the_samples_around_it(training):
     found = training(SKIP)
     batch = found.batch(2)
     assert (batch.first_sample, batch.samples, batch.spans) == (8, 8, ((8, 10), (15, 21)))
     assert batch.recorded is False
-    # Micro-batches of 2 go to the two replicas in turn, whatever lies between them.
+    # The two replicas take micro-batches of 2 in turn, also across a skipped range.
     assert found.select(2, 0).samples == [8, 9, 17, 18]
     assert found.select(2, 1).samples == [15, 16, 19, 20]
     assert [found.read_by(sample, batch) for sample in (9, 12, 15, 17)] == [(2, 0), None, (2, 1), (2, 0)]
@@ -74,21 +74,21 @@ def test_a_larger_micro_batch_is_distributed_in_larger_pieces(tmp_path):
     assert [found.read_by(sample) for sample in (2, 10, 12, 19, 23)] == [(1, 1), (2, 0), (2, 1), (2, 0), (2, 1)]
 
 
-def test_a_sample_that_is_skipped_is_read_by_nobody(training):
+def test_a_skipped_sample_is_read_by_no_replica(training):
     found = training(SKIP)
     assert found.read_by(12) is None
     assert found.read_by(15) == (2, 1)
     assert found.read_by(49) is None
     assert found.read_by(50) == (4, 0)
-    assert found.read_by(99) is None  # the last batch is not filled
+    assert found.read_by(99) is None  # the samples do not fill the last batch
 
 
-def test_what_was_trained_before_a_range_was_skipped_lies_in_a_row(training):
-    # The first three iterations were trained before anything was skipped: the gap lies behind them today.
+def test_batches_trained_before_a_skip_was_configured_have_no_gap(training):
+    # The three iterations were trained before the skip was configured, so the record shows no gap.
     found = training([SKIP[0]], [record(1, 8, 0), record(2, 16, 0), record(3, 24, 0)])
     assert found.batch(2).spans == ((8, 16),)
     assert found.batch(2).agrees is False
-    # Trained with it, the record and the configuration agree.
+    # If the iterations were trained with the skip, the record and the configuration agree.
     found = training([SKIP[0]], [record(1, 8, 0), record(2, 21, 5), record(3, 29, 5)])
     assert found.batch(2).spans == ((8, 10), (15, 21))
     assert found.batch(2).agrees

@@ -1,4 +1,4 @@
-"""A blend that does not hold what its stages state, or stages that do not follow from their quotas, are found."""
+"""`verify_index` finds a blend that differs from its stages, and stages that contradict their quotas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def manifest(run):
 
 
 def swap(run, first, second):
-    """Exchange two global samples, digests included: every dataset's samples are still all there."""
+    """Exchange two global samples and update the digests. Every dataset keeps all of its samples."""
     index = manifest(run)
     for key in ("blend_dataset", "blend_sample"):
         path = run.index / index[key]["path"]
@@ -37,13 +37,13 @@ def swap(run, first, second):
     (run.index / "index.json").write_text(json.dumps(index))
 
 
-def test_samples_that_moved_to_another_stage(staged):
+def test_samples_moved_to_another_stage_are_found(staged):
     swap(staged, 299, 300)
     with pytest.raises(CheckFailedError, match=r"stage 0 reads \d+ samples of '\w+'.*by its quota"):
         verify_index(staged.index)
 
 
-def test_samples_of_a_dataset_that_the_stage_does_not_read(staged):
+def test_samples_of_a_dataset_that_is_not_in_the_stage_are_found(staged):
     index = manifest(staged)
     del index["stages"][1]["datasets"]["en"]
     index["stages"][1]["datasets"]["hi"] |= {"quota": 400, "taken": 400}
@@ -65,7 +65,7 @@ def test_samples_of_a_dataset_that_the_stage_does_not_read(staged):
         (1, "en", {"first_sample": 119}, "from its sample 119.*expected: 100 from 120, by the quotas"),
     ],
 )
-def test_stages_that_contradict_themselves(staged, stage, dataset, change, what):
+def test_stages_that_contradict_themselves_are_found(staged, stage, dataset, change, what):
     index = manifest(staged)
     place = index["stages"][stage]
     if dataset is not None:
@@ -76,7 +76,7 @@ def test_stages_that_contradict_themselves(staged, stage, dataset, change, what)
         verify_index(staged.index)
 
 
-def test_stages_that_hold_less_than_the_training(staged):
+def test_stages_with_fewer_samples_than_the_training_are_found(staged):
     index = manifest(staged)
     del index["stages"][1]
     (staged.index / "index.json").write_text(json.dumps(index))

@@ -1,4 +1,4 @@
-"""Damage of every kind is found and named."""
+"""`verify_index` finds and names every kind of damage."""
 
 import json
 from itertools import pairwise
@@ -32,7 +32,7 @@ def rewrite(run, **changes):
 
 
 def redigest(run, kind, number, array, values):
-    """Replace an array and make the manifest agree, so that only the content is wrong."""
+    """Replace an array and update its digest in the manifest, so that only the content is wrong."""
     from bloomery.base.digest import digest_file
 
     manifest = json.loads((run.index / "index.json").read_text())
@@ -48,7 +48,7 @@ def load(run, kind, number, array):
     return np.load(run.index / entry["path"])
 
 
-def test_a_fresh_index_holds(run):
+def test_a_new_index_passes(run):
     found = verify_index(run.index)
     assert found["train_samples"] == 700
     assert found["documents"] == 21 * 5
@@ -66,7 +66,7 @@ def test_the_verb_prints_json_and_fails_with_exit_code_1(own_run):
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".idx"])
-def test_a_cut_token_file(own_run, suffix):
+def test_a_cut_token_file_is_found(own_run, suffix):
     path = own_run.index / f"tokens/s/00000{suffix}"
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(CheckFailedError, match="bytes"):
@@ -74,13 +74,13 @@ def test_a_cut_token_file(own_run, suffix):
 
 
 @pytest.mark.parametrize("name", ["tokens/s/00000.bin", "tokens/s/00002.idx", "index.json"])
-def test_a_missing_file(own_run, name):
+def test_a_missing_file_is_named(own_run, name):
     (own_run.index / name).unlink()
     with pytest.raises(CheckFailedError, match="no such file"):
         verify_index(own_run.index)
 
 
-def test_swapped_token_files(own_run):
+def test_swapped_token_files_are_found(own_run):
     tokens = own_run.index / "tokens/s"
     for suffix in (".bin", ".idx"):
         (tokens / f"00000{suffix}").rename(tokens / f"swap{suffix}")
@@ -91,11 +91,11 @@ def test_swapped_token_files(own_run):
 
 
 def last_tokens(run, part):
-    """Where each document of a pair ends, tokens."""
+    """Return the position of the last token of each document of a pair."""
     return np.cumsum(open_token_file(run.index / "tokens" / part).lengths) - 1
 
 
-def test_a_changed_token(own_run):
+def test_a_changed_token_is_found(own_run):
     path = own_run.index / "tokens/s/00000.bin"
     at = next(at for at in range(1000) if at not in last_tokens(own_run, "s/00000"))
     patch(path, 2 * at, bytes([path.read_bytes()[2 * at] ^ 1]))
@@ -103,20 +103,20 @@ def test_a_changed_token(own_run):
         verify_index(own_run.index)
 
 
-def test_a_token_beyond_the_vocabulary(own_run):
+def test_a_token_beyond_the_vocabulary_is_found(own_run):
     patch(own_run.index / "tokens/s/00000.bin", 0, b"\xff\xff")
     with pytest.raises(CheckFailedError, match="token 65535"):
         verify_index(own_run.index)
 
 
-def test_a_document_without_its_end(own_run):
+def test_a_document_without_its_end_token_is_found(own_run):
     path = own_run.index / "tokens/s/00000.bin"
     patch(path, 2 * int(last_tokens(own_run, "s/00000")[3]), b"\7\0")
     with pytest.raises(CheckFailedError, match="token id 2 there"):
         verify_index(own_run.index)
 
 
-def test_offsets_that_do_not_follow(own_run):
+def test_offsets_that_contradict_the_lengths_are_found(own_run):
     path = own_run.index / "tokens/s/00000.idx"
     lengths = np.frombuffer(path.read_bytes()[34:42], "<i4")
     patch(path, 34, np.array([lengths[0] + 1, lengths[1] - 1], "<i4").tobytes())
@@ -124,7 +124,7 @@ def test_offsets_that_do_not_follow(own_run):
         verify_index(own_run.index)
 
 
-def test_a_changed_array(own_run):
+def test_a_changed_array_is_found(own_run):
     manifest = read_index_manifest(own_run.index / "index.json")
     path = own_run.index / manifest.train[0].shuffle.path
     patch(path, path.stat().st_size - 8, b"\1")
@@ -132,7 +132,7 @@ def test_a_changed_array(own_run):
         verify_index(own_run.index)
 
 
-def test_an_array_of_another_shape(own_run):
+def test_an_array_of_another_shape_is_found(own_run):
     manifest = read_index_manifest(own_run.index / "index.json")
     np.save(own_run.index / manifest.blend_sample.path, np.zeros(3, np.int64))
     with pytest.raises(CheckFailedError, match=r"is int64 \[3\]; expected: uint32 \[700\]"):
@@ -148,7 +148,7 @@ def swap(one, other):
 
 
 def pair(run, part):
-    """Every file of a pair."""
+    """Return the paths of all files of a pair."""
     prefix = run.index / "tokens" / part
     sidecar = sidecar_path(prefix)
     return [
@@ -158,15 +158,15 @@ def pair(run, part):
     ]
 
 
-def test_two_pairs_that_changed_places(own_run):
+def test_two_exchanged_pairs_are_found(own_run):
     for one, other in zip(pair(own_run, "s/00000"), pair(own_run, "s/00002"), strict=True):
         swap(one, other)
     with pytest.raises(CheckFailedError, match="documents of"):
         verify_index(own_run.index)
 
 
-def test_a_bin_of_another_run(own_run):
-    """As long as each other, tokens in range, an end where a document ends: only the digest tells."""
+def test_a_valid_bin_with_other_tokens_is_found(own_run):
+    """The file has the right length, and its tokens and ends of documents are valid. Only the digest differs."""
     path = own_run.index / "tokens/s/00000.bin"
     tokens = np.fromfile(path, "<u2")
     ends = last_tokens(own_run, "s/00000")
@@ -177,15 +177,15 @@ def test_a_bin_of_another_run(own_run):
         verify_index(own_run.index)
 
 
-def test_the_sidecar_of_another_pair(own_run):
+def test_the_sidecar_of_another_pair_is_found(own_run):
     for one, other in list(zip(pair(own_run, "s/00000"), pair(own_run, "s/00002"), strict=True))[2:]:
         swap(one, other)
     with pytest.raises(CheckFailedError, match="sidecar of another pair"):
         verify_index(own_run.index)
 
 
-def test_a_sidecar_that_was_made_again_otherwise(own_run):
-    """With the digests of its pair, but other split keys: the index was built from another."""
+def test_a_sidecar_with_other_split_keys_is_found(own_run):
+    """The sidecar has the digests of its pair, but other split keys than the one that the index was built from."""
     path = sidecar_path(own_run.index / "tokens/s/00000")
     stated, table = read_manifest(path), pq.read_table(path)
     at = table.column_names.index("split_key")
@@ -197,7 +197,7 @@ def test_a_sidecar_that_was_made_again_otherwise(own_run):
         verify_index(own_run.index)
 
 
-def test_a_sidecar_that_speaks_of_other_documents(own_run):
+def test_a_sidecar_that_describes_other_documents_is_found(own_run):
     path = sidecar_path(own_run.index / "tokens/s/00000")
     stated, table = read_manifest(path), pq.read_table(path)
     at = table.column_names.index("tokens")
@@ -212,8 +212,8 @@ def test_a_sidecar_that_speaks_of_other_documents(own_run):
         verify_index(own_run.index)
 
 
-def test_an_array_of_another_index(own_run):
-    """Of the same form, from a build with another seed."""
+def test_an_array_of_another_index_is_found(own_run):
+    """The array has the same form but comes from a build with another seed."""
     manifest = read_index_manifest(own_run.index / "index.json")
     mine = [(own_run.index / entry.documents.path).read_bytes() for entry in manifest.train]
     own_run.build(seed=8)
@@ -223,7 +223,7 @@ def test_an_array_of_another_index(own_run):
         verify_index(own_run.index)
 
 
-def test_arrays_of_two_datasets_that_changed_places(own_run):
+def test_exchanged_arrays_of_two_datasets_are_found(own_run):
     manifest = read_index_manifest(own_run.index / "index.json")
     one, other = (own_run.index / entry.shuffle.path for entry in manifest.train[:2])
     swap(one, other)
@@ -231,7 +231,7 @@ def test_arrays_of_two_datasets_that_changed_places(own_run):
         verify_index(own_run.index)
 
 
-def test_a_document_in_two_datasets(own_run):
+def test_a_document_in_two_datasets_is_found(own_run):
     sets = json.loads((own_run.index / "index.json").read_text())["validation"]
     rewrite(own_run, validation=[*sets, sets[0] | {"name": "again"}])
     with pytest.raises(CheckFailedError, match="also in another dataset"):
@@ -255,7 +255,7 @@ def test_a_document_in_two_datasets(own_run):
         ("shuffle", lambda values: values + len(values), "out of range"),
     ],
 )
-def test_a_dataset_that_is_wrong_though_its_digests_agree(own_run, array, change, what):
+def test_a_wrong_dataset_is_found_although_its_digests_agree(own_run, array, change, what):
     assert read_index_manifest(own_run.index / "index.json").train[EN].epochs > 2
     values = load(own_run, "train", EN, array)
     redigest(own_run, "train", EN, array, change(values).astype(values.dtype))
@@ -271,13 +271,13 @@ def test_a_dataset_that_is_wrong_though_its_digests_agree(own_run, array, change
         ("blend_sample", lambda values: values + 10**6, "in order, each once"),
     ],
 )
-def test_a_blend_that_is_wrong_though_its_digests_agree(own_run, array, change, what):
+def test_a_wrong_blend_is_found_although_its_digests_agree(own_run, array, change, what):
     redigest(own_run, array, None, None, change(load(own_run, array, None, None)))
     with pytest.raises(CheckFailedError, match=what):
         verify_index(own_run.index)
 
 
-def test_a_blend_that_misses_its_quotas(own_run):
+def test_a_blend_that_misses_its_quotas_is_found(own_run):
     shares = json.loads((own_run.index / "index.json").read_text())["shares"]
     rewrite(own_run, shares=shares | {"en": 0.1})
     with pytest.raises(CheckFailedError, match=r"the blend reads 280 samples of .en.*share in index\.json"):

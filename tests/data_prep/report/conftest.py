@@ -1,4 +1,4 @@
-"""The corpus report of the sample run."""
+"""Fixture of the corpus report of the sample run."""
 
 from typing import Any
 
@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture(scope="session")
 def report(sample_run: Any) -> tuple[dict[str, Any], str]:
-    """The report as JSON, and its page."""
+    """Return the report as JSON data and as an HTML page."""
     found: tuple[dict[str, Any], str] = sample_run.report()
     return found

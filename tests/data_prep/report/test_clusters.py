@@ -1,4 +1,4 @@
-"""Clusters of duplicates in the report: sizes, what stayed, what went."""
+"""Test the clusters of duplicates in the report: their sizes, and their kept and removed documents."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ WORDS = ["river", "stone", "lantern", "orchard", "winter", "copper", "meadow", "
 
 
 def story(number: int) -> str:
-    """A text unlike the others'."""
+    """Return a text that is not similar to the texts of other numbers."""
     turned = WORDS[number % len(WORDS) :] + WORDS[: number % len(WORDS)]
     return " ".join(f"The {word} of house {number * 17 + place} was old and the {turned[place - 1]} beside it new."
                     for place, word in enumerate(turned))  # fmt: skip
@@ -20,7 +20,7 @@ def story(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def found(corpus_run: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Clusters of 5, 3 and twelve of 2 documents; the one of 5 lies in two sources, one of its members is only near."""
+    """Report clusters of 5, 3 and twelve times 2 documents. The cluster of 5 has two sources and one near copy."""
     folder = tmp_path_factory.mktemp("texts")
     web = [story(0)] * 3 + [story(0) + " And that was all there was."] + [story(1)] * 3
     web += [story(number) for number in range(2, 14) for _ in range(2)] + [story(14)]
@@ -48,18 +48,18 @@ def test_sizes_count_every_cluster_and_every_removed_document(found: dict[str, A
     assert removed == sum(row["removed"] for row in told["sizes"])
 
 
-def test_the_largest_come_first_with_what_stayed_and_what_went(found: dict[str, Any]) -> None:
+def test_the_largest_clusters_come_first_with_a_kept_and_a_removed_document(found: dict[str, Any]) -> None:
     largest = found["duplicates"]["clusters"]["largest"]
     assert [one["size"] for one in largest] == [5, 3, *[2] * (clusters.LARGEST - 2)]
     first = largest[0]
     assert (first["exact"], first["near"], first["sources"]) == (3, 1, {"web": 4})
-    assert first["kept"]["source"] == "books", "the source of higher priority"
-    assert first["removed"]["kind"] == "near", "the member least like it is shown"
+    assert first["kept"]["source"] == "books", "the document of the source with higher priority is kept"
+    assert first["removed"]["kind"] == "near", "the least similar member is shown"
     assert first["kept"]["excerpt"] == first["removed"]["excerpt"]
     assert first["kept"]["id"] != first["removed"]["id"]
 
 
-def test_no_duplicates_no_clusters(corpus_run: Any, tmp_path: Path) -> None:
+def test_a_corpus_without_duplicates_has_no_clusters(corpus_run: Any, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": story(0), "language": "en"}))
     source = {"name": "a", "kind": "jsonl", "paths": [str(tmp_path / "a.jsonl")], "language_field": "language"}
     run = corpus_run([source], judge={"preset": "none"})

@@ -17,7 +17,7 @@ VOID = {"meta", "link", "br", "input"}
 
 
 class Checker(HTMLParser):
-    """Every tag is closed, and nothing is fetched."""
+    """Check that every tag is closed and that the page fetches nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,9 @@ class Checker(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
         assert not {"src", "onclick", "onload", "action"} & {name for name, _ in attrs}
-        assert all(value.startswith("#") for name, value in attrs if name == "href" and value), "links stay in the page"
+        assert all(value.startswith("#") for name, value in attrs if name == "href" and value), (
+            "links must stay within the page"
+        )
         if tag not in VOID:
             self.open.append(tag)
 
@@ -41,7 +43,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(report: tuple[dict[str, Any
     checker.feed(report[1])
     assert checker.open == []
     assert not checker.tags & {"link", "img", "iframe", "form"}
-    assert report[1].count("<script") == 2, "the data and what draws it"
+    assert report[1].count("<script") == 2, "one script holds the data and one draws it"
     assert "url(" not in report[1]
     assert "prefers-color-scheme: dark" in report[1]
     for entry in report[0]["languages"].values():
@@ -70,13 +72,13 @@ def test_text_of_documents_cannot_break_out_of_the_page(corpus_run: Any, tmp_pat
     assert "a&amp;b.jsonl" in page
 
 
-def test_links_within_the_page_lead_somewhere(report: tuple[dict[str, Any], str]) -> None:
+def test_links_within_the_page_have_targets(report: tuple[dict[str, Any], str]) -> None:
     targets = set(re.findall(r"href=['\"]#([^'\"]+)", report[1]))
     assert targets <= set(re.findall(r"id=['\"]([^'\"]+)", report[1]))
 
 
 def test_the_page_stays_small(report: tuple[dict[str, Any], str]) -> None:
-    """All languages and rules, and 500 M documents: what grows with the corpus is the digits of its counts."""
+    """The page has all languages and rules, and 500 M documents. Only the digits of its counts grow with the corpus."""
     data = json.loads(json.dumps(report[0]))
     entry = data["languages"]["en"] | {"redactions": data["totals"]["redactions"]}
     data["languages"] = dict.fromkeys(language_profiles(), entry)

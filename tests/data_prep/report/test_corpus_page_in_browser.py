@@ -1,4 +1,4 @@
-"""The corpus page in a real browser: it fits, it reads in every script and direction, its sliders tell the truth."""
+"""Test the corpus page in a real browser: its width, its scripts and text directions, and its sliders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WIDTHS = [1280, 390]
 
 @pytest.fixture(scope="module")
 def page(corpus_run: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A report whose largest clusters of duplicates show text of many scripts."""
+    """Make a report whose largest clusters of duplicates show text of many scripts."""
     folder = tmp_path_factory.mktemp("texts")
     for code in LANGUAGES:
         rows = [json.loads(line) for line in (SAMPLE / f"{code}.jsonl").read_text().splitlines()]
@@ -47,7 +47,7 @@ def page(corpus_run: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pat
 
 @pytest.fixture(params=[(width, dark) for width in WIDTHS for dark in (False, True)], ids=str)
 def opened(request: Any, browser: Browser, page: Any) -> Browser:
-    """The page with all that can be opened open, wide and narrow, light and dark."""
+    """Open the page with all details expanded, in a wide and a narrow window, light and dark."""
     width, dark = request.param
     browser.open(page[0], width=width, dark=dark)
     browser.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
@@ -61,12 +61,12 @@ def needs_font(*languages: str) -> None:
             pytest.skip(f"no font for {code} on this machine (apt-get install fonts-noto-core fonts-wqy-microhei)")
 
 
-def test_nothing_is_fetched_and_nothing_goes_wrong(opened: Browser) -> None:
+def test_the_page_fetches_nothing_and_logs_no_problem(opened: Browser) -> None:
     assert opened.problems == []
     assert [url.split("/", 3)[0] for url in opened.requests] == ["file:"]
 
 
-def test_the_page_is_as_wide_as_its_window(opened: Browser) -> None:
+def test_the_page_is_not_wider_than_its_window(opened: Browser) -> None:
     wide = opened.evaluate("""
         [...document.querySelectorAll('main *')]
             .filter((one) => !one.closest('.scroll') && !one.closest('svg') && !one.closest('.treemap'))
@@ -93,7 +93,7 @@ TILES = """
 """
 
 
-def test_the_treemap_is_full_and_its_labels_lie_inside(opened: Browser, page: Any) -> None:
+def test_tiles_fill_the_treemap_and_labels_fit_into_their_tiles(opened: Browser, page: Any) -> None:
     found = opened.evaluate(TILES)
     left, top, right, bottom = found["map"]
     area = (right - left) * (bottom - top)
@@ -152,7 +152,7 @@ def test_excerpts_run_in_the_direction_of_their_script(opened: Browser) -> None:
             assert (quote["later"] < quote["first"]) == leftwards, quote
 
 
-# What a letter that no font has looks like is compared with each letter of the text.
+# Each letter of the text is compared with the glyph that is drawn for a letter that no font has.
 GLYPHS = """
     (() => {
         const canvas = document.createElement('canvas');
@@ -181,7 +181,7 @@ def test_every_letter_has_a_glyph(browser: Browser, page: Any) -> None:
     browser.open(page[0])
     found = browser.evaluate(GLYPHS)
     assert {"ar", "ur", *INDIC, "zh-Hans"} <= {quote["language"] for quote in found if quote["letters"] > 10}
-    # The defects hold broken encodings on purpose: those are of Latin letters and stay out of this.
+    # The planted defects include broken encodings, but only in Latin letters, which are not checked.
     for quote in found:
         if quote["language"] in (*RIGHT_TO_LEFT, *INDIC, "zh-Hans"):
             assert quote["bad"] == "", quote
@@ -210,7 +210,7 @@ WIDTH_OF = """
         ("bn", "ক্ষ", ["ক", "ষ"]),
     ],
 )
-def test_letters_join_as_their_script_asks(
+def test_letters_join_as_their_script_requires(
     browser: Browser, page: Any, language: str, joined: str, apart: list[str]
 ) -> None:
     needs_font(language)
@@ -262,10 +262,10 @@ CONTRASTS = """
 """
 
 
-def test_text_stands_out_from_what_is_behind_it(opened: Browser) -> None:
+def test_text_has_enough_contrast_with_its_background(opened: Browser) -> None:
     ratios = opened.evaluate(CONTRASTS)
     assert len(ratios) > 20
-    # WCAG 2.2, 1.4.3 (AA).
+    # WCAG 2.2, 1.4.3 (AA) requires a ratio of 4.5.
     assert {name: ratio for name, ratio in ratios.items() if ratio < 4.5} == {}
 
 
@@ -286,7 +286,7 @@ SLIDE = """
 """
 
 
-def test_a_slider_says_what_the_data_says(browser: Browser, page: Any) -> None:
+def test_a_slider_shows_the_counts_of_the_data(browser: Browser, page: Any) -> None:
     browser.open(page[0])
     told = set()
     for language in ("", "ar", "en"):
@@ -303,7 +303,7 @@ def test_a_slider_says_what_the_data_says(browser: Browser, page: Any) -> None:
                 assert documents_in(after) == number, (rule, place, after)
                 assert after.endswith(f", currently {count(now)}")
                 told.add(number)
-    assert len(told) > 10, "the sliders move something"
+    assert len(told) > 10, "the sliders change the counts"
 
 
 def documents_in(words: str) -> int | None:
@@ -311,7 +311,7 @@ def documents_in(words: str) -> int | None:
     return int(found[1].replace("\u202f", "")) if found else None
 
 
-def test_the_script_draws_what_the_page_was_drawn_with(browser: Browser, page: Any) -> None:
+def test_the_script_draws_the_same_curves_and_texts_as_the_page(browser: Browser, page: Any) -> None:
     written = page[0].read_text()
     browser.open(page[0])
     for kind in ("all", "beyond"):
@@ -332,7 +332,7 @@ def without_scripts(browser: Browser) -> Iterator[Browser]:
     browser.allow_scripts(True)
 
 
-def test_without_scripts_everything_but_the_sliders_is_there(without_scripts: Browser, page: Any) -> None:
+def test_without_scripts_everything_except_the_sliders_is_shown(without_scripts: Browser, page: Any) -> None:
     without_scripts.open(page[0])
     assert without_scripts.evaluate("""
         [...document.querySelectorAll('.chooser, input')].every((one) => getComputedStyle(one).display === 'none')

@@ -1,4 +1,4 @@
-"""Examples of removed documents."""
+"""Test the examples of removed documents."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ def test_each_rule_shows_examples_that_it_removed(report: tuple[dict[str, Any], 
             assert rules[example["id"]] == ("" if name.endswith("_duplicate") else name)
 
 
-def test_examples_say_why(report: tuple[dict[str, Any], str]) -> None:
+def test_examples_show_the_value_that_broke_the_rule(report: tuple[dict[str, Any], str]) -> None:
     rules = report[0]["rules"]
     for name, rule in rules.items():
         for example in rule["examples"]:
@@ -29,7 +29,7 @@ def test_examples_say_why(report: tuple[dict[str, Any], str]) -> None:
         assert example["duplicate_of_excerpt"]
 
 
-def test_examples_are_of_several_languages(report: tuple[dict[str, Any], str]) -> None:
+def test_the_examples_of_a_rule_have_several_languages(report: tuple[dict[str, Any], str]) -> None:
     for rule in report[0]["rules"].values():
         if len({code for code, entry in report[0]["languages"].items() if entry["documents_in"]}) > PER_RULE:
             assert len({example["language"] for example in rule["examples"]}) > 1 or rule["documents"] <= PER_RULE

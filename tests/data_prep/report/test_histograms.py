@@ -1,4 +1,4 @@
-"""Histograms of measures."""
+"""Test the histograms of measures."""
 
 from pathlib import Path
 

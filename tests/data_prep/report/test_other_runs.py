@@ -1,4 +1,4 @@
-"""Reports of runs with more steps: lines taken out, earlier runs, rows that repeat an id."""
+"""Test the reports of runs with removed lines, with an earlier run, and with repeated ids."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def source(folder: Path, rows: list[dict[str, Any]], **settings: Any) -> dict[st
     return {"name": "a", "kind": "jsonl", "paths": [str(path)], "language_field": "language"} | settings
 
 
-def test_lines_that_were_taken_out_are_counted(corpus_run: Any, tmp_path: Path) -> None:
+def test_removed_lines_are_counted(corpus_run: Any, tmp_path: Path) -> None:
     menu = "Home | News | Weather | About this site"
     rows = [
         {"text": f"{menu}\n" + BODY.format(name=name, thing=thing)} for name, thing in zip(NAMES, THINGS, strict=True)
@@ -40,7 +40,7 @@ def test_lines_that_were_taken_out_are_counted(corpus_run: Any, tmp_path: Path) 
     assert "<h2>Repeated lines</h2>" in page
 
 
-def test_runs_that_leave_lines_alone_say_nothing_of_them(sample_run: Any) -> None:
+def test_a_run_that_removes_no_lines_has_no_section_about_repeated_lines(sample_run: Any) -> None:
     data, page = sample_run.report()
     assert data["repeated_lines"] is None
     assert "Repeated lines" not in page
@@ -61,7 +61,7 @@ def test_a_kept_document_of_an_earlier_run_is_named(corpus_run: Any, tmp_path: P
     assert len(data["duplicates"]["clusters"]["largest"]) == 4
 
 
-def test_rows_that_repeat_an_id_have_ids_of_their_own(corpus_run: Any, tmp_path: Path) -> None:
+def test_rows_with_the_same_id_have_different_ids_in_the_report(corpus_run: Any, tmp_path: Path) -> None:
     rows = [{"key": "same", "text": f"Too short, number {number}."} for number in range(3)]
     rows += [{"key": name, "text": BODY.format(name=name, thing="salt")} for name in NAMES[:2]]
     run = corpus_run(

@@ -1,4 +1,4 @@
-"""The rules that remove documents."""
+"""Test the tables of rules that remove documents."""
 
 from typing import Any
 
@@ -10,4 +10,4 @@ def test_every_rule_has_a_family_a_title_and_a_stage(report: tuple[dict[str, Any
     assert sorted(TITLES) == sorted(ALL_RULES)
     assert {stage_of(rule) for rule in ALL_RULES} == set(STAGES)
     for family in FAMILIES:
-        assert report[1].count(f"--{family}: #") == 2, "a colour for light and one for dark"
+        assert report[1].count(f"--{family}: #") == 2, "one colour for light pages and one for dark pages"

@@ -1,4 +1,4 @@
-"""The treemap: areas that add up, nothing on top of another, rectangles near squares."""
+"""Test the treemap: areas in proportion, no overlaps, and rectangles that are almost squares."""
 
 from itertools import combinations
 
@@ -29,12 +29,12 @@ def test_rectangles_fill_their_box_in_proportion_and_do_not_overlap(
         assert across <= 1e-6 * width or down <= 1e-6 * height
 
 
-def test_the_example_of_the_paper() -> None:
-    """Bruls, Huizing and van Wijk, figure 4: 6, 6, 4, 3, 2, 2, 1 in a box of 6 x 4."""
+def test_squarify_reproduces_the_example_of_the_paper() -> None:
+    """Figure 4 of Bruls, Huizing and van Wijk has areas of 6, 6, 4, 3, 2, 2 and 1 in a box of 6 x 4."""
     boxes = squarify([6, 6, 4, 3, 2, 2, 1], Box(0, 0, 6, 4))
-    # The paper's first row: two areas of 6, each 3 wide and 2 high.
+    # The first row of the paper has two areas of 6, each 3 wide and 2 high.
     assert [(box.width, box.height) for box in boxes[:2]] == [(3, 2), (3, 2)]
-    # Then 4 and 3 lie side by side along the 3 that are left.
+    # The areas 4 and 3 are side by side in the remaining width of 3.
     assert boxes[2].height == boxes[3].height == pytest.approx(7 / 3)
     assert boxes[2].width == pytest.approx(12 / 7)
     assert max(max(b.width / b.height, b.height / b.width) for b in boxes) < 3

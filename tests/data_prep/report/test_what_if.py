@@ -1,4 +1,4 @@
-"""The number of documents that other limits would remove equals a count over every value."""
+"""Compare the number of documents that other limits would remove with a count over every value."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ STAGE = JudgeStage(
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[tuple[str, Path]], pa.Table]:
-    """Random measures of three sources, many values exactly on a limit, some that are no number."""
+    """Write random measures of three parts from two sources. Many values equal a limit, and some are NaN."""
     folder = tmp_path_factory.mktemp("measures")
     random = np.random.default_rng(7)
     files, tables = [], []
@@ -63,7 +63,7 @@ def values(table: pa.Table, measure: str, **where: str) -> Any:
     return found[~np.isnan(found)]
 
 
-def test_what_each_limit_removes_is_what_comparing_every_value_says(measured: Any) -> None:
+def test_the_documents_that_each_limit_removes_equal_a_count_over_every_value(measured: Any) -> None:
     files, table = measured
     found = what_if(distributions(files, STAGE), STAGE)
     assert list(found) == ["min_words", "max_words", "max_digit_ratio"]
@@ -108,7 +108,7 @@ def test_quantiles_are_near_the_exact_ones(measured: Any) -> None:
             assert around[0] <= value <= around[-1]
 
 
-def test_steps_and_what_is_beyond_a_limit_add_up(measured: Any) -> None:
+def test_steps_and_their_parts_beyond_a_limit_add_up(measured: Any) -> None:
     files, _ = measured
     for rule, entry in what_if(distributions(files, STAGE), STAGE).items():
         for one in entry["languages"].values():

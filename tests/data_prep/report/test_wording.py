@@ -1,9 +1,9 @@
-"""Numbers and languages in words."""
+"""Test the format of numbers and the attributes of languages."""
 
 from data_prep.report.wording import count, language_attributes, number, percent
 
 
-def test_numbers_in_words() -> None:
+def test_numbers_are_formatted_for_readers() -> None:
     assert count(1234567) == "1\u202f234\u202f567"
     assert [percent(share) for share in (0, 0.0001, 0.034, 0.5, 0.9999, 1)] == [
         *("0\u202f%", "<\u202f0.1\u202f%", "3.4\u202f%", "50\u202f%", "99.9\u202f%", "100\u202f%"),

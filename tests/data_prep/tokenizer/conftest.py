@@ -1,4 +1,4 @@
-"""Shards of documents and the files that the tokenizer's stages read."""
+"""Fixtures that make shards of documents and the other files that the tokenizer's stages read."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,7 @@ MakeShard = Callable[[str, dict[str, list[str]]], Path]
 
 @pytest.fixture
 def make_shard(tmp_path: Path) -> MakeShard:
-    """`make_shard(part, {language: texts})` -> path of a clean shard."""
+    """Return `make(part, {language: texts})`, which writes a clean shard and returns its path."""
 
     def make(part: str, texts: dict[str, list[str]]) -> Path:
         path = tmp_path / f"corpus/clean/{part}.parquet"
@@ -39,7 +39,7 @@ def make_shard(tmp_path: Path) -> MakeShard:
 
 @pytest.fixture
 def make_mixture(tmp_path: Path) -> Callable[[dict[str, float]], Path]:
-    """`make_mixture({language: weight})` -> path of mixture.json."""
+    """Return `make({language: weight})`, which writes mixture.json and returns its path."""
 
     def make(weights: dict[str, float]) -> Path:
         path = tmp_path / "corpus/mixture.json"
@@ -51,7 +51,7 @@ def make_mixture(tmp_path: Path) -> Callable[[dict[str, float]], Path]:
 
 @pytest.fixture
 def train(make_shard, make_mixture, tmp_path):
-    """`train(folder, parts, weights, **settings)` -> path of the folder."""
+    """Return `run(name, parts, weights, **settings)`, which trains a tokenizer and returns its folder."""
 
     def run(name="tokenizer", parts=None, weights=WEIGHTS, **settings):
         parts = parts or {"s/00000": TEXTS}

@@ -1,4 +1,4 @@
-"""Counts of shards: exact, sorted, the same however the texts are distributed, in bounded memory."""
+"""Test the counts of shards: exact, sorted, independent of the distribution of texts, and in bounded memory."""
 
 import random
 import re
@@ -30,7 +30,7 @@ MakeShard = Callable[[str, Texts], Path]
 
 
 def expected(stage: CountStage, texts: Texts) -> dict[tuple[str, str], int]:
-    """By `tokenizers`."""
+    """Count the pre-tokens of the texts with `tokenizers`."""
     split = build(stage.pre_tokenizer, stage.split_digits)
     found: Counter[tuple[str, str]] = Counter()
     for language, some in texts.items():
@@ -51,7 +51,7 @@ def random_texts(seed: int, words: int = 3000) -> Texts:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=30)
 @given(texts=TEXTS, stage=st.sampled_from(WAYS))
-def test_counts_are_those_of_each_language_sorted(
+def test_pre_tokens_are_counted_per_language_and_sorted(
     make_shard: MakeShard, tmp_path: Path, texts: Texts, stage: CountStage
 ) -> None:
     count_shards(stage, [make_shard("s/00000", texts)], tmp_path / "counts.parquet")
@@ -62,7 +62,7 @@ def test_counts_are_those_of_each_language_sorted(
     assert keys == sorted(set(keys))
 
 
-def test_the_manifest_says_what_was_counted(make_shard: MakeShard, tmp_path: Path) -> None:
+def test_the_manifest_records_what_was_counted(make_shard: MakeShard, tmp_path: Path) -> None:
     shard = make_shard("s/00000", {"en": ["a b a", "c"], "fr": ["dé"]})
     stage = CountStage(pre_tokenizer="modern", split_digits=True)
     count_shards(stage, [shard], tmp_path / "counts.parquet")
@@ -99,7 +99,7 @@ def test_the_bytes_do_not_depend_on_how_the_texts_are_distributed(make_shard: Ma
     assert counted(tmp_path / "1.parquet") == expected(BLOOM, texts)
 
 
-def test_counts_that_do_not_fit_in_memory_are_set_aside_and_merged(
+def test_counts_that_do_not_fit_in_memory_are_spilled_and_merged(
     make_shard: MakeShard, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     shards = [make_shard(f"s/{n}", random_texts(n)) for n in range(4)]
@@ -114,7 +114,7 @@ def test_counts_that_do_not_fit_in_memory_are_set_aside_and_merged(
     assert sorted(path.name for path in (tmp_path / "folder").iterdir()) == ["set.json", "set.parquet"]
 
 
-def test_a_long_piece_counts_in_parts_between_characters(make_shard: MakeShard, tmp_path: Path) -> None:
+def test_a_long_piece_is_counted_in_parts_that_end_between_characters(make_shard: MakeShard, tmp_path: Path) -> None:
     most = _bpe.MAX_PIECE_BYTES
     exact, long, mixed = "x" * most, "人" * most, "a" + "é" * most
     manifest = count_shards(BLOOM, [make_shard("s/0", {"en": [exact], "zh": [long, mixed]})], tmp_path / "c.parquet")
@@ -122,7 +122,7 @@ def test_a_long_piece_counts_in_parts_between_characters(make_shard: MakeShard, 
     assert manifest["counts"]["bytes"] == {"en": most, "zh": len((long + mixed).encode())}
     found = counted(tmp_path / "c.parquet")
     assert found["en", exact] == 1
-    # 1365 characters of three bytes are what fits: three parts, and what is left.
+    # 1365 characters of three bytes fit into one part. The text has three such parts and a remainder.
     assert found["zh", "人" * (most // 3)] == 3
     assert found["zh", "人" * (most % (most // 3))] == 1
     assert found["zh", "é" * (most // 2)] == 1
@@ -140,7 +140,7 @@ def write_foreign(path: Path, columns: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
-def test_any_parquet_with_language_and_text_is_counted(
+def test_any_parquet_file_with_language_and_text_is_counted(
     tmp_path: Path, kind: pa.DataType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = {"en": ["a b", "", "c 😀"], "fr": ["é"]}
@@ -168,14 +168,14 @@ def test_any_parquet_with_language_and_text_is_counted(
         ({"language": ["en"] * 4, "text": ["a", "b", "c", None]}, r"column text, row 3: is null"),
     ],
 )
-def test_a_parquet_without_texts_is_refused(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
+def test_a_parquet_file_without_texts_is_refused(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
     shard = write_foreign(tmp_path / "in/foreign.parquet", columns)
     with pytest.raises(InputError, match=rf"foreign\.parquet.*{said}"):
         count_shards(BLOOM, [shard], tmp_path / "out/counts.parquet")
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
 
 
-def test_text_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     bad = pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff"]).buffers())
     shard = write_foreign(tmp_path / "foreign.parquet", {"language": ["en", "en"], "text": bad})
     with pytest.raises(InputError, match=r"rows 0 to 2: is not UTF-8"):
@@ -206,7 +206,7 @@ def test_a_damaged_foreign_parquet_is_refused(tmp_path: Path) -> None:
         count_shards(BLOOM, [shard], tmp_path / "counts.parquet")
 
 
-def test_what_is_no_shard_is_refused(make_shard: MakeShard, tmp_path: Path) -> None:
+def test_wrong_inputs_and_outputs_are_refused(make_shard: MakeShard, tmp_path: Path) -> None:
     shard = make_shard("s/00000", {"en": ["a"]})
     count_shards(BLOOM, [shard], tmp_path / "counts.parquet")
     output = tmp_path / "other.parquet"

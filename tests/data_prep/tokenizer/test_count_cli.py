@@ -1,4 +1,4 @@
-"""`bloomery tokenizer count` as a person and as the workflow call it."""
+"""Test `bloomery tokenizer count` as users and as the workflow call it."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def count(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True)
 
 
-def test_options_choose_the_pre_tokenizer_and_the_end_says_what_comes_next(
+def test_options_choose_the_pre_tokenizer_and_the_log_names_the_next_command(
     make_shard: MakeShard, tmp_path: Path
 ) -> None:
     shards = [make_shard("s/0", {"en": ["a 12"]}), make_shard("s/1", {"fr": ["é"], "en": ["a"]})]
@@ -40,7 +40,7 @@ def test_options_choose_the_pre_tokenizer_and_the_end_says_what_comes_next(
 
 
 @pytest.mark.slow
-def test_the_configuration_gives_what_the_same_options_give(make_shard: MakeShard, tmp_path: Path) -> None:
+def test_the_configuration_gives_the_same_result_as_the_same_options(make_shard: MakeShard, tmp_path: Path) -> None:
     shard = make_shard("s/0", {"en": ["a  b"]})
     config = tmp_path / "count.json"
     write_stage(config, CountStage(pre_tokenizer="bloom"))
@@ -61,7 +61,9 @@ def test_the_configuration_gives_what_the_same_options_give(make_shard: MakeShar
         (["--config", "gpt.json"], 1, "pre_tokenizer"),
     ],
 )
-def test_a_mistake_is_told(make_shard: MakeShard, tmp_path: Path, arguments: list[str], code: int, said: str) -> None:
+def test_a_mistake_is_reported_without_a_traceback(
+    make_shard: MakeShard, tmp_path: Path, arguments: list[str], code: int, said: str
+) -> None:
     (tmp_path / "gpt.json").write_text('{"pre_tokenizer": "gpt", "split_digits": false}')
     arguments = [str(tmp_path / "gpt.json") if word == "gpt.json" else word for word in arguments]
     done = count(make_shard("s/0", {"en": ["a"]}), *arguments, "--output", tmp_path / "out/counts.parquet")
@@ -73,7 +75,7 @@ def test_a_mistake_is_told(make_shard: MakeShard, tmp_path: Path, arguments: lis
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_what_ends_it_leaves_nothing_that_looks_whole(make_shard: MakeShard, tmp_path: Path, number: int) -> None:
+def test_a_killed_process_leaves_no_table(make_shard: MakeShard, tmp_path: Path, number: int) -> None:
     shard = make_shard(
         "s/0", {"en": [" ".join(f"{one:x}" for one in range(start, start + 400_000)) for start in range(9)]}
     )

@@ -1,4 +1,4 @@
-"""Count tables of our own and from elsewhere."""
+"""Test the reading of count tables that this project or another program wrote."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +14,7 @@ WANTED = [("en", b"a", 3), ("fr", b" b", 1), ("en", b"a", 2)]
 
 
 def write(path, kinds=None, **changed):
-    """A table made elsewhere."""
+    """Write a table without a manifest, as another program does."""
     kinds = kinds or {}
     columns = {
         name: pa.array(values).cast(kinds.get(name, pa.array(values).type)) for name, values in (ROWS | changed).items()
@@ -42,7 +42,7 @@ def test_text_bytes_dictionaries_and_any_integers_are_read(tmp_path, kinds):
     assert rows_of(write(tmp_path / "a.parquet", kinds)) == WANTED
 
 
-def test_rows_that_count_nothing_are_left_out(tmp_path):
+def test_rows_with_a_count_of_0_are_left_out(tmp_path):
     assert rows_of(write(tmp_path / "a.parquet", count=[3, 0, 2])) == [WANTED[0], WANTED[2]]
 
 
@@ -80,7 +80,7 @@ def test_missing_columns_files_and_other_formats_are_refused(tmp_path):
         rows_of(CountTable(tmp_path / "c.parquet", "c", "s"))
 
 
-def test_a_damaged_table_of_ours_is_refused(make_shard, tmp_path):
+def test_a_damaged_table_with_a_manifest_is_refused(make_shard, tmp_path):
     path = tmp_path / "counts/a.parquet"
     count_shards(CountStage(pre_tokenizer="bloom"), [make_shard("s/00000", {"en": ["a b"]})], path)
     blob = bytearray(path.read_bytes())
@@ -115,7 +115,7 @@ def test_tables_are_found_in_files_and_folders(tmp_path):
         find_tables([tmp_path / "empty"])
 
 
-def test_the_pre_tokenizer_is_that_of_the_manifests(make_shard, tmp_path, capsys):
+def test_the_pre_tokenizer_is_read_from_the_manifests(make_shard, tmp_path, capsys):
     shard = make_shard("s/00000", {"en": ["a b 1"]})
     stages = {"a": ("bloom", False), "b": ("bloom", False), "c": ("modern", True)}
     for name, (preset, split_digits) in stages.items():

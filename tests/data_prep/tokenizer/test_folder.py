@@ -1,10 +1,10 @@
-"""The folder of a tokenizer."""
+"""Test the folder of a tokenizer."""
 
 from data_prep.tokenizer.folder import ORIGIN, TRAINING, write_folder
 
 
-def test_a_folder_says_of_one_origin_only(tmp_path):
+def test_a_folder_describes_only_one_origin(tmp_path):
     for history, other in ((TRAINING, ORIGIN), (ORIGIN, TRAINING)):
         write_folder(tmp_path, b"{}", {"eos": "</s>"}, history, {"from": history})
         assert (tmp_path / history).is_file()
-        assert not (tmp_path / other).exists(), "what an earlier tokenizer was made of is not said of this one"
+        assert not (tmp_path / other).exists(), "the file about the origin of an earlier tokenizer is removed"

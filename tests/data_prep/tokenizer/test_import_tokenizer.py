@@ -1,4 +1,4 @@
-"""A tokenizer from elsewhere is taken as it is, told apart from what cannot be used, and said to be lossy if it is."""
+"""Test the import of tokenizers: their files do not change, unusable ones are refused, and lossy ones are reported."""
 
 import json
 from pathlib import Path
@@ -56,7 +56,7 @@ def wordpiece(tmp_path):
     return save(tokenizer, tmp_path / "bert", sep_token="[SEP]", unk_token="[UNK]")
 
 
-def test_a_gpt2_tokenizer_keeps_its_bytes_its_end_and_its_encodings(gpt2, tmp_path, capfd):
+def test_a_gpt2_tokenizer_keeps_its_bytes_its_end_token_and_its_encodings(gpt2, tmp_path, capfd):
     transformers = pytest.importorskip("transformers")
     output = tmp_path / "tokenizer"
     facts = import_tokenizer(str(gpt2), output)
@@ -67,7 +67,7 @@ def test_a_gpt2_tokenizer_keeps_its_bytes_its_end_and_its_encodings(gpt2, tmp_pa
     assert end_of_document(output / "tokenizer.json", tokenizer) == facts["end_of_document"]["id"] == 0
     config = json.loads((output / "tokenizer_config.json").read_text())
     assert (config["tokenizer_class"], config["eos_token"]) == ("PreTrainedTokenizerFast", "<|endoftext|>")
-    assert "auto_map" not in config, "no code of its own"
+    assert "auto_map" not in config, "the configuration must not name code to run"
     theirs = transformers.AutoTokenizer.from_pretrained(output)
     assert theirs.eos_token_id == 0
     for text in [*HOSTILE.values(), *TEXTS[:1], "<|endoftext|>"]:
@@ -88,7 +88,7 @@ def test_a_bloom_tokenizer_is_imported_from_its_file(tmp_path):
     assert facts["files"].keys() == {"tokenizer.json", "special_tokens_map.json"}
 
 
-def test_a_wordpiece_tokenizer_needs_its_end_named_and_is_said_to_be_lossy(wordpiece, tmp_path, capfd):
+def test_a_wordpiece_tokenizer_needs_an_end_token_and_is_reported_as_lossy(wordpiece, tmp_path, capfd):
     with pytest.raises(InputError, match=r"names no eos_token.*such as \[CLS\], \[PAD\], \[SEP\]"):
         import_tokenizer(str(wordpiece), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -102,7 +102,7 @@ def test_a_wordpiece_tokenizer_needs_its_end_named_and_is_said_to_be_lossy(wordp
     assert end_of_document(output, load_tokenizer(output)) == 2
 
 
-def test_a_space_put_in_front_is_named(tmp_path):
+def test_a_space_added_at_the_beginning_is_reported(tmp_path):
     tokenizer = byte_level(["<|endoftext|>"], pre_tokenizers.ByteLevel(add_prefix_space=True))
     folder = save(tokenizer, tmp_path / "spaced", eos_token="<|endoftext|>")
     (warning,) = import_tokenizer(str(folder), tmp_path / "out")["warnings"]
@@ -112,7 +112,7 @@ def test_a_space_put_in_front_is_named(tmp_path):
     assert theirs("the cat")["input_ids"] == tokenizer.encode("the cat").ids != tokenizer.encode("cat").ids
 
 
-def test_ids_with_holes_count_up_to_the_greatest(tmp_path):
+def test_the_vocabulary_size_includes_ids_without_a_token(tmp_path):
     vocabulary = {"</s>": 0, "a": 1, "b": 7}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="</s>"))
     tokenizer.add_special_tokens([AddedToken("</s>", special=True), AddedToken("<new>", special=True)])
@@ -123,7 +123,7 @@ def test_ids_with_holes_count_up_to_the_greatest(tmp_path):
     assert "text that contains </s> is encoded with the end-of-document token" in facts["warnings"]
 
 
-def test_limits_that_a_file_sets_for_its_own_use_do_not_cut_documents(gpt2, tmp_path):
+def test_truncation_padding_and_dropout_of_the_file_are_ignored(gpt2, tmp_path):
     tokenizer = Tokenizer.from_file(str(gpt2 / "tokenizer.json"))
     tokenizer.enable_truncation(3)
     tokenizer.enable_padding(length=50, pad_token="<|endoftext|>")
@@ -148,7 +148,7 @@ def test_limits_that_a_file_sets_for_its_own_use_do_not_cut_documents(gpt2, tmp_
         ({"tokenizer.json": b"\x80\x04\x95"}, "not a tokenizer"),
     ],
 )
-def test_what_is_no_tokenizer_is_refused_with_what_would_be_right(tmp_path, files, match):
+def test_a_folder_without_a_valid_tokenizer_is_refused(tmp_path, files, match):
     (tmp_path / "folder").mkdir()
     for name, content in files.items():
         (tmp_path / "folder" / name).write_bytes(content)
@@ -169,7 +169,7 @@ def test_damaged_roles_wrong_tokens_and_too_many_entries_are_refused(gpt2, tmp_p
         import_tokenizer(str(tmp_path / "nowhere"), tmp_path / "out")
 
 
-def test_code_beside_a_tokenizer_is_neither_run_nor_taken(gpt2, tmp_path):
+def test_code_beside_a_tokenizer_is_neither_run_nor_copied(gpt2, tmp_path):
     marker = tmp_path / "ran"
     (gpt2 / "tokenization_own.py").write_text(f"open({str(marker)!r}, 'w')")
     (gpt2 / "tokenizer.pkl").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
@@ -179,7 +179,7 @@ def test_code_beside_a_tokenizer_is_neither_run_nor_taken(gpt2, tmp_path):
     assert names == ["origin.json", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"]
 
 
-def test_the_verb_reads_the_stages_part_of_the_configuration(gpt2, tmp_path):
+def test_the_verb_reads_the_section_of_its_stage(gpt2, tmp_path):
     config = {"tokenizer": {"existing": str(gpt2), "vocabulary_size": 1000}}
     write_json(tmp_path / "tokenizer.json", config)
     by_config = ["import", "--config", str(tmp_path / "tokenizer.json"), "--output", str(tmp_path / "a")]

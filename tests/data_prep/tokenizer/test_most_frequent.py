@@ -1,4 +1,4 @@
-"""The most frequent pieces against a plain sort."""
+"""Compare the most frequent pieces with a plain sort."""
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ def parts_of(counts, part):
 
 @settings(deadline=None)
 @given(st.lists(FEW, max_size=40) | st.lists(MANY, max_size=40), st.integers(1, 45), st.integers(1, 7))
-def test_kept_are_the_first_of_a_plain_sort(counts, pieces, part):
+def test_the_kept_pieces_are_the_first_of_a_plain_sort(counts, pieces, part):
     parts = parts_of(counts, part)
     cut = find_cut(parts, pieces)
     kept = [row for of, numbers in above_cut(parts, cut) for row in zip(of.to_pylist(), numbers.tolist(), strict=True)]
@@ -29,7 +29,7 @@ def test_kept_are_the_first_of_a_plain_sort(counts, pieces, part):
     assert kept == sorted(sorted(rows, key=lambda row: (-row[1], row[0]))[:pieces])
 
 
-def test_small_counts_take_one_reading():
+def test_small_counts_are_read_only_once():
     class Once(list):
         read = 0
 

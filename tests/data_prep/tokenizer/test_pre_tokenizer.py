@@ -1,4 +1,4 @@
-"""The compiled split against `tokenizers`, with the very steps that tokenizer.json holds; and what the presets mean."""
+"""Compare the compiled split with `tokenizers` and its steps in tokenizer.json, and test the meaning of the presets."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ TRICKY = (
     "1٣²½Ⅷ〇𖿴\u200c\u200d\u0301िं्ًA'’_-+€😀\ufe0f\U0001f3fd"
 )
 TEXTS = st.text(TRICKY, max_size=30) | st.text(max_size=30)
-# One sentence each of scripts whose marks, digits and spaces differ.
+# Sentences in scripts with different marks, digits and spaces.
 SENTENCES = (
     "Il y a 1 234 567 façons (l'été, l’hiver…) d'être  là.\r\n\r\n\tfor i in range(10):\n        x += 1\n",
     "سَلامٌ عَلَيْكُمْ، كيف حالك؟ می‌خواهم بروم. ٢٠٢٤ ۱۲۳",
@@ -46,7 +46,7 @@ def published(name: str, split_digits: bool) -> Callable[[str], list[str]]:
 
 @pytest.mark.parametrize(("name", "split_digits"), WAYS)
 @given(text=TEXTS)
-def test_the_split_is_that_of_tokenizers(name: str, split_digits: bool, text: str) -> None:
+def test_the_split_equals_that_of_tokenizers(name: str, split_digits: bool, text: str) -> None:
     found = pieces(text, name, split_digits)
     assert found == published(name, split_digits)(text)
     assert "".join(found) == text
@@ -54,7 +54,7 @@ def test_the_split_is_that_of_tokenizers(name: str, split_digits: bool, text: st
 
 
 @pytest.mark.parametrize(("name", "split_digits"), WAYS)
-def test_the_split_of_many_languages_is_that_of_tokenizers(name: str, split_digits: bool) -> None:
+def test_the_split_of_many_languages_equals_that_of_tokenizers(name: str, split_digits: bool) -> None:
     split = published(name, split_digits)
     for text in (*SENTENCES, "".join(SENTENCES), " ".join(SENTENCES)):
         for start in range(0, len(text), 7):
@@ -67,11 +67,11 @@ def characters() -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "split_digits"), WAYS)
-def test_every_character_is_on_the_side_where_tokenizers_puts_it(name: str, split_digits: bool) -> None:
-    """When this fails with a new `tokenizers`, csrc/bpe/generate_class_table.py must be run again.
+def test_every_character_is_split_as_by_tokenizers(name: str, split_digits: bool) -> None:
+    """If this test fails with a new version of `tokenizers`, run csrc/bpe/generate_class_table.py again.
 
-    Every character stands in seven surroundings. Those that are neither letters without case nor unassigned are also
-    split alone, where a text both begins and ends with them.
+    The test splits every character in seven contexts. It also splits a text of only that character, unless it is a
+    letter without case, unassigned or for private use.
     """
     split = published(name, split_digits)
 
@@ -83,15 +83,17 @@ def test_every_character_is_on_the_side_where_tokenizers_puts_it(name: str, spli
         if pieces(text, name, split_digits) != split(text):
             for one in chunk:
                 assert pieces(surrounded(one), name, split_digits) == split(surrounded(one)), f"U+{ord(one):04X}"
-            pytest.fail(f"between U+{ord(chunk[0]):04X} and U+{ord(chunk[-1]):04X}, where one character meets the next")
+            pytest.fail(
+                f"two neighbours between U+{ord(chunk[0]):04X} and U+{ord(chunk[-1]):04X} are split differently"
+            )
     for one in characters():
         if unicodedata.category(one) not in ("Lo", "Cn", "Co"):
             assert pieces(one, name, split_digits) == split(one), f"U+{ord(one):04X}"
 
 
 @pytest.mark.slow
-def test_the_table_of_characters_is_that_of_the_installed_tokenizers() -> None:
-    """As above, in seconds: between two letters a letter joins them, a number, a space or a symbol does not."""
+def test_the_table_of_characters_fits_the_installed_tokenizers() -> None:
+    """This check of all characters takes seconds. Of all characters between two letters, only a letter joins them."""
     for chunk in _chunks(list(characters()), 1 << 14):
         text = "".join(f"a{one}b" for one in chunk)
         assert pieces(text, "modern", True) == published("modern", True)(text)
@@ -121,7 +123,7 @@ def test_bloom_keeps_runs_of_spaces_whole() -> None:
         ("", []),
     ],
 )
-def test_modern_pieces(text: str, wanted: list[str]) -> None:
+def test_modern_splits_texts_into_these_pieces(text: str, wanted: list[str]) -> None:
     assert pieces(text, "modern", False) == wanted
 
 
@@ -131,8 +133,8 @@ def test_split_digits_makes_each_numeric_character_a_piece(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_malformed_bytes_are_like_punctuation_that_no_pattern_names(name: str) -> None:
-    """A byte that is no character stands where a symbol would: neither a letter nor white space."""
+def test_malformed_bytes_are_split_like_symbols(name: str) -> None:
+    """A byte that is not part of a character counts as a symbol: neither a letter nor white space."""
     for bad in (
         b"\xff",
         b"\x80",
@@ -153,15 +155,15 @@ def test_malformed_bytes_are_like_punctuation_that_no_pattern_names(name: str) -
             assert found == wanted
 
 
-def test_a_pre_tokenizer_is_recognised_in_its_file() -> None:
+def test_recognise_returns_the_preset_of_a_tokenizer_json() -> None:
     for name, split_digits in WAYS:
         tokenizer = Tokenizer(models.BPE())
         tokenizer.pre_tokenizer = build(name, split_digits)
         assert recognise(json.loads(tokenizer.to_str())) == (name, split_digits)
 
 
-def test_blooms_own_file_is_recognised() -> None:
-    """The pre-tokenizer of bigscience/bloom's tokenizer.json."""
+def test_the_tokenizer_json_of_bloom_is_recognised() -> None:
+    """The steps are those of the pre-tokenizer in bigscience/bloom's tokenizer.json."""
     split = {
         "type": "Split",
         "pattern": {"Regex": " ?[^(\\s|[.,!?…。，、।۔،])]+"},
@@ -199,7 +201,7 @@ def test_a_changed_step_is_not_recognised(step: int, key: str, value: object) ->
     assert recognise(description) is None
 
 
-def test_the_configuration_knows_these_presets() -> None:
+def test_the_configuration_accepts_exactly_these_presets() -> None:
     annotation = TokenizerConfig.model_fields["pre_tokenizer"].annotation
     assert set(getattr(annotation, "__args__", ())) == set(PRESETS)
 
@@ -210,8 +212,8 @@ def test_an_unknown_preset_is_refused() -> None:
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_modern_pattern_means_the_same_in_javascript(tmp_path: Path) -> None:
-    """Over characters that Python's older Unicode knows: those that JavaScript's engine knows as well."""
+def test_the_modern_pattern_gives_the_same_split_in_javascript(tmp_path: Path) -> None:
+    """The texts have only characters of Python's older Unicode version, because JavaScript's engine has them too."""
     known = [one for one in characters() if unicodedata.category(one) != "Cn"]
     texts = [*SENTENCES, *("".join(f"a{one}b {one}1\n" for one in chunk) for chunk in _chunks(known, 1 << 12))]
     (tmp_path / "given.json").write_text(json.dumps([MODERN_PATTERN, texts]))

@@ -1,4 +1,4 @@
-"""A sample of documents."""
+"""Test the sample of documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from data_prep.tokenizer import sample_documents as sampling
 from data_prep.tokenizer.sample_documents import sample_documents
 
 
-def test_the_sample_is_bounded_and_fixed(make_shard, tmp_path, monkeypatch):
+def test_the_sample_is_bounded_and_does_not_depend_on_the_order_of_shards(make_shard, tmp_path, monkeypatch):
     shards = {}
     for part in (f"s/{number:05d}" for number in range(4)):
         shards[part] = make_shard(part, {"en": [f"{part} {number}" for number in range(10)], "fr": ["x" * 100]})
@@ -23,7 +23,7 @@ def test_the_sample_is_bounded_and_fixed(make_shard, tmp_path, monkeypatch):
     assert found == sample_documents(dict(reversed(shards.items())))
 
 
-def test_a_file_from_elsewhere_is_sampled_as_a_shard_is(make_shard, tmp_path, monkeypatch):
+def test_a_foreign_parquet_file_is_sampled_like_a_shard(make_shard, tmp_path, monkeypatch):
     shard = make_shard("s/00000", {"en": [f"text {number}" for number in range(10)], "fr": ["é"]})
     foreign = tmp_path / "texts.parquet"
     pq.write_table(pq.read_table(shard, columns=["text", "id", "language"]), foreign)

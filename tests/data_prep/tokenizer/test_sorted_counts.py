@@ -1,4 +1,4 @@
-"""Sorted tables of counts."""
+"""Test the sum of sorted count tables."""
 
 from collections import Counter
 from typing import Any
@@ -20,7 +20,7 @@ COUNTED = st.dictionaries(st.tuples(st.sampled_from(["en", "fr"]), st.text("aÃ©ä
 
 
 @given(tables=st.lists(COUNTED, max_size=4), size=st.integers(1, 4))
-def test_sorted_tables_are_summed_whatever_their_batches(tables: list[dict[tuple[str, str], int]], size: int) -> None:
+def test_sorted_tables_in_batches_of_any_size_are_summed(tables: list[dict[tuple[str, str], int]], size: int) -> None:
     def batches(table: dict[tuple[str, str], int]) -> Any:
         rows = batch(dict(sorted(table.items())))
         return iter([rows.slice(start, size) for start in range(0, len(table) + 1, size)])

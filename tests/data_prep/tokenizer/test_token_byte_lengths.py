@@ -1,4 +1,4 @@
-"""Bytes that tokens spell, against the decoded text itself."""
+"""Compare the byte lengths of tokens with the decoded text."""
 
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -22,12 +22,12 @@ def byte_level() -> Tokenizer:
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_byte_level_tokens_spell_exactly_their_text(text: str) -> None:
+def test_byte_level_tokens_have_the_bytes_of_their_text(text: str) -> None:
     made = byte_level()
     assert token_byte_lengths(made)[made.encode(text).ids].sum() == len(text.encode())
 
 
-def test_special_tokens_spell_nothing_and_holes_are_no_tokens() -> None:
+def test_special_tokens_have_0_bytes_and_unused_ids_have_no_token() -> None:
     made = byte_level()
     lengths = token_byte_lengths(made)
     assert lengths[made.token_to_id("</s>")] == 0
@@ -36,7 +36,7 @@ def test_special_tokens_spell_nothing_and_holes_are_no_tokens() -> None:
     assert token_byte_lengths(holed).tolist() == [1, NO_TOKEN, NO_TOKEN, 1]
 
 
-def test_sentencepiece_tokens_spell_their_text_and_the_first_words_space() -> None:
+def test_sentencepiece_tokens_have_the_bytes_of_their_text_and_its_first_space() -> None:
     vocabulary = {"▁Tous": 0, "▁les": 1, "▁ê": 2, "tres": 3, "<0xF0>": 4, "<0x9F>": 5, "<0x99>": 6, "<0x82>": 7, "▁": 8}
     made = Tokenizer(models.BPE(vocab=vocabulary, merges=[], byte_fallback=True))
     made.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
@@ -45,7 +45,7 @@ def test_sentencepiece_tokens_spell_their_text_and_the_first_words_space() -> No
     assert token_byte_lengths(made)[ids].sum() == len(" Tous les êtres 🙂".encode())
 
 
-def test_wordpiece_tokens_spell_their_text_and_the_first_words_space() -> None:
+def test_wordpiece_tokens_have_the_bytes_of_their_text_and_a_first_space() -> None:
     made = Tokenizer(models.WordPiece(vocab={"[UNK]": 0, "hum": 1, "##ains": 2, "être": 3}, unk_token="[UNK]"))
     made.decoder = decoders.WordPiece(prefix="##", cleanup=False)
     assert made.decode([3, 1, 2]) == "être humains"

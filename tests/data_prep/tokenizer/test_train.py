@@ -1,4 +1,4 @@
-"""The trained folder: what is in it, and that transformers reads it as tokenizers does."""
+"""Test the folder of a trained tokenizer: its files, and that transformers encodes with it like `tokenizers`."""
 
 import json
 
@@ -36,12 +36,12 @@ def test_bytes_depend_on_neither_order_nor_number_of_shards(train, tmp_path):
     two, three = train("two", parts=parts), train("three", parts=dict(reversed(parts.items())))
     assert sorted(path.name for path in one.iterdir()) == FILES
     for name in FILES:
-        if name != "training.json":  # it names its inputs
+        if name != "training.json":  # training.json names its inputs
             assert (one / name).read_bytes() == (two / name).read_bytes()
         assert (two / name).read_bytes() == (three / name).read_bytes()
 
 
-def test_a_small_corpus_gives_a_smaller_vocabulary_and_says_so(train, capsys):
+def test_a_small_corpus_gives_a_smaller_vocabulary_and_a_message(train, capsys):
     folder = train(vocabulary_size=5000)
     report = json.loads((folder / "training.json").read_text())
     assert report["vocabulary_asked"] == 5000
@@ -50,7 +50,7 @@ def test_a_small_corpus_gives_a_smaller_vocabulary_and_says_so(train, capsys):
     assert "instead of 5000" in capsys.readouterr().err
 
 
-def test_no_token_is_longer_than_asked(train):
+def test_no_token_is_longer_than_max_token_bytes(train):
     vocabulary = Tokenizer.from_file(str(train(vocabulary_size=5000, max_token_bytes=4) / "tokenizer.json")).get_vocab()
     assert max(len(token) for token, number in vocabulary.items() if number >= 7) <= 4
 

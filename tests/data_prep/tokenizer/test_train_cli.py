@@ -1,4 +1,4 @@
-"""`bloomery tokenizer train`: what it takes, what it writes, what it refuses."""
+"""Test `bloomery tokenizer train`: its inputs, its files, and the input that it refuses."""
 
 import json
 import subprocess
@@ -54,7 +54,7 @@ def trained(folder):
 SMALL = ["--vocab-size", 280, "--reserved-tokens", 2]
 
 
-def test_counts_made_elsewhere_become_a_tokenizer_that_transformers_loads(counts, tmp_path):
+def test_counts_of_another_program_become_a_tokenizer_that_transformers_loads(counts, tmp_path):
     result = train("--counts", counts, *SMALL, "--output", tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == FILES
     assert result.stdout == ""
@@ -68,7 +68,7 @@ def test_counts_made_elsewhere_become_a_tokenizer_that_transformers_loads(counts
 
 
 def test_the_vocabulary_is_never_padded(counts, tmp_path):
-    """Rows that no token needs are the model's: they change nothing of what the tokenizer is made from."""
+    """Padding rows belong to the model, so they do not change the section of the tokenizer's stage."""
     train("--counts", counts, "--vocab-size", 275, "--reserved-tokens", 0, "--output", tmp_path / "out")
     assert Tokenizer.from_file(str(tmp_path / "out/tokenizer.json")).get_vocab_size() == 275
     model = {"layers": 1, "hidden_size": 8, "heads": 1, "sequence_length": 8}
@@ -98,7 +98,7 @@ def test_several_tables_and_a_folder_are_summed(counts, tmp_path):
     "weights",
     [{"en": 0.01, "fr": 0.99}, {"languages": {"en": {"weight": 0.01}, "fr": {"weight": 0.99}}}],
 )
-def test_weights_are_plain_or_a_mixture(counts, tmp_path, weights):
+def test_weights_may_be_plain_numbers_or_a_mixture(counts, tmp_path, weights):
     (tmp_path / "w.json").write_text(json.dumps(weights))
     train("--counts", counts, *SMALL, "--weights", tmp_path / "w.json", "--output", tmp_path / "out")
     report = trained(tmp_path / "out")
@@ -107,17 +107,17 @@ def test_weights_are_plain_or_a_mixture(counts, tmp_path, weights):
     assert merges_of(tmp_path / "out")[0] == ["Ã", "©"]
 
 
-def test_most_frequent_pieces_are_kept_and_the_share_is_said(counts, tmp_path):
+def test_the_most_frequent_pieces_are_kept_and_their_share_is_reported(counts, tmp_path):
     result = train("--counts", counts, *SMALL, "--max-pieces", 3, "--output", tmp_path / "out")
     report = trained(tmp_path / "out")
-    occurrences = sum(ENGLISH.values()) - 40 + 9 + sum(FRENCH.values())  # "<s>" is nothing, " a<pad>b" two pieces
+    occurrences = sum(ENGLISH.values()) - 40 + 9 + sum(FRENCH.values())  # "<s>" gives no piece, " a<pad>b" two
     assert (report["pieces"], report["pieces_found"]) == (3, 11)
     assert report["share_kept"] == pytest.approx(2400 / occurrences)
     assert "3 of 11 pieces are kept" in result.stderr
 
 
 @pytest.mark.parametrize(("preset", "split_digits"), [("modern", False), ("bloom", True)])
-def test_the_pre_tokenizer_of_the_counts_is_taken(make_shard, tmp_path, preset, split_digits):
+def test_the_pre_tokenizer_of_the_counts_is_used(make_shard, tmp_path, preset, split_digits):
     stage = CountStage(pre_tokenizer=preset, split_digits=split_digits)
     count_shards(stage, [make_shard("s/00000", {"en": ["ab ab 12 12"] * 3})], tmp_path / "c.parquet")
     train("--counts", tmp_path / "c.parquet", *SMALL, "--output", tmp_path / "out")
@@ -129,7 +129,7 @@ def test_the_pre_tokenizer_of_the_counts_is_taken(make_shard, tmp_path, preset, 
     assert not (tmp_path / "no").exists()
 
 
-def test_the_configuration_says_what_options_do_not(counts, tmp_path):
+def test_options_override_the_configuration(counts, tmp_path):
     stage = {"tokenizer": {"vocabulary_size": 300, "reserved_tokens": 5, "pre_tokenizer": "modern"}}
     (tmp_path / "tokenizer.json").write_text(json.dumps(stage))
     (tmp_path / "parts.json").write_text(json.dumps(["counts"]))
@@ -156,7 +156,7 @@ def test_the_configuration_says_what_options_do_not(counts, tmp_path):
         ([*SMALL, "--weights", "missing.json"], InputError, "no such file"),
     ],
 )
-def test_wrong_wishes_are_refused_and_nothing_is_written(counts, tmp_path, monkeypatch, words, error, message):
+def test_wrong_options_are_refused_and_nothing_is_written(counts, tmp_path, monkeypatch, words, error, message):
     monkeypatch.chdir(tmp_path)
     for name, text in {
         "nan": '{"en": NaN}',
@@ -173,7 +173,7 @@ def test_wrong_wishes_are_refused_and_nothing_is_written(counts, tmp_path, monke
     assert not list(tmp_path.glob("out/*"))
 
 
-def test_an_older_tokenizer_stays_when_the_training_fails(counts, tmp_path):
+def test_an_older_tokenizer_stays_if_the_training_fails(counts, tmp_path):
     train("--counts", counts, *SMALL, "--output", tmp_path / "out")
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     bad = write_counts(tmp_path / "bad.parquet", en={"x": -1})
@@ -182,7 +182,7 @@ def test_an_older_tokenizer_stays_when_the_training_fails(counts, tmp_path):
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
-def test_an_error_is_one_line_and_an_exit_code(counts, tmp_path):
+def test_an_error_gives_a_message_without_traceback_and_an_exit_code(counts, tmp_path):
     command = [sys.executable, "-m", "bloomery.cli", "tokenizer", "train"]
     command += ["--counts", str(counts), "--output", str(tmp_path / "out")]
     done = subprocess.run([*command, "--vocab-size", "300"], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Counting and training give the merges and the ids that Hugging Face `tokenizers` learns from the same text."""
+"""Compare merges and ids with those that Hugging Face `tokenizers` learns from the same text."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ LANGUAGES = ["ar", "en", "hi", "sw", "ta", "vi", "yo", "zhs"]
 
 
 def sample_texts() -> dict[str, list[str]]:
-    """Texts of every language of the sample; special tokens' spellings, which ours keeps out, are taken out."""
+    """Return the sample's texts by language, without special tokens, which only this project's trainer leaves out."""
     found = {}
     for path in sorted(SAMPLE.glob("*.jsonl")):
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -36,7 +36,7 @@ def sample_texts() -> dict[str, list[str]]:
 
 
 def made_up_texts(words_per_language: int) -> dict[str, list[str]]:
-    """Texts of made-up words, in every language of the sample: parts of its words, with Zipf-like frequencies."""
+    """Return texts by language of the sample. Their words are made of parts of its words and have Zipf frequencies."""
     generator = np.random.default_rng(0)
     found = {}
     for language, texts in sample_texts().items():
@@ -65,7 +65,7 @@ def corpus_texts(limit_characters: int) -> dict[str, list[str]]:
 
 
 def ours(folder: Path, texts: dict[str, list[str]], size: int, preset: str, split_digits: bool) -> Tokenizer:
-    """Through files: shards, counts of each, training."""
+    """Train with this project: write shards and the count table of each, and train on the tables."""
     for language, of_language in texts.items():
         shard = folder / f"shards/{language}.parquet"
         shard.parent.mkdir(parents=True, exist_ok=True)
@@ -103,24 +103,24 @@ def assert_same(
 
 @pytest.mark.parametrize("split_digits", [False, True])
 @pytest.mark.parametrize("preset", list(PRESETS))
-def test_merges_and_ids_over_all_languages_of_the_sample(tmp_path: Path, preset: str, split_digits: bool) -> None:
+def test_merges_and_ids_agree_on_all_languages_of_the_sample(tmp_path: Path, preset: str, split_digits: bool) -> None:
     assert_same(tmp_path, sample_texts(), 6000, preset, split_digits)
 
 
 @pytest.mark.slow
-def test_merges_and_ids_of_32k_tokens_on_made_up_text(tmp_path: Path) -> None:
+def test_merges_and_ids_of_32k_tokens_agree_on_made_up_text(tmp_path: Path) -> None:
     assert_same(tmp_path, made_up_texts(40_000), 32_000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", list(PRESETS))
-def test_merges_and_ids_of_32k_tokens_on_real_text(tmp_path: Path, preset: str) -> None:
+def test_merges_and_ids_of_32k_tokens_agree_on_real_text(tmp_path: Path, preset: str) -> None:
     assert_same(tmp_path, corpus_texts(1_000_000), 32_000, preset)
 
 
 @pytest.mark.slow
-def test_a_pair_beyond_32_bits_is_kept_here_and_lost_there() -> None:
-    """tokenizers#2058: pairs are counted in 32 bits there, so the most frequent one of all turns negative."""
+def test_counts_beyond_32_bits_are_exact_here_and_overflow_in_tokenizers() -> None:
+    """`tokenizers` counts pairs in 32 bits (tokenizers#2058), so the most frequent pair gets a negative count."""
     word, copies = "a" * 200_001, 11_000
     assert copies * 200_000 > 2**31
     tokenizer = Tokenizer(models.BPE())
@@ -134,4 +134,4 @@ def test_a_pair_beyond_32_bits_is_kept_here_and_lost_there() -> None:
     counted.add(b"xy" + word.encode(), np.array([0, 2, 2 + len(word)]), np.array([copies, copies]))
     order = symbol_order()
     assert counted.train(1).tolist() == [[order[ord("a")], order[ord("a")]]]
-    assert lost == [["x", "y"]], "should this fail, tokenizers was mended"
+    assert lost == [["x", "y"]], "if this fails, tokenizers has fixed the overflow"

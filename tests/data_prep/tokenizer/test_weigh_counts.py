@@ -1,4 +1,4 @@
-"""Counts of many tables, weighted by the mixture."""
+"""Test the sum of many count tables, weighted by the mixture."""
 
 import re
 from collections import Counter
@@ -42,7 +42,7 @@ def write(folder, counts_of_tables):
 
 
 def weigh(folder, counts_of_tables, weights, mixture=None, pending_rows=None):
-    """(pieces and counts in their order, factors, bytes per dataset) of tables by name."""
+    """Return (pieces with counts in their order, factors, bytes per dataset) of tables given by name."""
     with Sums(folder, pending_rows) as sums:
         counted = CountedPieces(sums)
         counted.read(write(folder, counts_of_tables), mixture)
@@ -57,7 +57,9 @@ WEIGHTS = {"en": 0.5, "fr": 0.3, "hi": 0.2}
 
 @pytest.mark.slow
 @given(COUNTS, COUNTS, st.integers(1, 8))
-def test_neither_order_nor_number_of_tables_nor_memory_changes_anything(tmp_path_factory, first, second, pending):
+def test_the_order_and_number_of_tables_and_the_memory_do_not_change_the_result(
+    tmp_path_factory, first, second, pending
+):
     one = weigh(tmp_path_factory.mktemp("x"), {"a": Counter(first) + Counter(second)}, WEIGHTS)
     two = weigh(tmp_path_factory.mktemp("x"), {"a": first, "b": second}, WEIGHTS, pending_rows=pending)
     three = weigh(tmp_path_factory.mktemp("x"), {"a": second, "b": first}, WEIGHTS)
@@ -65,7 +67,7 @@ def test_neither_order_nor_number_of_tables_nor_memory_changes_anything(tmp_path
 
 
 @given(COUNTS)
-def test_languages_weigh_what_the_mixture_says(tmp_path_factory, counts):
+def test_weighted_languages_have_the_shares_of_the_mixture(tmp_path_factory, counts):
     _, factors, sizes = weigh(tmp_path_factory.mktemp("x"), {"a": counts}, WEIGHTS)
     assert min(factors.values()) == pytest.approx(1.0)
     shares = {code: size * factors[code] / WEIGHTS[code] for code, size in sizes.items()}
@@ -73,7 +75,7 @@ def test_languages_weigh_what_the_mixture_says(tmp_path_factory, counts):
 
 
 def cut_specials(counts):
-    """(language, piece) -> count, special tokens' spellings taken out of the pieces."""
+    """Return the counts by (language, piece) after special tokens are removed from the pieces."""
     parts = Counter()
     for (language, piece), count in counts.items():
         for part in re.split(SPECIAL_PATTERN, piece):
@@ -83,7 +85,7 @@ def cut_specials(counts):
 
 
 @given(COUNTS)
-def test_weighted_counts_are_the_definition(tmp_path_factory, counts):
+def test_weighted_counts_equal_their_definition(tmp_path_factory, counts):
     rows, factors, _ = weigh(tmp_path_factory.mktemp("x"), {"a": counts}, WEIGHTS)
     wanted = Counter()
     for (language, part), count in cut_specials(counts).items():
@@ -92,7 +94,7 @@ def test_weighted_counts_are_the_definition(tmp_path_factory, counts):
 
 
 @given(COUNTS)
-def test_without_weights_counts_are_taken_as_they_are(tmp_path_factory, counts):
+def test_without_weights_counts_do_not_change(tmp_path_factory, counts):
     rows, factors, sizes = weigh(tmp_path_factory.mktemp("x"), {"a": counts}, None)
     wanted = Counter()
     for (_, part), count in cut_specials(counts).items():
@@ -113,7 +115,7 @@ def test_no_piece_spells_a_special_token(tmp_path):
 
 
 def test_a_large_corpus_stays_within_64_bits():
-    # English of ROOTS (484 GB) with a small weight beside a tiny language: scaled down to 2^60 bytes in all.
+    # English of ROOTS (485 GB) has a small weight beside a tiny language. The weighted total is scaled to 2^60 bytes.
     factors = language_factors({"en": 484_953_009_124, "tum": 170_265}, {"en": 1e-9, "tum": 1.0})
     assert 484_953_009_124 * factors["en"] + 170_265 * factors["tum"] == pytest.approx(2**60, rel=1e-6)
     assert np.iinfo(np.int64).max > 2**60
@@ -129,7 +131,7 @@ def test_a_language_mixed_by_source_is_weighed_by_source(tmp_path):
     counted = {"web": {("en", "a"): 4, ("fr", "b"): 2}, "books": {("en", "a"): 3}, "mail": {("en", "c"): 9}}
     rows, factors, sizes = weigh(tmp_path, counted, mixture.datasets, mixture)
     assert sizes == {"en/web": 4, "fr": 2, "en/books": 3, "en/mail": 9}
-    # 4 bytes of the web stand for 0.2, so the whole is 20: 12 of books, 4 of French.
+    # The 4 bytes of the web have the weight 0.2, so the total is 20 bytes: 12 of books and 4 of French.
     assert factors == pytest.approx({"en/books": 4, "en/web": 1, "fr": 2})
     assert rows == [(b"a", 16), (b"b", 4)]
 
@@ -149,7 +151,7 @@ def test_counts_that_overflow_are_refused(tmp_path, counts):
         weigh(tmp_path, {"a": counts}, None)
 
 
-def test_nothing_is_left_on_the_disk(tmp_path):
+def test_no_spilled_file_is_left_on_the_disk(tmp_path):
     counts = {("en", f"p{number}"): 1 for number in range(500)}
     with Sums(tmp_path, 20) as sums:
         counted = CountedPieces(sums)

@@ -1,4 +1,4 @@
-"""A SLURM cluster and a Hub for the session, a run that was made on both, and workflows that run there."""
+"""Fixtures of a SLURM cluster and a Hub for the session, of a run on both, and of workflows on the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waiting import wait_for
 from workflow_support import TINY, Workflow
 
 WHOLE_SECONDS = 1200
-"""Longer than all that comes before the training takes on a busy machine."""
+"""Time limit of the stages before training, which is enough for a busy machine."""
 
 
 @pytest.fixture(scope="session")
@@ -28,20 +28,20 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
 
 @dataclass(frozen=True)
 class Published:
-    """A run on the cluster that went the whole way to a Hub."""
+    """A finished run on the cluster, with its logs and its model on a Hub."""
 
     workflow: Workflow
     hub: HubServer
     sent_metrics: bytes
-    """What the Hub had of metrics.jsonl while the training ran."""
+    """Content of metrics.jsonl on the Hub while the training ran."""
     tags: dict[str, str]
-    """Tags of the model's repository when the run had ended: name -> commit."""
+    """Commit of each tag of the model's repository after the end of the run."""
     newest_commit: str
 
 
 @pytest.fixture(scope="session")
 def published(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
-    """LONG, finished without trouble, its logs and its model on a Hub; tests leave both as they are."""
+    """Finish LONG without disturbance and publish it on a Hub. Tests must change neither the run nor the Hub."""
     folder = tmp_path_factory.mktemp("undisturbed")
     with running_hub(tmp_path_factory.mktemp("hub")) as hub:
         variables = {key: value for key, value in hub.environment.items() if key.startswith("HF_")}
@@ -51,7 +51,7 @@ def published(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -
         try:
             wait_for(lambda: iterations(workflow) >= 40, WHOLE_SECONDS, process)
             with paused(folder):
-                # A sync before the first iteration has sent a file without one.
+                # A sync before the first iteration sends a file without losses.
                 wait_for(lambda: b'"loss"' in _logged(hub), WHOLE_SECONDS, process, every=0.1)
                 sent = _logged(hub)
             talk, _ = process.communicate(timeout=1800)
@@ -68,13 +68,13 @@ def _logged(hub: HubServer) -> bytes:
 
 @pytest.fixture(scope="session")
 def undisturbed(published: Published) -> Workflow:
-    """The workflow of `published`; tests leave its losses as they are."""
+    """Return the workflow of `published`. Tests must not change its losses."""
     return published.workflow
 
 
 @pytest.fixture
 def untrained(cluster: SlurmCluster, undisturbed: Workflow, tmp_path: Path) -> Iterator[Callable[..., Workflow]]:
-    """Make a copy of LONG in a folder of its own, with everything that comes before training."""
+    """Return a function that makes a workflow of LONG in its own folder, with copies of all results before training."""
     source, target = undisturbed.run_folder, tmp_path / undisturbed.run_folder.relative_to(undisturbed.folder)
     for name in ("config", "corpus", "tokenizer", "index", "report"):
         shutil.copytree(source / name, target / name)
@@ -85,6 +85,6 @@ def untrained(cluster: SlurmCluster, undisturbed: Workflow, tmp_path: Path) -> I
 
 @pytest.fixture
 def on_cluster(cluster: SlurmCluster, tmp_path: Path) -> Iterator[Callable[..., Workflow]]:
-    """Make a workflow on the cluster in a folder of its own."""
+    """Return a function that makes a workflow on the cluster in its own folder."""
     yield lambda config=TINY, **options: slurm_workflow(cluster, tmp_path, config, **options)
     end_workflows(tmp_path)

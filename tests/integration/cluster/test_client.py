@@ -1,4 +1,4 @@
-"""The scheduler client against a real scheduler."""
+"""Test the scheduler client with a real scheduler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def submit(*options: str) -> str:
     return job
 
 
-def test_a_running_job_tells_its_time_its_nodes_and_its_end(client: SlurmCluster) -> None:
+def test_the_client_reports_time_nodes_and_end_of_a_running_job(client: SlurmCluster) -> None:
     job = submit("--time=7", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--job-name=mine", "--comment=a b")
     try:
         left = slurm.seconds_left(job)
@@ -40,7 +40,7 @@ def test_a_running_job_tells_its_time_its_nodes_and_its_end(client: SlurmCluster
     wait_for(lambda: not slurm.is_alive(job), 60, every=0.2)
 
 
-def test_a_job_that_waits_says_why(client: SlurmCluster) -> None:
+def test_the_client_reports_why_a_job_is_pending(client: SlurmCluster) -> None:
     job = slurm.call("sbatch", "--parsable", "--output=/dev/null", "--begin=now+1hour", "--wrap=true").strip()
     try:
         (seen,) = slurm.queue(jobs=[job])
@@ -50,7 +50,7 @@ def test_a_job_that_waits_says_why(client: SlurmCluster) -> None:
         slurm.call("scancel", job)
 
 
-def test_an_unknown_job_is_not_alive_and_a_silent_scheduler_is_no_answer(
+def test_an_unknown_job_is_not_alive_and_an_unreachable_scheduler_raises_an_error(
     client: SlurmCluster, monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
     assert not slurm.is_alive("999999")

@@ -1,4 +1,4 @@
-"""A run on a cluster, end to end: its logs reach the Hub while it trains, and its model when it is done."""
+"""Test a run on a cluster from end to end: its logs reach the Hub during training, and its model at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slurm_workflow import LOGS, MODEL
 pytestmark = pytest.mark.cluster
 
 
-def test_a_run_on_two_nodes_is_on_the_hub_when_it_ends_and_its_logs_while_it_trains(published: Any) -> None:
+def test_logs_reach_the_hub_during_training_and_the_model_at_the_end(published: Any) -> None:
     run, hub = published.workflow.run_folder, published.hub
     metrics = (run / "train/logs/metrics.jsonl").read_bytes()
     trained = metrics.count(b'"loss"')
@@ -40,7 +40,7 @@ print(type(model).__name__, tokenizer.decode(model.generate(**tokenizer("The bak
     assert loaded.stdout.startswith("BloomForCausalLM The baker"), loaded.stderr
 
 
-def test_no_file_of_a_run_or_of_the_scheduler_holds_the_token(cluster: SlurmCluster, published: Any) -> None:
-    # sbatch keeps the environment that it hands to a job.
+def test_no_file_of_a_run_or_of_the_scheduler_contains_the_token(cluster: SlurmCluster, published: Any) -> None:
+    # SLURM stores the environment that sbatch passes to a job.
     for path in (*published.workflow.folder.rglob("*"), *cluster.folder.rglob("*")):
         assert not (path.is_file() and TOKEN.encode() in path.read_bytes()), path

@@ -1,4 +1,4 @@
-"""Training on a cluster is a chain of segments: time limits, crashes, a killed workflow; one writer, equal losses."""
+"""Test training in segments on a cluster: time limits, crashes and a killed workflow do not change the losses."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def segments(workflow: Workflow) -> list[dict[str, object]]:
     return [json.loads((folder / f"{n}.json").read_text()) for n in range(1, 1 + len(list(folder.glob("*.json"))))]
 
 
-def test_a_training_longer_than_the_time_limit_goes_on_in_further_segments_with_the_same_losses(
+def test_a_training_beyond_the_time_limit_continues_in_more_segments_with_equal_losses(
     undisturbed: Workflow, untrained: Callable[..., Workflow]
 ) -> None:
-    # The time that the scheduler gives, less the margin, is over before the processes have started, on any machine:
-    # a segment then makes the one iteration that none ends without.
+    # On any machine, the time limit minus the margin ends before the processes have started. Every segment trains at
+    # least one iteration, so each segment trains exactly one.
     short = untrained(site={"training": {**SITE["training"], "max_minutes": 5}})
     short.changed("training.segment.margin_minutes", 4.9).run("runs/long/train/segments/2.json")
     workflow = untrained().changed("training.segment.margin_minutes", 4.9)
@@ -39,7 +39,7 @@ def test_a_training_longer_than_the_time_limit_goes_on_in_further_segments_with_
     assert found["checkpoint"]["name"] == chain[-1]["checkpoint"]
 
 
-def test_a_workflow_that_is_killed_leaves_its_training_running_and_the_next_one_waits_for_it(
+def test_training_survives_a_killed_workflow_and_the_next_workflow_waits_for_it(
     cluster: SlurmCluster, undisturbed: Workflow, untrained: Callable[..., Workflow]
 ) -> None:
     workflow = untrained()
@@ -60,7 +60,7 @@ def test_a_workflow_that_is_killed_leaves_its_training_running_and_the_next_one_
         assert len(ranks(workflow.folder)) == 4
     talk, _ = second.communicate(timeout=1800)
     assert second.returncode == 0, talk
-    # The job of the killed workflow trained to the end: nothing was trained twice, nothing was lost.
+    # The job of the killed workflow trains to the end, so no iteration is repeated or lost.
     assert workflow.losses() == undisturbed.losses()
     lines = (workflow.run_folder / "train/logs/metrics.jsonl").read_text().splitlines()
     trained = [json.loads(line)["iteration"] for line in lines if '"loss"' in line]
@@ -68,7 +68,7 @@ def test_a_workflow_that_is_killed_leaves_its_training_running_and_the_next_one_
     assert "segment 1 has ended already: finished" in (workflow.run_folder / "logs/train_segment/1.log").read_text()
 
 
-def test_a_rank_that_dies_costs_a_segment_and_no_iteration(
+def test_a_killed_rank_ends_a_segment_and_does_not_change_the_losses(
     undisturbed: Workflow, untrained: Callable[..., Workflow]
 ) -> None:
     workflow = untrained()
@@ -92,7 +92,7 @@ def test_more_crashes_than_the_budget_end_the_chain(untrained: Callable[..., Wor
     assert not (workflow.run_folder / "train/segments/1.json").exists()
 
 
-def test_a_training_that_is_cancelled_saves_is_not_started_again_and_goes_on_when_a_person_says_so(
+def test_a_cancelled_training_saves_and_resumes_only_when_the_workflow_is_started_again(
     cluster: SlurmCluster, undisturbed: Workflow, untrained: Callable[..., Workflow]
 ) -> None:
     workflow = untrained()

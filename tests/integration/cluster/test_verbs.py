@@ -1,4 +1,4 @@
-"""`bloomery cluster init`, `rehearse`, `status` and `doctor` against a real scheduler."""
+"""Test `bloomery cluster init`, `rehearse`, `status` and `doctor` with a real scheduler."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from bloomery.commands.doctor_checks import FindingState, site
 pytestmark = pytest.mark.cluster
 
 
-def test_a_site_is_detected_and_a_rehearsal_of_the_sample_runs_there(cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_init_detects_a_site_and_a_rehearsal_of_the_sample_runs_on_it(cluster: SlurmCluster, tmp_path: Path) -> None:
     environment = {**cluster.environment, "LOADEDMODULES": "", "SCRATCH": ""}
     found = bloomery(environment, tmp_path, "cluster", "init", "--yes", "--gpus-per-node", "0", "--ranks-per-node", "2")
     assert found["warnings"] == []
     assert found["site"]["jobs"]["partition"] == "main"
     assert found["site"]["training"]["max_minutes"] in (1200, 6000)
-    # Half-written by nobody: it is the file that the workflow reads.
+    # The workflow reads this file.
     assert yaml.safe_load((tmp_path / "site.yaml").read_text())["training"]["ranks_per_node"] == 2
     refusal = bloomery(environment, tmp_path, "cluster", "init", "--yes", expect=2)
     assert "--force to replace it" in refusal
@@ -31,7 +31,7 @@ def test_a_site_is_detected_and_a_rehearsal_of_the_sample_runs_there(cluster: Sl
     made = bloomery(environment, tmp_path, "cluster", "rehearse", "config/sample.yaml")
     assert (made["nodes"], made["world_size"]) == (2, 4)
     config = yaml.safe_load((tmp_path / "sample.rehearsal.yaml").read_text())
-    # The data on this machine: only the training is rehearsed, and other tests make data on the cluster.
+    # The data are made on this machine: only training is rehearsed, and other tests make data on the cluster.
     Workflow(tmp_path, config).run("index")
     workflow = slurm_workflow(cluster, tmp_path, config)
     try:

@@ -1,4 +1,4 @@
-"""The workflow on a SLURM cluster: the whole way, a stage again, failures, Ctrl-C."""
+"""Test the workflow on a SLURM cluster: a whole run, a repeated stage, failures and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from data_prep.formats.shard import check_table
 pytestmark = pytest.mark.cluster
 
 
-def test_a_run_of_two_nodes_with_two_processes_each_goes_the_whole_way(
-    cluster: SlurmCluster, undisturbed: Workflow
-) -> None:
+def test_a_run_on_two_nodes_with_two_processes_each_finishes(cluster: SlurmCluster, undisturbed: Workflow) -> None:
     run = undisturbed.run_folder
     parity = json.loads((run / "export/long/parity.json").read_text())
     assert parity["max_difference"] <= parity["tolerance"]
@@ -34,8 +32,8 @@ def test_a_run_of_two_nodes_with_two_processes_each_goes_the_whole_way(
     assert all("Partition=main" in job and "Account=lab" in job for job in own)
 
 
-def test_the_executor_as_it_is_runs_jobs_one_after_another(on_cluster: Callable[..., Workflow]) -> None:
-    # Its polling, which waits longer each time, costs more than the jobs: three steps are enough.
+def test_the_unchanged_executor_plugin_runs_jobs(on_cluster: Callable[..., Workflow]) -> None:
+    # Three steps are enough. The executor waits longer before each poll, which takes more time than the jobs.
     workflow = on_cluster(stock=True)
     workflow.run("runs/tiny/corpus/duplicates/clusters.parquet")
     check_table(workflow.run_folder / "corpus/duplicates/clusters.parquet")
@@ -49,7 +47,7 @@ def test_shards_share_jobs(cluster: SlurmCluster, undisturbed: Workflow) -> None
     assert len([comment for comment in own if comment.startswith("rule_read")]) == 1
 
 
-def test_run_again_there_is_nothing_to_do_and_a_deleted_stage_is_made_again(undisturbed: Workflow) -> None:
+def test_a_second_run_does_nothing_and_a_deleted_output_is_made_again(undisturbed: Workflow) -> None:
     assert "Nothing to be done" in undisturbed.run()
     before = undisturbed.digests("export")
     (undisturbed.run_folder / "export/long/parity.json").unlink()
@@ -58,7 +56,7 @@ def test_run_again_there_is_nothing_to_do_and_a_deleted_stage_is_made_again(undi
     assert undisturbed.digests("export") == before
 
 
-def test_a_failing_rule_says_what_is_wrong_and_where(on_cluster: Callable[..., Workflow], tmp_path: Path) -> None:
+def test_a_failing_rule_reports_what_is_wrong_and_where(on_cluster: Callable[..., Workflow], tmp_path: Path) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_text("{not json}\n" * 200)
     workflow = on_cluster().changed(
@@ -70,12 +68,12 @@ def test_a_failing_rule_says_what_is_wrong_and_where(on_cluster: Callable[..., W
     assert "type the same command again. It resumes here" in talk
 
 
-def test_a_workflow_that_is_killed_during_data_jobs_leaves_nothing_that_harms_the_next_one(
+def test_a_workflow_killed_during_data_jobs_does_not_harm_the_next_one(
     cluster: SlurmCluster, undisturbed: Workflow, on_cluster: Callable[..., Workflow]
 ) -> None:
     workflow = on_cluster()
     process = workflow.start("corpus")
-    # One shard is through, others are not.
+    # One shard is judged, and others are not.
     wait_for(lambda: any((workflow.run_folder / "corpus/verdicts").rglob("*.json")), 300, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -85,10 +83,10 @@ def test_a_workflow_that_is_killed_during_data_jobs_leaves_nothing_that_harms_th
     assert workflow.digests("corpus") == undisturbed.digests("corpus")
 
 
-def test_ctrl_c_leaves_no_job_behind_and_the_next_start_goes_on(
+def test_ctrl_c_leaves_no_job_and_the_next_start_resumes(
     cluster: SlurmCluster, untrained: Callable[..., Workflow]
 ) -> None:
-    # Long enough for any machine: the workflow may take most of a minute to hear of Ctrl-C and cancel the job.
+    # The training is long enough for any machine: after Ctrl-C, the workflow may need a minute to cancel the job.
     workflow = untrained().changed("training.train_samples", 48_000)
     process = workflow.start("finish_training")
     wait_for(lambda: iterations(workflow) >= 60, 1200, process)
@@ -97,7 +95,7 @@ def test_ctrl_c_leaves_no_job_behind_and_the_next_start_goes_on(
     assert process.returncode != 0
     wait_for(lambda: not alive(cluster, workflow), 600, every=0.2)
     assert not workflow.planned("index")
-    # One more iteration is enough to see that it goes on.
+    # One more iteration is enough to see that training resumes.
     workflow.changed("training.segment.minutes", 0.001).run("runs/long/train/segments/1.json")
     log = (workflow.run_folder / "train/logs/main_log.txt").read_text()
     assert "resuming after iteration" in log

@@ -1,4 +1,4 @@
-"""mixture.json is the one truth: what is written there is what the tokenizer and the blend of the training hold."""
+"""Test that the tokenizer and the blend of the training have the shares in mixture.json."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LENGTH = 16
 
 @dataclass(frozen=True)
 class Run:
-    """Clean shards, and what is made of them."""
+    """A folder of clean shards, with methods that make the later files."""
 
     folder: Path
 
@@ -102,7 +102,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 def weighted_shares(trained: dict[str, Any]) -> dict[str, float]:
-    """Share of each dataset in the bytes that the tokenizer was trained on."""
+    """Return the share of each dataset in the bytes that the tokenizer was trained on."""
     read = {name: size * trained["factors"].get(name, 0.0) for name, size in trained["language_bytes"].items()}
     return {name: size / sum(read.values()) for name, size in read.items()}
 
@@ -117,7 +117,7 @@ def weighted_shares(trained: dict[str, Any]) -> dict[str, float]:
         {"alpha": 0.5, "sources": {"books": 4.0, "mail": 0.0}},
     ],
 )
-def test_tokenizer_and_blend_hold_the_shares_of_one_file(run: Run, settings: dict[str, Any]) -> None:
+def test_tokenizer_and_blend_have_the_shares_of_mixture_json(run: Run, settings: dict[str, Any]) -> None:
     written = run.mix(**settings)
     wanted = {name: weight for name, weight in run.mixture.datasets.items() if weight > 0}
     assert run.mixture.languages == {code: entry["weight"] for code, entry in written["languages"].items()}
@@ -130,7 +130,7 @@ def test_tokenizer_and_blend_hold_the_shares_of_one_file(run: Run, settings: dic
     assert dict(zip([entry.name for entry in manifest.train], numbers / 2000, strict=True)) == manifest.shares
 
 
-def test_a_language_mixed_by_source_reads_each_source_s_documents(run: Run) -> None:
+def test_a_language_mixed_by_source_has_a_dataset_of_each_source(run: Run) -> None:
     written = run.mix(alpha=1.0, sources={"books": 3.0, "mail": 0.0})
     manifest = run.build(600)
     assert [entry.name for entry in manifest.train] == ["en/books", "en/web", "fr", "hi"]
@@ -145,14 +145,14 @@ def test_a_language_mixed_by_source_reads_each_source_s_documents(run: Run) -> N
         assert set(documents.tolist()) <= numbers[entry.name.split("/")[1]]
     english = next(entry for entry in manifest.validation if entry.language == "en")
     held_out = open_array(run.folder / "index", english.documents)
-    assert not set(held_out.tolist()) & numbers["mail"], "left out of the training is left out of validation"
+    assert not set(held_out.tolist()) & numbers["mail"], "a source that training leaves out is not validated"
     sources = written["languages"]["en"]["sources"]
     assert sources["books"]["weight"] / sources["books"]["bytes"] == pytest.approx(
         3 * sources["web"]["weight"] / sources["web"]["bytes"]
     )
 
 
-def test_adopted_token_files_weigh_what_their_tokens_spell(run: Run, tmp_path: Path) -> None:
+def test_adopted_token_files_are_weighed_by_the_bytes_of_their_tokens(run: Run, tmp_path: Path) -> None:
     pair = tmp_path / "index/tokens/theirs/00000"
     adopt_tokens(run.folder / "index/tokens/mail/00000", run.folder / "tokenizer.json", "theirs", "en", pair)
     stage = MixtureStage.model_validate({"mixture": {}, "source_weights": {"theirs": 3.0}})
@@ -168,7 +168,7 @@ def test_adopted_token_files_weigh_what_their_tokens_spell(run: Run, tmp_path: P
     assert {code: entry["weight"] for code, entry in alone["languages"].items()} == {"en": 1.0}
 
 
-def test_the_index_says_tokens_and_epochs_of_languages_and_sources(run: Run) -> None:
+def test_the_index_states_tokens_and_epochs_of_languages_and_sources(run: Run) -> None:
     run.mix(alpha=1.0, sources={"books": 3.0})
     manifest = run.build(600)
     assert sum(entry.share for entry in manifest.languages.values()) == pytest.approx(1)
@@ -191,7 +191,7 @@ def test_the_index_says_tokens_and_epochs_of_languages_and_sources(run: Run) -> 
 def test_no_dataset_is_read_more_often_than_the_cap_in_tokens(
     run: Run, sources: dict[str, float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # A budget that is far too small: bytes reach no cap, tokens do.
+    # The budget is far too small, so the bytes stay below the cap and the tokens reach the cap.
     run.mix(budget=1000, sources=sources, alpha=0.1, max_epochs=2)
     samples = 2 * sum(entry.tokens for entry in run.build(100).languages.values()) // LENGTH - 40
     capsys.readouterr()
@@ -205,7 +205,7 @@ def test_no_dataset_is_read_more_often_than_the_cap_in_tokens(
     assert hindi.share < hindi.weight
 
 
-def test_a_training_longer_than_the_cap_allows_is_said_and_then_refused(
+def test_the_mixture_warns_of_a_training_beyond_the_cap_and_the_index_refuses_it(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = run.mix(budget=10**6, max_epochs=4)["languages"]
@@ -221,7 +221,7 @@ def test_a_training_longer_than_the_cap_allows_is_said_and_then_refused(
         run.build(most + 1)
 
 
-def test_the_file_is_what_was_returned(run: Run) -> None:
+def test_mixture_writes_the_value_that_it_returns(run: Run) -> None:
     written = run.mix(alpha=0.5, max_epochs=4, budget=9000)
     assert read_json(run.folder / "mixture.json") == written
     assert {key: written[key] for key in ("method", "alpha", "max_epochs", "budget_bytes")} == {

@@ -1,4 +1,4 @@
-"""A checkpoint that DeepSpeed really wrote, over tensor and pipeline ranks, becomes a model with the same logits."""
+"""Test the export of a checkpoint that DeepSpeed wrote on tensor and pipeline ranks: the logits must not change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def train(*arguments):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_training_over_four_processes_is_exported_with_its_own_logits(tmp_path):
+def test_a_training_on_four_processes_is_exported_with_the_same_logits(tmp_path):
     from tokenizers import Tokenizer, models
 
     paths = RunPaths(tmp_path / "run")

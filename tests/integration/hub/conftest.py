@@ -1,4 +1,4 @@
-"""A Hub, and a run that is ready to be published."""
+"""Fixtures of a Hub and of a run that is ready to be published."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def hub(tmp_path: Path) -> Iterator[HubServer]:
 
 @dataclass
 class HubAt(HubServer):
-    """A Hub at a known port that is away until it is started."""
+    """A Hub at a known port, which cannot be reached before it is started."""
 
     folder: Path = Path()
     process: subprocess.Popen[str] | None = None
@@ -64,7 +64,7 @@ def hub_at(tmp_path: Path) -> Iterator[Callable[[int], HubAt]]:
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as the export makes it, saved by transformers itself."""
+    """Make a folder like that of the export, with a model that transformers saved."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import BloomConfig, BloomForCausalLM
@@ -81,7 +81,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def record(iteration: int) -> MetricsRecord:
-    """A step whose figures differ from every other one's."""
+    """Return the record of an iteration. Its figures differ from those of every other iteration."""
     return MetricsRecord(
         iteration=iteration,
         consumed_samples=4 * iteration,
@@ -103,7 +103,7 @@ def record(iteration: int) -> MetricsRecord:
 
 @dataclass
 class Publishable:
-    """A run with an exported model, and the command that publishes it."""
+    """A run with an exported model, and the commands that publish it."""
 
     paths: RunPaths
     environment: dict[str, str]
@@ -117,7 +117,7 @@ class Publishable:
         return self.paths.published / "publish.json"
 
     def prove(self, **changes: Any) -> None:
-        """Write parity.json for the files as they are."""
+        """Write parity.json for the current files of the model."""
         facts = {
             "model": "tiny-bloom",
             "checkpoint": "step00000100",
@@ -141,7 +141,7 @@ class Publishable:
         write_parity(self.model, Parity(**(facts | changes), files=files))
 
     def start(self, *command: str, **variables: str | None) -> subprocess.Popen[str]:
-        """Start a verb; a variable that is None is unset."""
+        """Start a verb. A variable that is None is removed from the environment."""
         environment = self.environment | {key: value for key, value in variables.items() if value is not None}
         for key in (key for key, value in variables.items() if value is None):
             environment.pop(key, None)
@@ -169,7 +169,7 @@ class Publishable:
         return self.call("sync", "--run", str(self.paths.run), *options, **variables)
 
     def sync_last(self, **variables: str | None) -> subprocess.CompletedProcess[str]:
-        """The workflow's last sync."""
+        """Sync as the workflow does at the end."""
         return self.sync("--output", str(self.logs_report), **variables)
 
     @property
@@ -181,19 +181,19 @@ class Publishable:
         return json.loads((self.paths.monitoring / "sync.json").read_text())
 
     def local_logs(self) -> dict[str, bytes]:
-        """What the logs' repository shall hold beside its page."""
+        """Return the expected files of the logs repository, without its page."""
         tops = {"logs": self.paths.logs, "segments": self.paths.segments, "report": self.paths.report}
         files = {
             f"{top}/{path.relative_to(folder).as_posix()}": path.read_bytes()
             for top, folder in tops.items()
             for path in folder.rglob("*")
-            # What each rank says stays at home.
+            # The output of each rank is not published.
             if path.is_file() and not path.name.startswith(".") and path.parent.name != "ranks"
         }
         return files | {f"config/{path.name}": path.read_bytes() for path in self.paths.config.glob("*.json")}
 
     def append(self, first: int, last: int) -> None:
-        """Iterations as the training logs them."""
+        """Append iterations to the logs as training does."""
         self.paths.logs.mkdir(parents=True, exist_ok=True)
         with (
             (self.paths.logs / "metrics.jsonl").open("a") as metrics,
@@ -205,7 +205,7 @@ class Publishable:
                 log.write(render(entry) + "\n")
 
     def finish(self) -> None:
-        """The training has ended."""
+        """Write the files that mark the end of training."""
         segment = Segment(
             number=1,
             status=SegmentStatus.FINISHED,
@@ -241,7 +241,7 @@ def run(tmp_path: Path, exported: Path, hub: HubServer) -> Publishable:
 
 @pytest.fixture
 def start(run: Publishable) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start a verb that goes on by itself; whatever a test leaves running is ended."""
+    """Return a function that starts a verb in the background. Verbs that still run after the test are killed."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(*command: str, **variables: str | None) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""Duplicates: which document stays, for which reason, and that nothing else decides it."""
+"""Test which duplicates are removed and why, and that shards, partitions and input order do not matter."""
 
 import json
 import math
@@ -36,7 +36,7 @@ def write(path: Path, rows: Sequence[tuple[str, str, str]]) -> str:
 
 
 def source(*paths: str, name: str = "s", **other: Any) -> dict[str, Any]:
-    # The words of these tests are of no language.
+    # The generated words belong to no language, so the sources' labels must be trusted.
     fields = {"language_field": "language", "id_field": "id", "trust_language": True}
     return {"name": name, "kind": "jsonl", "paths": list(paths), **fields, **other}
 
@@ -48,13 +48,13 @@ def run(corpus_run: Any, *sources: dict[str, Any], **corpus: Any) -> Any:
 
 
 def removed(made: Any, keys: Sequence[str], name: str = "s") -> dict[str, tuple[str, str]]:
-    """Removed key -> (key of the kept document, kind)."""
+    """Map the key of every removed document to (key of the kept document, kind)."""
     known = {document_id(name, key): key for key in keys}
     return {known[row["id"]]: (known[row["duplicate_of"]], row["kind"]) for row in made.duplicates()}
 
 
-def test_a_chain_of_neighbours_does_not_remove_what_is_unlike_what_is_kept(corpus_run: Any, tmp_path: Path) -> None:
-    """a ~ b ~ c, but a and c are unlike: c stays although it hangs together with a."""
+def test_a_document_unlike_the_kept_one_is_not_removed(corpus_run: Any, tmp_path: Path) -> None:
+    """a is similar to b, and b to c, but a is not similar to c. So c is kept although it is in the cluster of a."""
     base = words(1, 240)
     texts = {"a": " ".join(base[:220]), "b": " ".join(base[15:230]), "c": " ".join(base[40:240])}
     path = write(tmp_path / "x.jsonl", [(key, "en", text) for key, text in texts.items()])
@@ -65,14 +65,14 @@ def test_a_chain_of_neighbours_does_not_remove_what_is_unlike_what_is_kept(corpu
     best, other = document_id("s", "a"), document_id("s", "c")
     assert sorted((row["part"], row["id"], row["cluster"]) for row in survivors) == sorted(
         [("s/00000", best, best), ("s/00000", other, best)]
-    ), "who stay of one cluster are known, so that training and validation do not get one each"
+    ), "the kept documents of a cluster are recorded, so that training and validation do not share a cluster"
     [row] = made.duplicates()
     shared, union = 201, 216 + 211 - 201
     assert row["similarity"] == pytest.approx(shared / union)
     assert row["cluster_size"] == 2
 
 
-def test_exact_copies_count_across_languages_and_near_ones_do_not(corpus_run: Any, tmp_path: Path) -> None:
+def test_exact_copies_match_across_languages_and_near_copies_do_not(corpus_run: Any, tmp_path: Path) -> None:
     text = " ".join(words(2))
     rows = [
         ("a", "en", text),
@@ -83,7 +83,7 @@ def test_exact_copies_count_across_languages_and_near_ones_do_not(corpus_run: An
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", rows)))
     found = removed(made, "abcd")
     assert {frozenset([key, kept]) for key, (kept, kind) in found.items() if kind == "exact"} == {frozenset("ab")}
-    # c and d are near copies of b; b may have gone for a, which is English.
+    # c and d are near copies of b. But b may itself have been removed as an exact copy of a, which is English.
     assert len(found) == 2 or "b" not in found
     assert all(kind == "exact" or {key, kept} <= set("bcd") for key, (kept, kind) in found.items())
 
@@ -93,11 +93,11 @@ def test_exact_copies_are_no_candidates_for_near_duplicates(corpus_run: Any, tmp
     rows = [(f"copy{number}", "en", text) for number in range(5)] + [("near", "en", text + " and one more")]
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", rows)))
     counts = [read_manifest(path)["counts"] for path in made.partitioned("candidates")]
-    assert sum(each["exact"] for each in counts) == 4, "the best copy with each other one"
-    assert sum(each["near"] for each in counts) == 5, "the longer document with each copy"
+    assert sum(each["exact"] for each in counts) == 4, "one pair of the best copy with each of the 4 others"
+    assert sum(each["near"] for each in counts) == 5, "one pair of the longer document with each of the 5 copies"
 
 
-def test_priority_then_length_then_id_decide_what_stays(corpus_run: Any, tmp_path: Path) -> None:
+def test_priority_then_length_then_id_decide_which_document_is_kept(corpus_run: Any, tmp_path: Path) -> None:
     base = " ".join(words(3))
     low = write(tmp_path / "low.jsonl", [("long", "en", base + " and a longer end"), ("long2", "en", base + " x y")])
     high = write(tmp_path / "high.jsonl", [("short", "en", base)])
@@ -111,8 +111,8 @@ def test_priority_then_length_then_id_decide_what_stays(corpus_run: Any, tmp_pat
     assert {row["cluster_size"] for row in same.duplicates()} == {3}
 
 
-def test_documents_of_one_id_get_occurrence_numbers_wherever_they_lie(corpus_run: Any, tmp_path: Path) -> None:
-    """Equal ids in one part and in several, and the second of a key is a copy of another source's."""
+def test_documents_with_the_same_id_get_occurrence_numbers_in_any_part(corpus_run: Any, tmp_path: Path) -> None:
+    """The equal ids are in one part or in several. The second document of the key copies one of another source."""
     rows = [("k", "en", " ".join(words(seed))) for seed in (4, 5, 6)]
     path = write(tmp_path / "x.jsonl", [*rows, ("other", "en", " ".join(words(7)))])
     copy = write(tmp_path / "copy.jsonl", [("copy", "en", rows[1][2])])
@@ -140,7 +140,7 @@ def test_documents_of_one_id_get_occurrence_numbers_wherever_they_lie(corpus_run
 
 
 def corpus_of(seed: int, count: int) -> list[tuple[str, str, str]]:
-    """Documents with many copies, exact and more or less near."""
+    """Make documents of which many are exact or near copies of earlier ones."""
     generator = random.Random(seed)
     rows: list[tuple[str, str, str]] = []
     for number in range(count):
@@ -155,7 +155,7 @@ def corpus_of(seed: int, count: int) -> list[tuple[str, str, str]]:
 
 
 def rows_of(made: Any) -> dict[str, list[tuple[Any, ...]]]:
-    """What came out, without regard to where it lies."""
+    """Return the duplicates and the clean and removed rows, sorted, without the part that holds them."""
     columns = ("id", "duplicate_of", "kind", "similarity", "cluster_size")
     clean, removed = (sorted(tuple(map(str, row.values())) for row in made.rows(kind)) for kind in ("clean", "removed"))
     return {
@@ -177,11 +177,11 @@ def test_shard_sizes_partitions_and_the_order_of_the_input_change_nothing(corpus
     for reverse in (False, True):
         many = corpus_run([source(*files)], reverse=reverse, ingest=limits, dedup={"partitions": 5}, **OPEN)
         many.all()
-        assert len(many.parts) > 4, "files are split"
+        assert len(many.parts) > 4, "the files must be split into parts"
         assert rows_of(many) == expected
 
 
-def test_what_does_not_fit_into_memory_is_found_in_passes(corpus_run: Any, tmp_path: Path) -> None:
+def test_several_passes_in_little_memory_find_the_same_duplicates(corpus_run: Any, tmp_path: Path) -> None:
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", corpus_of(9, 150))), dedup={"partitions": 2})
     stage = read_stage(made.section("dedup.json"), DedupStage)
     small = stage.model_copy(update={"dedup": stage.dedup.model_copy(update={"memory_bytes": 10_000})})
@@ -204,8 +204,8 @@ def test_what_does_not_fit_into_memory_is_found_in_passes(corpus_run: Any, tmp_p
         assert read_table(together) == read_table(kin)
 
 
-def test_without_verification_whole_clusters_go_for_their_best_document(corpus_run: Any, tmp_path: Path) -> None:
-    """The chain a ~ b ~ c once more: c goes although it is unlike a."""
+def test_without_verification_only_the_best_document_of_a_cluster_is_kept(corpus_run: Any, tmp_path: Path) -> None:
+    """a is similar to b, and b to c. So c is removed although it is not similar to a."""
     base = words(1, 240)
     texts = {"a": base[:220], "b": base[15:230], "c": base[40:240], "copy": base[15:230]}
     path = write(tmp_path / "x.jsonl", [(key, "en", " ".join(text)) for key, text in texts.items()])
@@ -216,7 +216,7 @@ def test_without_verification_whole_clusters_go_for_their_best_document(corpus_r
     assert {row["cluster_size"] for row in made.duplicates()} == {4}
 
 
-def test_a_corpus_does_not_repeat_an_earlier_run(corpus_run: Any, tmp_path: Path) -> None:
+def test_duplicates_of_an_earlier_run_are_removed(corpus_run: Any, tmp_path: Path) -> None:
     base = [" ".join(words(seed, 300)) for seed in range(20, 26)]
     twice = [("twice", "en", "another text " + base[4]), ("twice", "en", base[5])]
     old = run(corpus_run, source(write(tmp_path / "old.jsonl", [("o1", "en", base[0]), ("o2", "en", base[1]), *twice])))
@@ -228,7 +228,7 @@ def test_a_corpus_does_not_repeat_an_earlier_run(corpus_run: Any, tmp_path: Path
         ("again", "en", base[5] + " "),
     ]
     made = run(corpus_run, source(write(tmp_path / "new.jsonl", rows)), dedup={"against": [str(old.folder)]})
-    # Of one key, the second one is told from the first.
+    # The second document with the same key has its own id.
     known = {document_id("s", key): key for key in ("copy", "near", "new", "newer", "again", "o1", "o2", "twice")}
     known[occurrence_id(document_id("s", "twice"), 2)] = "twice"
     assert {known[row["id"]]: (known[row["duplicate_of"]], row["kind"]) for row in made.duplicates()} == {
@@ -238,7 +238,7 @@ def test_a_corpus_does_not_repeat_an_earlier_run(corpus_run: Any, tmp_path: Path
         "again": ("twice", "exact"),
     }
     assert {row["id"] for row in made.rows("clean")} == {document_id("s", "newer")}
-    # What was found counts, not what the run has been planned to do since.
+    # The results of the earlier run are used as they were written, even if its settings have changed since.
     planned = json.loads(old.section("dedup.json").read_text())
     planned["dedup"]["partitions"] = 7
     old.section("dedup.json").write_text(json.dumps(planned))
@@ -254,7 +254,7 @@ def test_a_corpus_does_not_repeat_an_earlier_run(corpus_run: Any, tmp_path: Path
         other.deduplicate()
 
 
-def test_an_earlier_run_must_be_another_one_and_finished(corpus_run: Any, tmp_path: Path) -> None:
+def test_an_earlier_run_must_be_finished_and_not_the_run_itself(corpus_run: Any, tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", [("a", "en", " ".join(words(1))), ("a", "en", " ".join(words(2)))])
     old = run(corpus_run, source(path))
     refuse_unfinished([str(old.folder)], tmp_path / "new")
@@ -274,13 +274,13 @@ def test_an_earlier_run_must_be_another_one_and_finished(corpus_run: Any, tmp_pa
 
 
 def test_candidates_follow_the_curve_of_locality_sensitive_hashing(corpus_run: Any, tmp_path: Path) -> None:
-    """1 - (1 - s^rows)^bands of the pairs whose Jaccard similarity is s share a band (Leskovec et al., chapter 3)."""
+    """A pair of similarity s shares a band with probability 1 - (1 - s^rows)^bands (Leskovec et al., chapter 3)."""
     pairs, shingles = 60, 300
     rows, similarity = [], {}
     for level in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95):
         for number in range(pairs):
             text = words(int(1000 * level) + 7919 * number, shingles + 4)
-            # A changed tail of n words leaves `shingles` - n equal ones of `shingles` + n.
+            # After a change of the last n words, the union has `shingles` + n shingles: `shingles` - n are shared.
             changed = round(shingles * (1 - level) / (1 + level))
             other = text[: len(text) - changed] + words(31 * number + 5, changed)
             for side, one in (("a", text), ("b", other)):
@@ -288,7 +288,9 @@ def test_candidates_follow_the_curve_of_locality_sensitive_hashing(corpus_run: A
             similarity[level] = (shingles - changed) / (shingles + changed)
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", rows)), dedup={"near": {"min_jaccard": 0.0}})
     found = removed(made, [key for key, _, _ in rows])
-    assert all(key.rsplit("-", 1)[0] == kept.rsplit("-", 1)[0] for key, (kept, _) in found.items()), "no pair by chance"
+    assert all(key.rsplit("-", 1)[0] == kept.rsplit("-", 1)[0] for key, (kept, _) in found.items()), (
+        "unrelated documents must not be paired"
+    )
     for level, value in similarity.items():
         hits = sum(key.startswith(f"{level}-") for key in found)
         expected = 1 - (1 - value**8) ** 14
@@ -304,7 +306,7 @@ def test_candidates_follow_the_curve_of_locality_sensitive_hashing(corpus_run: A
 
 
 def test_every_removed_document_is_as_similar_to_a_kept_one_as_configured(corpus_run: Any, tmp_path: Path) -> None:
-    """Against plain Python: shingles as sets, every pair."""
+    """Compare with plain Python, which holds the shingles in sets and compares every pair."""
     rows = corpus_of(7, 100)
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", rows)), dedup={"near": {"bands": 40, "rows": 4}})
     known = {document_id("s", key): (language, text.split()) for key, language, text in rows}
@@ -319,7 +321,7 @@ def test_every_removed_document_is_as_similar_to_a_kept_one_as_configured(corpus
         assert row["duplicate_of"] not in gone
         assert row["similarity"] == pytest.approx(jaccard(text, kept))
         assert row["similarity"] == 1 if row["kind"] == "exact" else row["similarity"] >= 0.7
-        # A near duplicate has its kept document's language, but for exact copies of another near duplicate.
+        # A near duplicate has the language of its kept document, unless it is an exact copy of another near duplicate.
         same_text = {other for other, words in known.values() if words == text}
         assert row["kind"] == "exact" or kept_language in same_text
     stay = [value for key, value in known.items() if key not in gone]
@@ -329,13 +331,15 @@ def test_every_removed_document_is_as_similar_to_a_kept_one_as_configured(corpus
         for other, two in stay[:number]
         if language == other
     ]
-    assert max(left) < 0.7, "with 40 x 4 bands a pair of 0.7 is missed once in 30,000"
+    assert max(left) < 0.7, "40 bands of 4 rows miss a pair of similarity 0.7 about once in 59,000"
 
 
 @pytest.mark.parametrize(("dedup", "kinds"), [
     ({"exact": False}, {"near"}), ({"near": {"enabled": False}}, {"exact"}),
     ({"exact": False, "near": {"enabled": False}}, set()),
 ])  # fmt: skip
-def test_each_kind_can_be_switched_off(corpus_run: Any, tmp_path: Path, dedup: Any, kinds: set[str]) -> None:
+def test_each_kind_of_duplicate_can_be_switched_off(
+    corpus_run: Any, tmp_path: Path, dedup: Any, kinds: set[str]
+) -> None:
     made = run(corpus_run, source(write(tmp_path / "x.jsonl", corpus_of(8, 40))), dedup=dedup)
     assert {row["kind"] for row in made.duplicates()} == kinds

@@ -1,4 +1,4 @@
-"""Which documents of a cluster stay."""
+"""Test `greedy`, which chooses the documents of a cluster that are kept."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -9,7 +9,7 @@ from data_prep.corpus.dedup.resolve import _Edges, greedy
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 12).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.tuples(*[st.integers(0, n - 1)] * 2)))))
-def test_the_rounds_keep_what_one_pass_from_best_to_worst_keeps(case: tuple[int, set[tuple[int, int]]]) -> None:
+def test_greedy_keeps_the_same_documents_as_one_pass_from_best_to_worst(case: tuple[int, set[tuple[int, int]]]) -> None:
     count, drawn = case
     pairs = sorted({(min(pair), max(pair)) for pair in drawn if pair[0] != pair[1]})
     edges = np.array(pairs, np.int64).reshape(-1, 2)

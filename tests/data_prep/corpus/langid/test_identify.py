@@ -1,4 +1,4 @@
-"""Which detector decides, and what judge makes of it."""
+"""Test which detector decides the language, and how judge uses the result."""
 
 import json
 from pathlib import Path
@@ -20,13 +20,13 @@ KLINGON = "tlhIngan maH! Qapla' batlh je. nuqDaq 'oH puchpa''e'. bortaS bIr jabl
 
 
 def model_file(folder: Path) -> Path:
-    """A model that knows Kikuyu by Klingon."""
+    """Train a model with Klingon text as its Kikuyu, and return its path."""
     path = folder / "ki.safetensors"
     ngrams.save(train([("ki", KLINGON * 60)], ["ki"], ngrams.load(SHIPPED_FALLBACK)), path)
     return path
 
 
-def test_the_fallback_answers_where_cld2_has_no_answer() -> None:
+def test_the_fallback_detects_languages_that_cld2_does_not_know() -> None:
     shipped = identifier(DetectorStage())
     assert detect(BAMBARA * 3).codes == []
     assert shipped.detect(BAMBARA * 3) == (True, ["bm"], [1.0])
@@ -37,7 +37,7 @@ def test_the_fallback_answers_where_cld2_has_no_answer() -> None:
     assert not {"ki", "tum", "tw", "de"} & shipped.codes
 
 
-def test_a_document_of_two_languages_has_both() -> None:
+def test_both_languages_of_a_document_are_detected() -> None:
     found = identifier(DetectorStage()).detect(BAMBARA * 40 + FRENCH * 20, "bm")
     assert found.codes == ["bm", "fr"]
     assert found.shares == pytest.approx([0.66, 0.34], abs=0.06)
@@ -61,7 +61,7 @@ def test_a_language_that_no_detector_knows_keeps_its_label(corpus_run: Any, rows
     assert "bm" in manifest["counts"]["detectable"]
 
 
-def test_a_model_of_the_runs_own_judges_its_language(corpus_run: Any, rows: dict[str, Any], tmp_path: Path) -> None:
+def test_a_fallback_model_of_the_run_adds_its_language(corpus_run: Any, rows: dict[str, Any], tmp_path: Path) -> None:
     run = corpus_run(
         [rows], judge={"preset": "none"}, language_id={"fallback_model": str(model_file(tmp_path))}
     )  # fmt: skip
@@ -87,7 +87,7 @@ def sections(**language_id: Any) -> dict[str, Any]:
     return {name: part.model_dump() for name, part in stage_sections(validate_config(value)).items()}
 
 
-def test_another_model_measures_again_and_nothing_else_does(tmp_path: Path) -> None:
+def test_another_model_changes_only_the_section_of_measure(tmp_path: Path) -> None:
     path = model_file(tmp_path)
     before, shipped = sections(fallback_model=str(path)), sections()
     path.write_bytes(path.read_bytes()[:-1] + b"\x01")
@@ -102,7 +102,7 @@ def test_a_missing_model_is_named_before_anything_runs() -> None:
             sections(**{key: "gone.bin"})
 
 
-def test_measures_that_do_not_say_what_was_looked_for_are_refused(corpus_run: Any, rows: dict[str, Any]) -> None:
+def test_measures_without_the_detectable_languages_are_refused(corpus_run: Any, rows: dict[str, Any]) -> None:
     run = corpus_run([rows], judge={"preset": "none"})
     run.judge()
     manifest = run.path("measures", "s/00000").with_suffix(".json")

@@ -1,4 +1,4 @@
-"""The n-gram fallback: what is learnt, what is said, and the file between."""
+"""Test the n-gram fallback: the shipped model, the model file, and the verb that trains a model."""
 
 import re
 import unicodedata
@@ -29,7 +29,7 @@ def shipped() -> ngrams.NgramModel:
     return ngrams.load(SHIPPED_FALLBACK)
 
 
-def test_the_shipped_model_tells_bambara_and_fon_from_their_neighbours(shipped: ngrams.NgramModel) -> None:
+def test_the_shipped_model_distinguishes_bambara_and_fon_from_other_languages(shipped: ngrams.NgramModel) -> None:
     assert shipped.languages == ALL
     assert {"dyu", "emk", "ewe", "ajg", "en", "fr", "vi"} <= set(shipped.classes)
     assert shipped.shares(BAMBARA, ALL) == {"bm": 1.0}
@@ -38,30 +38,30 @@ def test_the_shipped_model_tells_bambara_and_fon_from_their_neighbours(shipped: 
         assert shipped.shares(other, ALL) == {}
 
 
-def test_fon_is_known_without_its_tones_and_in_capitals(shipped: ngrams.NgramModel) -> None:
+def test_fon_is_detected_without_tone_marks_and_in_capitals(shipped: ngrams.NgramModel) -> None:
     decomposed = unicodedata.normalize("NFD", FON)
     plain = "".join(character for character in decomposed if not unicodedata.combining(character))
     assert plain != FON
     assert shipped.shares(plain, ALL) == shipped.shares(plain.upper(), ALL) == {"fon": 1.0}
 
 
-def test_shares_are_of_the_text(shipped: ngrams.NgramModel) -> None:
+def test_shares_are_fractions_of_the_whole_text(shipped: ngrams.NgramModel) -> None:
     shares = shipped.shares(BAMBARA * 30 + ENGLISH * 28 * 3, ALL)
     assert shares.keys() == {"bm"}
     assert shares["bm"] == pytest.approx(1 / 4, abs=0.05)
     assert shipped.shares(BAMBARA, ["fon"]) == {}
-    # A word is not enough.
+    # One word is too little text to detect a language.
     assert shipped.shares("makɔnɔ", ALL) == {}
 
 
 @given(st.text(max_size=2000))
-def test_any_text_has_an_answer(text: str) -> None:
+def test_shares_of_any_text_add_up_to_at_most_1(text: str) -> None:
     shares = ngrams.load(SHIPPED_FALLBACK).shares(text, ALL)
     assert all(0 < share <= 1 for share in shares.values())
     assert sum(shares.values()) <= 1 + 1e-9
 
 
-def test_a_model_is_read_as_it_was_written(shipped: ngrams.NgramModel, tmp_path: Path) -> None:
+def test_a_loaded_model_equals_the_saved_one(shipped: ngrams.NgramModel, tmp_path: Path) -> None:
     paths = [tmp_path / "a.safetensors", tmp_path / "b.safetensors"]
     for path in paths:
         ngrams.save(shipped, path)
@@ -70,7 +70,7 @@ def test_a_model_is_read_as_it_was_written(shipped: ngrams.NgramModel, tmp_path:
     assert (again.languages, again.classes, again.bytes) == (shipped.languages, shipped.classes, shipped.bytes)
 
 
-def test_what_is_no_model_is_named(shipped: ngrams.NgramModel, tmp_path: Path) -> None:
+def test_the_error_names_a_file_that_is_not_a_model(shipped: ngrams.NgramModel, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     whole = SHIPPED_FALLBACK.read_bytes()
     for content in (b"", b"text", whole[:1000], whole[:-1], whole.replace(b"languages", b"Languages")):
@@ -84,7 +84,7 @@ def test_what_is_no_model_is_named(shipped: ngrams.NgramModel, tmp_path: Path) -
         ngrams.load(tmp_path / "gone.safetensors")
 
 
-def test_the_verb_trains_from_shards(tmp_path: Path) -> None:
+def test_train_langid_trains_a_model_from_shards(tmp_path: Path) -> None:
     shard = tmp_path / "00000.parquet"
     rows = [("tlh", KLINGON * 9)] * 9 + [("en", ENGLISH * 9)] * 9
     table = pa.table(

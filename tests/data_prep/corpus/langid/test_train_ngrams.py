@@ -1,4 +1,4 @@
-"""Training a model of n-grams."""
+"""Test the training of an n-gram model."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def shipped() -> ngrams.NgramModel:
     return ngrams.load(SHIPPED_FALLBACK)
 
 
-def test_a_language_is_learnt_beside_those_of_the_base(shipped: ngrams.NgramModel, tmp_path: Path) -> None:
+def test_training_adds_a_language_to_those_of_the_base_model(shipped: ngrams.NgramModel, tmp_path: Path) -> None:
     model = train([("tlh", KLINGON * 60), ("en", ENGLISH * 60)], ["tlh"], shipped)
     assert model.languages == ("bm", "fon", "tlh")
     assert set(model.classes) == {*shipped.classes, "tlh"}
@@ -31,11 +31,11 @@ def test_a_language_is_learnt_beside_those_of_the_base(shipped: ngrams.NgramMode
     for language in ("bm", "dyu"):
         column, before = model.classes.index(language), shipped.classes.index(language)
         assert np.array_equal(model.weights[:, column], shipped.weights[:, before])
-    # English was in the texts, and is learnt anew.
+    # English was in the texts, so it is trained again.
     assert model.bytes[model.classes.index("en")] == len(ENGLISH) * 60
 
 
-def test_too_little_text_teaches_nothing() -> None:
+def test_too_little_text_is_refused() -> None:
     with pytest.raises(InputError, match=r"92 bytes of text in tlh are not enough; expected: 4096 bytes or more"):
         train([("tlh", KLINGON), ("en", ENGLISH * 60)], ["tlh"])
     with pytest.raises(InputError, match="0 bytes of text in xx are not enough"):
@@ -44,7 +44,7 @@ def test_too_little_text_teaches_nothing() -> None:
         train([("tlh", KLINGON * 60), ("en", ENGLISH)], ["tlh"])
 
 
-def test_no_more_is_read_of_a_language_than_asked() -> None:
+def test_max_bytes_limits_the_text_of_each_language() -> None:
     texts = [("tlh", KLINGON * 60), ("en", ENGLISH * 60)]
     more = [*texts, ("en", BAMBARA * 60), ("tlh", FON * 60)]
     first, second = train(texts, ["tlh"], max_bytes=5000), train(more, ["tlh"], max_bytes=5000)

@@ -1,4 +1,4 @@
-"""How many documents hold a line."""
+"""Test how many documents are counted for a line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repeated_lines import MENU, NOTICE, article, run
 from data_prep.corpus.lines import count_lines, find_repeated_lines
 
 
-def test_a_line_of_very_many_documents_does_not_fill_the_memory() -> None:
+def test_a_line_in_very_many_documents_does_not_fill_the_memory() -> None:
     often, rare = 1000, np.repeat(np.arange(500, dtype=np.uint64), 4)
     lines = np.full(100_000, often, np.uint64)
     lines[::50] = rare
@@ -24,7 +24,7 @@ def test_a_line_of_very_many_documents_does_not_fill_the_memory() -> None:
     assert held.repeated().tolist() == [often]
 
 
-def test_a_line_counts_within_its_source_and_its_language_and_once_a_document(tmp_path: Path) -> None:
+def test_a_line_counts_once_per_document_within_its_source_and_language(tmp_path: Path) -> None:
     often = "\n".join([NOTICE] * 9)
     shards = {
         "a/00000": [("a0", "en", article("a0", NOTICE)), ("a1", "fr", article("a1", NOTICE)), ("a2", "en", often)],

@@ -1,4 +1,4 @@
-"""Lines that repeat over documents."""
+"""Test the search for lines that many documents repeat."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from data_prep.formats.shard import read_table
     ],
     ids=str,
 )
-def test_partitions_passes_and_runs_change_nothing(tmp_path: Path, settings: dict[str, int]) -> None:
+def test_partitions_passes_and_sorted_runs_do_not_change_the_result(tmp_path: Path, settings: dict[str, int]) -> None:
     shards = web(60, 13)
     assert run(tmp_path / "a", shards, least=4) == run(tmp_path / "b", shards, least=4, **settings)
     together = [
@@ -35,14 +35,14 @@ def test_partitions_passes_and_runs_change_nothing(tmp_path: Path, settings: dic
     assert together[0].num_rows > 40
 
 
-def test_the_order_of_documents_and_the_size_of_shards_change_nothing(tmp_path: Path) -> None:
+def test_document_order_and_shard_size_do_not_change_the_result(tmp_path: Path) -> None:
     one = run(tmp_path / "a", web(40, 40), least=4)
     assert one == run(tmp_path / "b", web(40, 7, backwards=True), least=4)
     tables = [find_repeated_lines.repeated_path(tmp_path / name, 0) for name in ("a", "b")]
     assert tables[0].read_bytes() == tables[1].read_bytes()
 
 
-def test_copies_of_a_document_do_not_make_templates_of_its_lines(tmp_path: Path) -> None:
+def test_copies_of_a_document_count_as_one_document(tmp_path: Path) -> None:
     same = article("everybody")
     rows = [(f"copy{n}", "en", same if n % 2 else same.replace("\n", "  \r\n\n")) for n in range(20)]
     rows += [(f"other{n}", "en", article("everybody", f"and {n} more")) for n in range(2)]

@@ -1,4 +1,4 @@
-"""Lines that many documents of a source share go, over all shards; every other byte stays, and code is not touched."""
+"""Lines that many documents of a source share are removed. All other bytes stay, and code does not change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 def in_python(shards: dict[str, list[Row]], least: int) -> dict[str, tuple[str, str]]:
-    """The same, with sets of whole documents."""
+    """Remove the repeated lines in plain Python, with sets of whole documents."""
     documents: dict[tuple[str, str, str], set[str]] = {}
     for part, rows in shards.items():
         for _, language, text in rows:
@@ -35,7 +35,7 @@ def in_python(shards: dict[str, list[Row]], least: int) -> dict[str, tuple[str, 
     return found
 
 
-def test_templates_over_shards_and_sources_go_and_nothing_else(tmp_path: Path) -> None:
+def test_only_lines_that_repeat_across_shards_are_removed(tmp_path: Path) -> None:
     shards = web(60, 13)
     found = run(tmp_path, shards, least=5)
     assert found == in_python(shards, 5)
@@ -64,7 +64,7 @@ def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
     assert all((tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes() for file in files)
 
 
-def test_long_lines_blank_lines_short_lines_and_an_empty_shard(tmp_path: Path) -> None:
+def test_long_lines_are_removed_and_blank_or_short_lines_stay(tmp_path: Path) -> None:
     long = "ab " * 400_000 + "."
     rows = [(f"d{n}", "en", f"{long}\n \t \n\n{'short line':<14}\nown {n}\n") for n in range(4)]
     found = run(tmp_path, {"a/00000": rows, "a/00001": []})
@@ -72,7 +72,7 @@ def test_long_lines_blank_lines_short_lines_and_an_empty_shard(tmp_path: Path) -
     assert counts(tmp_path, "a/00001")["documents"] == 0
 
 
-def test_the_chain_measures_compares_and_cleans_what_is_left(corpus_run: Any, tmp_path: Path) -> None:
+def test_later_steps_use_the_text_without_repeated_lines(corpus_run: Any, tmp_path: Path) -> None:
     sentence = "The {} mill of the {} valley grinds the grain of farm number {} for the bread of the coming week. "
     kinds = ("water", "wind", "steam", "old", "new", "white")
     texts = [sentence.format(kind, name, n) * 3 for n, kind in enumerate(kinds) for name in ("upper", "lower")]

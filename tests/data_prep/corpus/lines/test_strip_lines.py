@@ -1,4 +1,4 @@
-"""Repeated lines are removed from documents."""
+"""Test the removal of repeated lines from documents."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from data_prep.corpus.lines import strip_lines
 from data_prep.formats.shard import read_table, write_table
 
 
-def test_code_stays_byte_for_byte_and_text_keeps_its_indentation_and_blank_lines(tmp_path: Path) -> None:
-    """ROOTS' tool had its condition inverted: it took lines out of code alone, and indentation out of text."""
+def test_code_does_not_change_and_text_keeps_indentation_and_blank_lines(tmp_path: Path) -> None:
+    """The tool of ROOTS inverted the condition: it removed lines from code only, and indentation from text."""
     code = f"# {NOTICE}\r\n\n\n    def f():\n\treturn 'a long enough line'\n   \n"
     text = f"  # {NOTICE}\r\n\n\n      indented %d\n\n\tmore of %d   \n"
     rows = [(f"code{n}", "code", code + f"{n}") for n in range(5)]
@@ -27,7 +27,7 @@ def test_code_stays_byte_for_byte_and_text_keeps_its_indentation_and_blank_lines
     assert counts(tmp_path, "mixed/00000")["languages"]["en"]["lines_removed"] == 5
 
 
-def test_what_went_from_a_text_can_be_told(tmp_path: Path) -> None:
+def test_removed_lines_returns_the_lines_removed_from_a_text(tmp_path: Path) -> None:
     for before in (
         article("x", NOTICE, "", MENU, "  ", NOTICE) + "\n" + MENU,
         f"{NOTICE}\r\n\r\nbody\r\n{MENU}",
@@ -41,10 +41,10 @@ def test_what_went_from_a_text_can_be_told(tmp_path: Path) -> None:
         assert strip_lines.removed_lines(before, found["d"][1]) == gone
 
 
-def test_lines_of_another_shard_are_refused(tmp_path: Path) -> None:
+def test_lines_counted_from_an_older_shard_are_refused(tmp_path: Path) -> None:
     shards = web(10, 5)
     run(tmp_path, shards)
-    # The raw shard was written anew, its lines were not counted again.
+    # The raw shard is rewritten, but its lines are not counted again.
     raw = tmp_path / "raw" / "web/00000.parquet"
     write_table(raw, read_table(raw).slice(1), kind="documents", inputs={}, parameters="")
     with pytest.raises(InputError, match="was counted from another version of the shard"):

@@ -1,4 +1,4 @@
-"""International calling codes."""
+"""Test the table of international calling codes."""
 
 import itertools
 
@@ -6,6 +6,6 @@ from data_prep.corpus.pii.calling_codes import CALLING_CODES
 from data_prep.corpus.pii.countries import COUNTRIES
 
 
-def test_no_calling_code_is_the_start_of_another() -> None:
+def test_no_calling_code_is_a_prefix_of_another() -> None:
     assert not [(a, b) for a, b in itertools.permutations(CALLING_CODES, 2) if b.startswith(a)]
     assert len({country.code for country in COUNTRIES}) == len(COUNTRIES)

@@ -1,11 +1,11 @@
-"""Check digits."""
+"""Test the validation of check digits."""
 
 import itertools
 
 from data_prep.corpus.pii.check_digits import iban, luhn, verhoeff
 
 
-def test_check_digits_catch_every_wrong_digit_and_verhoeff_every_swap() -> None:
+def test_check_digits_detect_every_wrong_digit_and_verhoeff_every_swap() -> None:
     for check, number in ((luhn, "4111111111111111"), (verhoeff, "234123412346"), (iban, "DE89370400440532013000")):
         assert check(number)
         for place, digit in itertools.product(range(4, len(number)), "0123456789"):

@@ -1,4 +1,4 @@
-"""Numbering plans of countries."""
+"""Test the table of national telephone numbers."""
 
 import re
 
@@ -13,7 +13,7 @@ from data_prep.corpus.pii.countries import COUNTRIES, Country, compiled
 @pytest.mark.parametrize("country", COUNTRIES, ids=lambda country: country.code)
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
-def test_each_sure_form_of_a_country_writes_numbers_of_its_plan(country: Country, data: st.DataObject) -> None:
+def test_numbers_in_every_sure_form_of_a_country_are_redacted(country: Country, data: st.DataObject) -> None:
     def fits(written: str) -> bool:
         return bool(re.fullmatch(country.national, "".join(filter(str.isdigit, written))))
 

@@ -1,4 +1,4 @@
-"""Personal data: what is found, what is left alone, and that it takes linear time."""
+"""Test the redaction of e-mail and IP addresses, and that redaction takes linear time."""
 
 import itertools
 
@@ -38,24 +38,24 @@ def test_addresses_become_placeholders(text: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("text", LEFT)
-def test_what_only_looks_like_an_address_stays(text: str) -> None:
+def test_text_that_only_looks_like_an_address_stays(text: str) -> None:
     assert redact(text, KINDS) == (text, {})
 
 
-def test_redaction_hits_spans_not_equal_strings_elsewhere() -> None:
-    """ROOTS replaced a match wherever its string occurred, so that parts of other words went, too."""
+def test_redaction_replaces_spans_and_not_equal_strings_elsewhere() -> None:
+    """ROOTS replaced a match wherever its string occurred, so it also replaced parts of other words."""
     text, counts = redact("a@corp.org is at corp.org and aa@corp.org, a@corp.organic", KINDS)
     assert text == "<EMAIL> is at corp.org and <EMAIL>, <EMAIL>"
     assert counts == {"email": 3}
 
 
-def test_only_the_kinds_asked_for_are_replaced() -> None:
+def test_only_the_requested_kinds_are_replaced() -> None:
     text = "a@b.org 8.8.8.8"
     assert redact(text, ["ip"])[0] == "a@b.org <IP>"
     assert redact(text, [])[0] == text
 
 
-def test_redacting_twice_changes_nothing_more() -> None:
+def test_redacting_twice_gives_the_same_text_as_redacting_once() -> None:
     for text in REDACTED:
         once = redact(text, KINDS)[0]
         assert redact(once, KINDS) == (once, {})

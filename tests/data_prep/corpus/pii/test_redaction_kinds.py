@@ -1,7 +1,7 @@
-"""Phones, accounts, cards, identity numbers, keys and handles: what is found, what is left, and that texts stay whole.
+"""Test the redaction of telephone, account, card and identity numbers, keys and handles.
 
-Numbers are examples that their issuers publish (ISO 13616's registry, test cards of networks, governments' pages on
-check digits); telephone numbers are made up.
+The account, card and identity numbers are examples that their issuers publish (ISO 13616's registry, test cards of
+networks, governments' pages on check digits). The telephone numbers are invented.
 """
 
 import functools
@@ -46,7 +46,7 @@ REDACTED = [
     ("", "GB82WEST12345698765432,FR1420041010050500013M02606", "<IBAN>,<IBAN>"),
     ("", "PK36SCBL0000001123456702账", "<IBAN>账"),
     ("", "4111 1111 1111 1111 12/25; 378282246310005; 5555-5555-5555-4444", "<CARD> 12/25; <CARD>; <CARD>"),
-    ("", "6200000000000005 3530111333300000.", "6200000000000005 3530111333300000."),  # two numbers or one: not known
+    ("", "6200000000000005 3530111333300000.", "6200000000000005 3530111333300000."),  # one number or two: unknown
     ("es", "DNI 12345678Z y X1234567L", "DNI <ID> y <ID>"),
     ("", "CPF 529.982.247-25", "CPF <ID>"),
     ("fr", "n° 2 55 08 14 168 025 38", "n° <ID>"),
@@ -76,14 +76,14 @@ REDACTED = [
 ]
 
 LEFT = [
-    # Phones: quantities, dates, decimals, versions, books, orders; a national form where it is not one.
+    # Not phones: quantities, dates, decimals, versions, ISBNs, orders, and national forms in other languages.
     ("", "06 12 34 56 78 and 0612345678 and 612 345 678"),
     ("fr", "ISBN 06 12 34 56 78; les semaines 01 02 03 04 05; +922 337 203 685 477,5808; 12 345 678 901 €"),
     ("en", "+1000000000 +12345 +1.2345678 +999 12345678 phone 2010-2019, phone 2020-01-31, call 20200131"),
     ("en", "ISBN 978-0-306-40615-7, ISBN 0-306-40615-2, version 1.2.3.4567890, x=0612345678&y, /0612345678/"),
     ("en", "order no. 212-555-0187, 0.2125550187, 12:0612345678, a0612345678, 212-555-01875"),
     ("zhs", "2024-01-02 10:11:12 1612345678901 13812345678"),
-    # Failed check digits and lengths.
+    # Not accounts, cards or identity numbers: the check digit, the length or the context is wrong.
     ("", "DE88 3704 0044 0532 0130 00, DE89 3704 0044 0532 0130, XX89370400440532013000, ADE89370400440532013000"),
     ("", "4111 1111 1111 1112; 4111-1111 1111-1111; 14111111111111111; 411111111111111; 0.4111111111111111"),
     ("", "9111111111111111 ISBN 4111111111111111 order: 4111111111111111"),
@@ -93,14 +93,14 @@ LEFT = [
     ("zhs", "110105194912310021 11010519491331002X"),
     ("hi", "2341 2341 2346"),
     ("en", "943 476 5919 and NHS number 943 476 5918; 8001015009087"),
-    # Keys: names, placeholders, prose.
+    # Not keys: names, placeholders, prose.
     ("code", 'api_key = "your_api_key_goes_here" token = "xxxxxxxxxxxxxxxxxxxxxxxx"'),
     ("code", 'password = get_password_from_vault("production") secret = "/usr/share/lib/v1.2.3/secret.pem"'),
     ("code", 'digest = "9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c" token = "12345678901234567890"'),
     ("", "-----BEGIN PRIVATE KEY----- is how it begins; -----END PRIVATE KEY----- is how it ends"[:60]),
     ("", "-----BEGIN PUBLIC KEY-----\n" + "MIIE" * 16 + "\n-----END PUBLIC KEY-----"),
     ("", "sk-learn task-force hf_model ghp_short eyJ.eyJ.x AKIA AIzaShort a-AKIAIOSFODNN7EXAMPLE"),
-    # Handles: annotations, decorators, scopes, CSS.
+    # Not handles: annotations, decorators, scopes, CSS.
     ("en", "@Override @media (x) @scope/pkg @property @ 3 pm, a@b, user@localhost, @decorator(1), @2"),
     ("code", "@wraps\ndef f(): my @list = @alice"),
 ]
@@ -112,11 +112,11 @@ def test_personal_data_becomes_placeholders(language: str, text: str, expected: 
 
 
 @pytest.mark.parametrize(("language", "text"), LEFT)
-def test_what_only_looks_like_personal_data_stays(language: str, text: str) -> None:
+def test_text_that_only_looks_like_personal_data_stays(language: str, text: str) -> None:
     assert redact(text, KINDS, language) == (text, {})
 
 
-def test_a_national_form_needs_the_country_s_language_or_a_word() -> None:
+def test_a_national_form_needs_the_language_of_the_country_or_a_word_before_it() -> None:
     assert redact("06 12 34 56 78", ["phone"], "fr")[0] == "<PHONE>"
     assert redact("06 12 34 56 78", ["phone"], "ar")[0] == "<PHONE>"  # Morocco
     assert redact("06 12 34 56 78", ["phone"], "vi")[0] == "06 12 34 56 78"
@@ -124,14 +124,14 @@ def test_a_national_form_needs_the_country_s_language_or_a_word() -> None:
     assert redact("hotels 06 12 34 56 78", ["phone"], "vi")[1] == {}
 
 
-def test_of_two_kinds_that_overlap_the_longer_stays() -> None:
+def test_the_longer_of_two_overlapping_spans_is_redacted() -> None:
     assert redact("0612345678@mail.example.org", KINDS, "fr")[0] == "<EMAIL>"
     assert redact("write @a.b@c.org", KINDS, "en")[0] == "write <HANDLE>"
-    # The number stands alone once the account is gone.
+    # The telephone number is recognised only after the account number is replaced.
     assert redact("DE89370400440532013000 06 12 34 56 78", KINDS, "fr")[0] == "<IBAN> <PHONE>"
 
 
-def test_the_kinds_of_the_configuration_are_those_that_exist_and_handles_are_off() -> None:
+def test_the_default_kinds_are_all_kinds_except_handles() -> None:
     assert set(PiiConfig().kinds) == set(KINDS) - {"handle"}
     assert set(PiiConfig(kinds=KINDS).kinds) == set(FINDERS) == set(PLACEHOLDERS)
     assert len(set(PLACEHOLDERS.values())) == len(PLACEHOLDERS)
@@ -147,7 +147,7 @@ LANGUAGES = ["", "en", "fr", "es", "pt", "hi", "zhs", "ar", "code"]
     st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=6)), max_size=6).map("".join),
     st.sampled_from(LANGUAGES),
 )
-def test_spans_do_not_overlap_the_rest_is_kept_and_a_second_time_finds_nothing(text: str, language: str) -> None:
+def test_spans_do_not_overlap_and_other_text_stays_and_a_second_pass_finds_nothing(text: str, language: str) -> None:
     spans = find_spans(text, KINDS, language)
     assert all(one.end <= two.start for one, two in itertools.pairwise(spans))
     once, counts = redact(text, KINDS, language)
@@ -201,11 +201,11 @@ UNITS = [
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_finder_takes_linear_time_for_anything(unit: str) -> None:
+def test_every_finder_takes_linear_time(unit: str) -> None:
     for name, finder in FINDERS.items():
         find = functools.partial(lambda finder, size: list(finder(Passage(unit * (size // len(unit)), "fr"))), finder)
         assert time_is_linear(find, 25_000), name
 
 
-def test_placeholders_are_plain() -> None:
+def test_placeholders_are_capital_letters_in_angle_brackets() -> None:
     assert all(re.fullmatch("<[A-Z]+>", placeholder) for placeholder in PLACEHOLDERS.values())

@@ -1,4 +1,4 @@
-"""A file that is read in pieces gives the rows of the whole file, row for row, whatever the number of pieces."""
+"""A file that is read in any number of pieces gives the same rows as a file that is read whole."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def joined(found: list[list[Item]]) -> list[Item]:
 
 
 def words(count: int, seed: int = 0) -> str:
-    """Text that does not compress well, so that a compressed file has many feeds."""
+    """Return text that compresses badly, so that a compressed file takes many reads."""
     draw = random.Random(seed)
     return " ".join(f"{draw.getrandbits(64):x}" for _ in range(count))
 
 
 def lines(end: str = "\n") -> bytes:
-    """Lines of all sorts: empty, blank, wrong, too long, and good ones of several lengths."""
+    """Return empty, blank, invalid and too long lines, and good ones of several lengths."""
     found = ["", "no json", json.dumps({"text": "x" * 2000}), "  ", json.dumps({"text": words(2)})]
     found += [json.dumps({"text": words(number % 60 + 1, number)}) for number in range(700)]
     found.insert(300, json.dumps({"text": words(3000)}))
@@ -55,7 +55,7 @@ def lines(end: str = "\n") -> bytes:
 
 
 def frames(data: bytes) -> list[bytes]:
-    """The data in five pieces that end anywhere."""
+    """Split the data into five slices, without regard to line ends."""
     size = len(data) // 5 + 1
     return [data[place : place + size] for place in range(0, len(data), size)]
 
@@ -80,7 +80,7 @@ DATA = {
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", DATA)
-def test_pieces_of_json_lines_are_the_file(tmp_path: Path, name: str, kind: str) -> None:
+def test_pieces_of_a_jsonl_file_add_up_to_the_file(tmp_path: Path, name: str, kind: str) -> None:
     path = tmp_path / name
     path.write_bytes(compress(name, DATA[kind]))
     whole = read(JSONL, path)
@@ -88,11 +88,11 @@ def test_pieces_of_json_lines_are_the_file(tmp_path: Path, name: str, kind: str)
     for of in COUNTS:
         found = pieces(JSONL, path, of)
         assert joined(found) == whole
-        assert sum(bool(piece) for piece in found) > 1, "the work is spread"
+        assert sum(bool(piece) for piece in found) > 1, "more than one piece must have rows"
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.txt.zst"])
-def test_more_pieces_than_lines(tmp_path: Path, name: str) -> None:
+def test_a_file_may_have_more_pieces_than_lines(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(compress(name, b"one\n\ntwo\nthree"))
     whole = read(LINES, path)
@@ -100,7 +100,7 @@ def test_more_pieces_than_lines(tmp_path: Path, name: str) -> None:
     assert joined(pieces(LINES, path, path.stat().st_size)) == whole
 
 
-def test_a_line_is_of_the_piece_in_which_it_begins(tmp_path: Path) -> None:
+def test_a_line_belongs_to_the_piece_in_which_it_begins(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"aaa\nbbb\nccc\n")
     assert [[item.text for item in piece] for piece in pieces(LINES, path, 3)] == [["aaa"], ["bbb"], ["ccc"]]
@@ -138,7 +138,7 @@ def test_a_file_without_content_is_one_bad_row(tmp_path: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize("groups", [1, 4, 30])
-def test_pieces_of_parquet_are_row_groups(tmp_path: Path, groups: int) -> None:
+def test_pieces_of_a_parquet_file_are_whole_row_groups(tmp_path: Path, groups: int) -> None:
     path = tmp_path / "a.parquet"
     table = pa.table({"text": [words(3, number) if number % 11 else "" for number in range(600)]})
     pq.write_table(table, path, row_group_size=600 // groups)
@@ -151,7 +151,7 @@ def test_pieces_of_parquet_are_row_groups(tmp_path: Path, groups: int) -> None:
         assert sum(bool(piece) for piece in found) == min(of, groups)
 
 
-def test_damage_in_a_parquet_file_costs_its_row_group(tmp_path: Path) -> None:
+def test_damage_in_a_parquet_file_loses_only_its_row_group(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     table = pa.table({"text": [words(3, number) for number in range(400)]})
     pq.write_table(table, path, row_group_size=100, compression="none", use_dictionary=False)
@@ -172,7 +172,7 @@ def test_damage_in_a_parquet_file_costs_its_row_group(tmp_path: Path) -> None:
     assert joined(pieces(source, path, 4)) == whole
 
 
-def test_the_manifest_says_which_piece_was_read(tmp_path: Path) -> None:
+def test_the_manifest_records_which_piece_was_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join(json.dumps({"text": words(9, number)}).encode() for number in range(40)))
     found = []
@@ -185,7 +185,7 @@ def test_the_manifest_says_which_piece_was_read(tmp_path: Path) -> None:
     assert len({manifest["parameters"] for manifest in found}) == 3
 
 
-def test_a_corpus_is_the_same_whatever_the_shards(corpus_run: Any) -> None:
+def test_the_size_of_shards_does_not_change_the_documents(corpus_run: Any) -> None:
     source = {
         "name": "sample",
         "kind": "jsonl",

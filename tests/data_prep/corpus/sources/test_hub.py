@@ -1,4 +1,4 @@
-"""Documents from datasets of the Hub."""
+"""Test the reading of documents from datasets of the Hub."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_a_dataset_folder_streams_through_datasets(dataset: Path) -> None:
+def test_a_dataset_folder_is_streamed_with_the_datasets_library(dataset: Path) -> None:
     source = HubSource(name="s", kind="hub", dataset=str(dataset), language_field="lang", max_documents=6)
     *rows, empty = read_hub(source, LIMIT)
     assert rows[0] == Row("train:1", "row 0", "fr", {})
@@ -34,7 +34,7 @@ def test_a_dataset_folder_streams_through_datasets(dataset: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_datasets_saved_is_read_from_its_folder(dataset: Path, tmp_path: Path) -> None:
+def test_a_dataset_saved_to_disk_is_read_from_its_folder(dataset: Path, tmp_path: Path) -> None:
     import datasets
 
     saved = datasets.Dataset.from_list([{"text": f"row {number}", "lang": "sw", "n": number} for number in range(3)])
@@ -49,7 +49,7 @@ def test_what_datasets_saved_is_read_from_its_folder(dataset: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_a_dataset_that_is_not_there_is_an_input_error(dataset: Path) -> None:
+def test_a_missing_dataset_or_split_is_an_input_error(dataset: Path) -> None:
     with pytest.raises(InputError, match=r"sources\[s\]\.dataset"):
         list(read_hub(HubSource(name="s", kind="hub", dataset=str(dataset), split="nope"), LIMIT))
     with pytest.raises(InputError):

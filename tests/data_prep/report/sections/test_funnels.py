@@ -1,4 +1,4 @@
-"""The funnels of documents that remain."""
+"""Test the funnels, which count the documents that remain."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Wrong language labels."""
+"""Test the report of wrong language labels."""
 
 import json
 from pathlib import Path

@@ -1,10 +1,10 @@
-"""The section about limits."""
+"""Test the section about limits."""
 
 from collections import Counter
 from typing import Any
 
 
-def test_what_the_limits_remove_now_is_what_the_judge_counted(
+def test_the_limits_remove_as_many_documents_as_judge_counted(
     report: tuple[dict[str, Any], str], sample_run: Any
 ) -> None:
     data = report[0]

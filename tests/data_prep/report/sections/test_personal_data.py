@@ -1,4 +1,4 @@
-"""Personal data in the report."""
+"""Test that the report contains no personal data."""
 
 import json
 import re

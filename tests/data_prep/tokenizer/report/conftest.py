@@ -1,4 +1,4 @@
-"""Planted tokenizers, counts of shards, and the report as the verb writes it."""
+"""Fixtures that make planted tokenizers, counts of shards, and the report that the verb writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from data_prep.tokenizer.vocabulary import build_tokenizer, byte_characters, sym
 
 
 def merges_for(words: Sequence[str]) -> np.ndarray[Any, Any]:
-    """Merges that make each word a token, from its left end on; shared beginnings are merged once."""
+    """Return merges that make each word a token, from left to right. Words with the same beginning share its merges."""
     order, known = symbol_order(), {}
     merges: list[tuple[int, int]] = []
     for word in words:
@@ -35,7 +35,7 @@ def merges_for(words: Sequence[str]) -> np.ndarray[Any, Any]:
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Callable[..., Path]:
-    """`plant(words, extra=[...])` -> a tokenizer.json in which words are tokens, and extra ones that no merge makes."""
+    """Return `make(words, extra=[...])`, which writes a tokenizer.json with these tokens. No merge makes the extra ones."""
 
     def make(words: Sequence[str], *, extra: Sequence[str] = (), reserved: int = 0, name: str = "tokenizer") -> Path:
         value = json.loads(build_tokenizer(merges_for(words), reserved, build("bloom")).to_str())
@@ -52,7 +52,7 @@ def plant(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def make_counts(tmp_path: Path) -> Callable[..., Path]:
-    """`make_counts(shard, ...)` -> folder with a count table for each."""
+    """Return `make(*shards)`, which writes a count table for each shard and returns their folder."""
 
     def make(*shards: Path, pre_tokenizer: str = "bloom") -> Path:
         for shard in shards:
@@ -65,7 +65,7 @@ def make_counts(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """`report(tokenizer, *options)` -> the JSON that the verb writes about the shards of `make_shard`."""
+    """Return `run(tokenizer, *options)`, which reports on the shards of `make_shard` and returns the JSON."""
 
     def run(tokenizer: Path, *options: object, settings: dict[str, Any] | None = None) -> dict[str, Any]:
         config = tmp_path / "tokenizer_report.json"

@@ -1,4 +1,4 @@
-"""The verb `bloomery tokenizer report`."""
+"""Test the verb `bloomery tokenizer report`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bloomery.base.errors import InputError, ResourceError
 from data_prep.tokenizer.cli import app
 
 
-def test_a_missing_reference_is_said_before_anything_is_read(plant, tmp_path):
+def test_a_missing_reference_is_refused_before_anything_is_read(plant, tmp_path):
     tokenizer = plant(["ab"])
     with pytest.raises(InputError, match=r"reference tokenizer 'x': .*no such file or folder"):
         CliRunner().invoke(
@@ -22,7 +22,7 @@ def test_a_missing_reference_is_said_before_anything_is_read(plant, tmp_path):
         )  # fmt: skip
 
 
-def test_the_verb_stands_alone_and_prints_the_languages(plant, make_shard, tmp_path):
+def test_the_verb_needs_no_run_and_prints_the_languages(plant, make_shard, tmp_path):
     shard, tokenizer = make_shard("s/00000", {"en": ["abab ab"], "fr": ["é, a"]}), plant(["ab"])
     common = ["report", "--tokenizer", str(tokenizer.parent), "--corpus", str(shard),
               "--output-json", str(tmp_path / "a.json"), "--output-html", str(tmp_path / "a.html")]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The dot plots of the page."""
+"""Test the axes of the dot plots."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from data_prep.tokenizer.report.dots import Axis
 
 @pytest.mark.parametrize("logarithmic", [True, False])
 @pytest.mark.parametrize("values", [[1.0], [0.02, 0.9], [1.2, 25.0], [0.3, 700.0], [3.0, 3.1], [0.0, 0.0]])
-def test_an_axis_holds_every_value_and_has_round_ticks(values, logarithmic):
+def test_an_axis_covers_every_value_and_has_few_ticks(values, logarithmic):
     axis = Axis.around(values, logarithmic)
     assert all(0 <= axis.place(value) <= 100 for value in values)
     ticks = axis.ticks()

@@ -1,4 +1,4 @@
-"""The gate: what keeps its limits passes, what does not is named, and the exit code says which."""
+"""Test the gate: it names every figure beyond its limit, and the exit code gives the verdict."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def failing(**limits) -> list[tuple[str | None, str]]:
     return [(one.language, one.limit) for one in failures(REPORT, TokenizerGate(**limits))]
 
 
-def test_each_limit_is_kept_or_names_its_language():
+def test_each_broken_limit_names_its_languages():
     assert failing() == []
     assert failing(max_tokens_per_word=2.5, min_bytes_per_token=4.0, max_single_byte_share=0.1, max_parity=1.0) == []
     assert failing(max_tokens_per_word=2.4) == [("ta", "max_tokens_per_word")]
@@ -41,15 +41,15 @@ def test_each_limit_is_kept_or_names_its_language():
     assert failing(max_never_used_share=0.01) == [(None, "max_never_used_share")]
 
 
-def test_limits_may_differ_by_language_and_be_for_some_only():
+def test_limits_may_differ_by_language_or_apply_to_some_languages_only():
     assert failing(max_tokens_per_word={"ta": 3, "default": 1.2}) == [("en", "max_tokens_per_word")]
     assert failing(max_tokens_per_word={"ta": 2}) == [("ta", "max_tokens_per_word")]
     assert failing(max_tokens_per_word=1.0, languages=["en"]) == [("en", "max_tokens_per_word")]
 
 
-def test_what_cannot_be_checked_does_not_pass():
+def test_a_limit_that_cannot_be_checked_fails():
     assert failing(max_parity=2, languages=["fr"]) == [("fr", "max_parity")]
-    # A language that the sample lacks, by a slip of the pen perhaps.
+    # The sample lacks this language; perhaps its code is misspelt.
     assert failing(max_parity={"english": 2}) == [("english", "max_parity")]
     assert failing(max_parity={"default": 2, "fr": 3}) == [("fr", "max_parity")]
     assert failing(max_parity={"fr": 2}, languages=["en"]) == []
@@ -59,18 +59,18 @@ def test_what_cannot_be_checked_does_not_pass():
 
 
 @pytest.mark.parametrize("limits", [{"max_parity": 0}, {"max_parity": {"en": -1}}, {"max_single_byte_share": 2}])
-def test_limits_that_nothing_could_keep_are_refused(limits):
+def test_impossible_limits_are_refused(limits):
     with pytest.raises(ValidationError):
         TokenizerGate(**limits)
 
 
-def test_a_gate_without_limits_is_none():
+def test_a_gate_without_limits_has_the_status_none():
     assert verdict(REPORT, None)["status"] == verdict(REPORT, TokenizerGate(languages=["en"]))["status"] == "none"
 
 
 @pytest.fixture
 def check(tmp_path):
-    """`check(gate)` -> (result of the verb, the verdict's file)."""
+    """Return `run(gate)`, which returns the result of the verb and the path of the verdict."""
 
     def run(gate, *, report=True):
         (tmp_path / "report.json").write_text(json.dumps(REPORT))
@@ -102,7 +102,7 @@ def test_the_verb_passes_or_warns(check):
     assert "warning: Tamil (ta): tokens per word is 2.5" in result.stderr
 
 
-def test_without_limits_no_report_is_needed_and_with_them_it_is(check):
+def test_a_report_is_needed_only_with_limits(check):
     result, path = check(None, report=False)
     assert (result.exit_code, json.loads(path.read_text())["status"]) == (0, "none")
     result, _ = check({"max_parity": 2}, report=False)

@@ -1,4 +1,4 @@
-"""Figures per language: those counted by hand, those of a plain re-computation, references, each language's own."""
+"""Test the figures per language, also those of reference tokenizers and monolingual tokenizers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tokenizers import Tokenizer
 from data_prep.tokenizer.report import counts as counts_module
 
 
-def test_figures_are_those_counted_by_hand(plant, make_shard, report):
+def test_figures_equal_those_counted_by_hand(plant, make_shard, report):
     make_shard("s/00000", {"en": ["abab ab"], "fr": ["é, a"]})
     found = report(plant(["ab"]))
     english, french = found["languages"]["en"], found["languages"]["fr"]
     assert (found["reference"], found["vocabulary"], found["parity_by"]) == ("en", 261, "bytes")
-    # "abab ab": ab ab, space, ab: 4 tokens, 7 bytes, 2 words, 1 single byte
+    # "abab ab" has the tokens ab, ab, space, ab: 4 tokens, 7 bytes, 2 words, 1 single byte.
     assert (english["tokens"], english["bytes"], english["words"], english["single_byte_tokens"]) == (4, 7, 2, 1)
     assert (english["tokens_per_word"], english["bytes_per_token"], english["parity"]) == (2.0, 1.75, 1.0)
-    # "é, a": two bytes, comma, space, a: 5 tokens of 5 bytes, 4 characters, 2 words
+    # "é, a" has the tokens two bytes, comma, space, a: 5 tokens, 5 bytes, 4 characters, 2 words.
     assert (french["tokens"], french["characters"], french["words"], french["single_byte_share"]) == (5, 4, 2, 1.0)
     assert french["parity"] == 1.75
 
 
-def test_figures_are_those_of_a_plain_computation(plant, make_shard, report):
+def test_figures_equal_those_of_a_plain_computation(plant, make_shard, report):
     corpus = {language: texts(language) for language in WORDS}
     make_shard("s/00000", corpus)
     own, other = plant([" the", "of", " के", "में", "人这"]), plant([" that", "is"], name="other")
@@ -59,24 +59,26 @@ def test_a_corpus_without_text_gives_a_report_without_languages(plant, make_shar
     make_shard("s/00000", {})
     found = report(plant(["ab"]), settings={"gate": {"max_parity": 2}})
     assert found["languages"] == {}
-    assert found["gate"]["status"] == "failed", "nothing was checked"
+    assert found["gate"]["status"] == "failed", "a gate that checked nothing fails"
 
 
-def test_each_language_is_held_to_a_tokenizer_of_its_own(plant, make_shard, make_counts, report):
+def test_each_language_is_compared_with_its_monolingual_tokenizer(plant, make_shard, make_counts, report):
     corpus = {language: texts(language, 40) for language in ("en", "hi")}
     counts = make_counts(make_shard("s/00000", corpus))
     found = report(plant([" the", "of"]), "--counts", counts, settings={"monolingual_vocabulary": 600})
     for language in corpus:
         entry = found["languages"][language]
         own = entry["monolingual"]
-        # At most the shared tokenizer's size, so here 4 special tokens aside no merge more than that has.
+        # Without its 4 special tokens, the monolingual tokenizer is at most as large as the shared one.
         assert own["vocabulary"] <= found["vocabulary"] + 4
         assert own["pieces"] > 10
         assert entry["over_monolingual"] == pytest.approx(entry["tokens"] / own["tokens"] - 1, abs=1e-4)
-    assert found["languages"]["hi"]["over_monolingual"] > 0, "the shared one knows no Hindi"
+    assert found["languages"]["hi"]["over_monolingual"] > 0, "the shared tokenizer has no merges for Hindi"
 
 
-def test_an_own_tokenizer_learns_from_the_most_frequent_pieces(plant, make_shard, make_counts, report, monkeypatch):
+def test_a_monolingual_tokenizer_is_trained_on_the_most_frequent_pieces(
+    plant, make_shard, make_counts, report, monkeypatch
+):
     counts = make_counts(make_shard("s/00000", {"en": texts("en", 40)}))
     monkeypatch.setattr(counts_module, "MOST_PIECES", 5)
     found = report(plant([" the"]), "--counts", counts)
@@ -84,7 +86,9 @@ def test_an_own_tokenizer_learns_from_the_most_frequent_pieces(plant, make_shard
 
 
 @pytest.mark.parametrize("settings", [{"monolingual_vocabulary": None}, {}])
-def test_without_counts_or_wish_there_is_no_own_tokenizer(plant, make_shard, make_counts, report, settings):
+def test_without_counts_or_if_disabled_there_is_no_monolingual_tokenizer(
+    plant, make_shard, make_counts, report, settings
+):
     counts = make_counts(make_shard("s/00000", {"en": texts("en")}))
     found = report(plant([" the"]), *(["--counts", counts] if settings else []), settings=settings)
     assert found["languages"]["en"]["monolingual"] is None

@@ -1,4 +1,4 @@
-"""Parity by content: the same lines in each language, from files or from documents that say the same."""
+"""Test parity by content, from aligned lines in files or from parallel documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
 from data_prep.tokenizer.report.parallel_text import parallel_documents, parities, read_parallel
 from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 
-# With `ab` a token: en 1 + 2 tokens, fr 3 + 2.
+# If `ab` is a token, en has 1 + 2 tokens and fr has 3 + 2.
 LINES = {"en": ["ab", "xy"], "fr": ["é.", "ab."], "hi": ["", "कa"]}
 EXPECTED = {
     "en": {"parity": 1.0, "parity_rows": 2},
@@ -31,7 +31,7 @@ def folder(tmp_path):
     return path
 
 
-def test_a_folder_of_lines_and_a_file_of_rows_give_tokens_over_tokens(plant, folder, tmp_path):
+def test_a_folder_of_lines_and_a_file_of_rows_give_the_same_parities(plant, folder, tmp_path):
     subject = ReportedTokenizer.load(plant(["ab"]))
     assert parities(subject, read_parallel(folder), "en") == EXPECTED
     rows = tmp_path / "rows.jsonl"
@@ -44,7 +44,7 @@ def test_a_folder_of_lines_and_a_file_of_rows_give_tokens_over_tokens(plant, fol
     assert parities(subject, read_parallel(rows), "de") == {}
 
 
-def test_the_report_says_by_what_it_compares(plant, make_shard, report, folder):
+def test_the_report_states_the_basis_of_parity(plant, make_shard, report, folder):
     make_shard("s/00000", {"en": ["ab"], "fr": ["ab"], "sw": ["ab"]})
     found = report(plant(["ab"]), settings={"parallel": str(folder)})
     assert found["parity_by"] == "content"
@@ -53,7 +53,7 @@ def test_the_report_says_by_what_it_compares(plant, make_shard, report, folder):
     }  # fmt: skip
 
 
-def test_aligned_text_without_the_reference_is_said_and_bytes_are_compared(plant, make_shard, report, folder, capsys):
+def test_bytes_are_compared_if_the_aligned_text_lacks_the_reference(plant, make_shard, report, folder, capsys):
     (folder / "en.txt").unlink()
     make_shard("s/00000", {"en": ["ab"], "fr": ["ab"]})
     assert report(plant(["ab"]), settings={"parallel": str(folder)})["parity_by"] == "bytes"
@@ -69,7 +69,7 @@ def test_aligned_text_without_the_reference_is_said_and_bytes_are_compared(plant
         ("none", None, "no such file"),
     ],
 )
-def test_what_is_not_aligned_is_refused(tmp_path, name, content, message):
+def test_text_that_is_not_aligned_is_refused(tmp_path, name, content, message):
     path = tmp_path / name
     if content is not None:
         path.parent.mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def test_what_is_not_aligned_is_refused(tmp_path, name, content, message):
         read_parallel(path)
 
 
-def test_documents_that_say_the_same_are_brought_together(tmp_path):
+def test_parallel_documents_are_grouped(tmp_path):
     def rows(part, *documents):
         found = sorted(
             (

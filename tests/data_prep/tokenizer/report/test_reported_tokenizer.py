@@ -1,4 +1,4 @@
-"""The tokenizer that a report is about."""
+"""Test the tokenizer that a report describes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 
 
-def test_tokens_of_other_kinds_of_tokenizers_have_their_bytes():
+def test_the_bytes_of_tokens_are_known_for_other_kinds_of_tokenizers():
     pieces = [("<unk>", 0.0), ("▁a", -1.0), ("<0x41>", -2.0), ("é", -3.0)]
     tokenizer = Tokenizer(models.Unigram(pieces, unk_id=0, byte_fallback=True))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()

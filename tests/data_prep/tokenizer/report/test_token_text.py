@@ -1,4 +1,4 @@
-"""Tokens as readable text."""
+"""Test the display of tokens as readable text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from data_prep.tokenizer.report.token_text import token_html
         ("سلام", "سلام"),
     ],
 )
-def test_a_token_can_be_read(text, html):
+def test_hidden_characters_of_a_token_become_visible(text, html):
     assert token_html({"text": text, "id": 1, "used": 0}) == f"<bdi class='token'>{html}</bdi>"
 
 

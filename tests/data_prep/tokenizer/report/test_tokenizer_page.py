@@ -1,4 +1,4 @@
-"""The page's text: whole, alone, escaped, readable whatever a token holds."""
+"""Test the text of the page: it needs no other file, is complete, and escapes every token."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def page(plant, make_shard, make_counts, report, tmp_path):
     return (tmp_path / "out/tokenizer.html").read_text(), found
 
 
-def test_it_stands_alone_and_escapes_tokens_and_codes(page):
+def test_the_page_fetches_nothing_and_escapes_tokens_and_codes(page):
     text, _ = page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert "<script>alert" not in text
@@ -32,7 +32,7 @@ def test_it_stands_alone_and_escapes_tokens_and_codes(page):
     assert "prefers-color-scheme: dark" in text
 
 
-def test_it_says_the_verdict_first(page):
+def test_the_page_shows_the_verdict_first(page):
     text, found = page
     number = len(found["gate"]["failures"])
     assert {one["language"] for one in found["gate"]["failures"]} == {"en", "zhs"}
@@ -45,4 +45,4 @@ def test_every_language_has_its_figures(page):
     text, found = page
     for entry in found["languages"].values():
         assert f"<td class='n' data-value='{entry['tokens']}'>{count(entry['tokens'])}</td>" in text
-    assert "1.00*" in text or "3.00*" in text, "characters, not words"
+    assert "1.00*" in text or "3.00*" in text, "an asterisk marks tokens per character instead of per word"

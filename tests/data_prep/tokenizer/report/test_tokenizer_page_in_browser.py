@@ -1,4 +1,4 @@
-"""The tokenizer's page in a real browser: nothing fetched, as wide as its window, marks inside their rows, it sorts."""
+"""Test the tokenizer page in a real browser: requests, width, places of marks, and sorting."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_page_fits_its_window_and_fetches_nothing(browser: Browser, page: Pa
     """)
     assert wide == []
     assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    # Marks lie within their row's drawing, give or take their own size.
+    # Marks lie within the drawing of their row, with a tolerance of about their own size.
     outside = browser.evaluate("""
         [...document.querySelectorAll('.dots')].flatMap((row) => {
             const box = row.getBoundingClientRect();
@@ -63,7 +63,7 @@ def test_the_page_fits_its_window_and_fetches_nothing(browser: Browser, page: Pa
         }).length
     """)
     assert outside == 0
-    # No label of an axis stands on another.
+    # The labels of an axis do not overlap.
     assert browser.evaluate("""
         [...document.querySelectorAll('.ticks')].every((ticks) => {
             const boxes = [...ticks.children].map((tick) => tick.getBoundingClientRect());
@@ -77,7 +77,7 @@ def test_the_page_fits_its_window_and_fetches_nothing(browser: Browser, page: Pa
     assert (brightness[0] < brightness[1]) == dark
 
 
-def test_a_columns_head_sorts_and_sorts_back(browser: Browser, page: Path) -> None:
+def test_the_head_of_a_column_sorts_in_both_directions(browser: Browser, page: Path) -> None:
     browser.open(page)
     values = """
         [...document.querySelectorAll('table.figures tbody tr')].map((row) => Number(row.cells[2].dataset.value))
@@ -90,7 +90,7 @@ def test_a_columns_head_sorts_and_sorts_back(browser: Browser, page: Path) -> No
     assert browser.evaluate("document.querySelector('[aria-sort=ascending]').textContent") == "tokens"
 
 
-def test_without_scripts_the_page_is_whole(browser: Browser, page: Path) -> None:
+def test_without_scripts_the_page_is_complete(browser: Browser, page: Path) -> None:
     browser.allow_scripts(False)
     try:
         browser.open(page)

@@ -1,4 +1,4 @@
-"""The script of a token."""
+"""Test the script of a token."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ from data_prep.tokenizer.report.unicode_script import script_of
         ("\u200d", "punctuation and signs"),
     ],
 )  # fmt: skip
-def test_a_token_is_of_the_script_of_most_of_its_letters(text, script):
+def test_the_script_of_a_token_is_that_of_most_of_its_letters(text, script):
     assert script_of(text) == script

@@ -1,4 +1,4 @@
-"""What the report says of a whole vocabulary: usage, tokens that are never used, planted mistakes."""
+"""Test the report on a whole vocabulary: usage, tokens that are never used, and planted mistakes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def listed(entry: dict | list) -> set[str]:
     return {token["text"] for token in (entry["listed"] if isinstance(entry, dict) else entry)}
 
 
-def test_usage_by_counts_is_that_of_the_whole_text(plant, make_shard, make_counts, tmp_path):
+def test_usage_by_counts_equals_usage_in_the_whole_text(plant, make_shard, make_counts, tmp_path):
     shards = [make_shard("s/00000", TEXTS), make_shard("s/00001", {"en": ["the", "abc the"]})]
     path = plant([" the", "the", " के", "bc"])
     counts = Counts.read(find_tables([make_counts(*shards)]), tmp_path / "sums")
@@ -34,28 +34,28 @@ def test_usage_by_counts_is_that_of_the_whole_text(plant, make_shard, make_count
         assert {int(token): int(found[language][token]) for token in np.flatnonzero(found[language])} == expected
 
 
-def test_the_report_counts_over_the_corpus_or_else_over_the_sample(plant, make_shard, make_counts, report):
+def test_usage_comes_from_counts_of_the_corpus_or_else_from_the_sample(plant, make_shard, make_counts, report):
     shard = make_shard("s/00000", TEXTS)
     path = plant([" the", "the"])
     by_counts = report(path, "--counts", make_counts(shard))
     by_sample = report(path)
     assert (by_counts["usage_from"], by_sample["usage_from"]) == ("counts", "sample")
-    # The sample is the whole corpus here.
+    # In this test, the sample is the whole corpus.
     assert by_counts["vocabulary_facts"] == by_sample["vocabulary_facts"]
 
 
-def test_counts_of_another_split_are_not_used(plant, make_shard, make_counts, report):
+def test_counts_of_another_pre_tokenizer_are_not_used(plant, make_shard, make_counts, report):
     counts = make_counts(make_shard("s/00000", TEXTS), pre_tokenizer="modern")
     found = report(plant([" the"]), "--counts", counts)
     assert found["usage_from"] == "sample"
     assert found["languages"]["en"]["monolingual"] is None
 
 
-def test_never_used_tokens_and_why(plant, make_shard, report):
+def test_never_used_tokens_are_listed_by_reason(plant, make_shard, report):
     make_shard("s/00000", {"en": ["the other"]})
     facts = report(plant(["the", "xyz"], reserved=3))["vocabulary_facts"]
     never = facts["never_used"]
-    # `th` is always inside `the`; `xy` and `xyz` are nowhere.
+    # `th` occurs only inside `the`. `xy` and `xyz` do not occur.
     assert listed(never["listed"]["inside"]) == {"th"}
     assert listed(never["listed"]["absent"]) == {"xy", "xyz"}
     assert never["kinds"] == {"inside": 1, "absent": 2, "byte": 256 - len(set("o r"))}
@@ -64,14 +64,14 @@ def test_never_used_tokens_and_why(plant, make_shard, report):
     assert never["share"] == pytest.approx(never["tokens"] / 260, abs=1e-6)
 
 
-def test_a_planted_token_that_nothing_reaches_is_found(plant, make_shard, report):
+def test_a_planted_token_that_no_merge_makes_is_found(plant, make_shard, report):
     make_shard("s/00000", {"en": ["zqj zqj the"]})
     facts = report(plant(["the"], extra=["zqj"]))["vocabulary_facts"]
     assert listed(facts["glitches"]["unreachable"]) == {"zqj"}
     assert "zqj" in listed(facts["never_used"]["listed"]["absent"])
 
 
-def test_addresses_runs_long_and_rare_tokens_and_families(plant, make_shard, report):
+def test_addresses_runs_long_tokens_rare_tokens_and_families_are_found(plant, make_shard, report):
     address, run, long = "https://www", "=" * 9, "Donaudampfschifffahrtsgesellschaft"
     forms = [f"copyright20{number}reserved" for number in range(10, 15)]
     make_shard("s/00000", {"en": [" ".join([address, run, long, *forms, *["the"] * 12])]})
@@ -98,7 +98,7 @@ def test_parts_of_characters_are_counted_and_shown_as_bytes(plant, make_shard, r
     assert facts["scripts"]["Devanagari"] == {"tokens": 1, "used": 1}
 
 
-def test_tokens_of_one_language_and_those_that_cover_its_text():
+def test_tokens_of_one_language_and_tokens_that_cover_its_text_are_counted():
     one, other = np.array([90, 9, 1, 0, 0]), np.array([5, 0, 0, 5, 0])
     assert used_in_one([one, other]) == [2, 1]
     assert covering(one) == 2
@@ -106,7 +106,7 @@ def test_tokens_of_one_language_and_those_that_cover_its_text():
     assert used_in_one([]) == []
 
 
-def test_sums_of_many_tables_are_those_of_one(plant, make_shard, make_counts, tmp_path: Path):
+def test_the_usage_of_several_tables_is_summed(plant, make_shard, make_counts, tmp_path: Path):
     shards = [make_shard(f"s/{number:05d}", TEXTS) for number in range(3)]
     subject = ReportedTokenizer.load(plant([" the"]))
     three = usage_of_counts(subject, Counts.read(find_tables([make_counts(*shards)]), tmp_path / "three"))
@@ -116,7 +116,7 @@ def test_sums_of_many_tables_are_those_of_one(plant, make_shard, make_counts, tm
     }
 
 
-def test_a_tokenizer_of_another_kind_is_reported_on_by_the_sample(make_shard, make_counts, report, tmp_path):
+def test_the_usage_of_another_kind_of_tokenizer_comes_from_the_sample(make_shard, make_counts, report, tmp_path):
     words = {"[UNK]": 0, "the": 1, "th": 2, "##ing": 3, "zzz": 4}
     tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()

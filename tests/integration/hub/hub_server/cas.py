@@ -1,4 +1,4 @@
-"""Xet's content-addressed store: xorbs, and files as lists of chunk ranges in them.
+"""Xet's content-addressed store, which holds xorbs, and files as lists of chunk ranges in xorbs.
 
 Layouts follow huggingface/xet-core (Apache-2.0): openapi/cas.openapi.yaml and its structures.
 """
@@ -16,14 +16,14 @@ from .store import HttpError, Store, atomic_write
 from .xorb import chunk_bytes, hash_text, parse_chunks
 
 Segment = list[Any]
-"""A part of a file: xorb's hash, bytes, first chunk, chunk after the last."""
+"""A part of a file: the hash of its xorb, its bytes, its first chunk, and the chunk after its last one."""
 
 _BOOKEND = b"\xff" * 32
 _RECORD = 48
 
 
 class Cas:
-    """The store behind one server."""
+    """The content-addressed store of one server."""
 
     def __init__(self, store: Store) -> None:
         self.store, self.root, self.lock = store, store.root / "cas", threading.Lock()
@@ -32,7 +32,7 @@ class Cas:
         self.stats: collections.Counter[str] = collections.Counter()
 
     def put_xorb(self, name: str, data: bytes) -> bool:
-        """Keep a xorb; True if it is new."""
+        """Store a xorb. Return whether it is new."""
         path = self.root / "xorbs" / name
         if path.exists():
             return False
@@ -42,7 +42,10 @@ class Cas:
         return True
 
     def put_shard(self, data: bytes) -> None:
-        """Take in a shard's file records: a 48-byte header, then per file a record, its segments and what flags say."""
+        """Store the files of a shard.
+
+        After a 48-byte header, a shard has for each file a record, its segments, and the parts that flags announce.
+        """
         if data[:14] != b"HFRepoMetaData":
             raise HttpError(400, "not a shard")
         self.stats["shards"] += 1
@@ -91,14 +94,14 @@ class Cas:
         return b"".join(parts)
 
     def xet_hash(self, sha256: str) -> str | None:
-        """Xet's name of a file that came through this store."""
+        """Return Xet's hash of a file, or None if the file did not come through this store."""
         try:
             return (self.root / "by_sha" / sha256).read_text()
         except FileNotFoundError:
             return None
 
     def reconstruction(self, file_hash: str, base: str, wanted: tuple[int, int] | None) -> dict[str, Any]:
-        """Where the parts of a file (or of a byte range of it) can be fetched."""
+        """Return where the parts of a file, or of a byte range of the file, can be fetched."""
         try:
             segments: list[Segment] = json.loads((self.root / "files" / file_hash).read_bytes())["segments"]
         except FileNotFoundError:
@@ -122,7 +125,7 @@ class Cas:
 
 
 def _cut(segments: list[Segment], start: int, end: int) -> tuple[list[Segment], int]:
-    """Segments that bytes start..end touch, and how much of the first to skip."""
+    """Return the segments that contain the bytes start to end, and the number of bytes to skip in the first segment."""
     position, kept, skip = 0, [], 0
     for segment in segments:
         if position + segment[1] > start and position <= end:

@@ -1,4 +1,4 @@
-"""Files, xet's content-addressed store over HTTP, and the hooks for tests."""
+"""Routes for file downloads, for xet's content-addressed store, and for the hooks of tests."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def telemetry(http: Handler) -> None:
 
 
 def _wait_until_idle(http: Handler) -> None:
-    """Requests enter the log after they are answered."""
+    """Wait until no request is running. A request enters the log only after its answer."""
     for _ in range(200):
         if not http.server.running:
             return
