@@ -23,7 +23,7 @@ def peak_bytes() -> int:
 def train_ours(counts: Path, size: int, folder: Path) -> None:
     """What `bloomery tokenizer train` does."""
     from bloomery.config.tokens import TokenizerTraining
-    from data_prep.tokenizer.count_tables import find_tables
+    from data_prep.tokenizer.find_count_tables import find_tables
     from data_prep.tokenizer.train import train
 
     train(TokenizerTraining(vocabulary_size=size), find_tables([counts]), None, folder)

@@ -52,8 +52,8 @@ from bloomery.contracts.tokenizer import TOKENIZER, load_tokenizer
 from data_prep.corpus.columns import text_buffers
 from data_prep.index.encode import encode_shards
 from data_prep.index.encoder import compiled_encoder
-from data_prep.tokenizer.count import count_shards
-from data_prep.tokenizer.count_tables import find_tables
+from data_prep.tokenizer.count_pre_tokens import count_shards
+from data_prep.tokenizer.find_count_tables import find_tables
 from data_prep.tokenizer.train import train
 
 FLOOR_MEGABYTES_PER_SECOND = 30.0

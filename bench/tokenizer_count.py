@@ -42,7 +42,7 @@ from tokenizers import Regex, pre_tokenizers
 from bloomery.config.stages import CountStage
 from data_prep.corpus.columns import text_buffers
 from data_prep.tokenizer import _bpe
-from data_prep.tokenizer.count import count_shards
+from data_prep.tokenizer.count_pre_tokens import count_shards
 from data_prep.tokenizer.pre_tokenizer import PRESETS
 
 FLOOR_MEGABYTES_PER_SECOND = 50.0

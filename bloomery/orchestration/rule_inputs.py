@@ -1,11 +1,10 @@
-"""Inputs and parameters of the rules, computed from the plan of the run and the values of a job's wildcards."""
+"""Inputs and options of the rules, computed from the plan of the run and the values of a job's wildcards."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
 
-from bloomery.config.site import JobTarget
 from bloomery.orchestration.part_names import corpus_of, local_name, own_part
 from bloomery.orchestration.run_plan import RunPlan
 
@@ -62,19 +61,6 @@ def adopt_options(plan: RunPlan, source: str) -> list[str]:
     found = next(each for each in plan.config.adopted_sources if each.name == source)
     end = "--end-of-document" if found.ends_with_end_of_document else "--without-end-of-document"
     return ["--source", found.name, "--language", found.language, end]
-
-
-def job_resources(
-    plan: RunPlan, *, mem_mb: int, runtime: int, place: JobTarget | None = None, rules_in_group: int = 1
-) -> dict[str, int | str]:
-    """Return Snakemake's resources of a job: memory in MB, run time in minutes, and the site's SLURM settings.
-
-    Snakemake adds up the run times of rules that share a SLURM job. So each of the `rules_in_group` rules requests at
-    most its share of the site's longest job.
-    """
-    target = place or plan.site.jobs
-    longest = target.max_minutes // rules_in_group if target.max_minutes else runtime
-    return {"mem_mb": mem_mb, "runtime": max(1, min(runtime, longest)), **plan.site.job_resources(target)}
 
 
 def _table_of(plan: RunPlan, folder: str, shard: str) -> str:

@@ -7,9 +7,8 @@ document of the input is in exactly one of the two tables.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +19,9 @@ from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
 from bloomery.config.stages import CleanStage
-from data_prep.corpus.dedup.read_resolved import read_resolved
 from data_prep.corpus.numbered_documents import renamed_rows
 from data_prep.corpus.pii import redact
+from data_prep.corpus.removal_reason import Duplicates, RemovalReasons
 from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter, iterate_batches, read_manifest, read_table
 
 REMOVED_SCHEMA = pa.schema(
@@ -39,21 +38,6 @@ REMOVED_SCHEMA = pa.schema(
 """Columns of the table of removed documents. `rule` is the rule that removed the document. `rules` lists every rule of
 judge that the document fails, or `rule` alone if it fails none. `duplicate_of` is the id of the kept document if the
 removed one is a duplicate, else null. `text` is null unless `corpus.keep_removed_text` is true."""
-
-DUPLICATE_KINDS = {"exact": "exact_duplicate", "near": "near_duplicate"}
-"""Name of the rule that removes each kind of duplicate."""
-
-CONTAMINATED = "contaminated"
-"""Name of the rule that removes documents that share n-grams with an evaluation text."""
-
-
-class Duplicates(NamedTuple):
-    """Tables that the duplicate search wrote, one file per partition in each list."""
-
-    resolved: list[Path]
-    """Tables of documents that are removed as duplicates of a kept document."""
-    repeated: list[Path]
-    """Tables of documents that get a new id, because an earlier document has the same id."""
 
 
 def part_of(shard: Path) -> str:
@@ -86,7 +70,7 @@ def clean(
             f"has {manifests['verdicts']['rows']} verdicts, but the shard has {count} documents", where=str(verdicts)
         )
     part = part_of(raw)
-    why = _Reasons.of(read_table(verdicts, ["rule", "rules"]), duplicates, part, contaminated)
+    why = RemovalReasons.of(read_table(verdicts, ["rule", "rules"]), duplicates, part, contaminated)
     renamed = renamed_rows(duplicates.repeated, part)
     tally = _Tally()
     start = 0
@@ -128,35 +112,7 @@ def _with_final_ids(batch: pa.RecordBatch, renamed: dict[int, str], start: int) 
     return batch.set_column(batch.schema.get_field_index("id"), "id", pa.array(ids, pa.string()))
 
 
-@dataclass(frozen=True)
-class _Reasons:
-    """Why each document of a part is removed. Each field has one entry per document."""
-
-    rule: npt.NDArray[np.object_]
-    """Rule that removes the document; empty string if the document is kept."""
-    rules: pa.ChunkedArray
-    """list<string>: every rule of judge that the document fails."""
-    duplicate_of: npt.NDArray[np.object_]
-    """Id of the kept document that this document duplicates, or None."""
-
-    @classmethod
-    def of(cls, judged: pa.Table, duplicates: Duplicates, part: str, contaminated: Path | None) -> _Reasons:
-        """Combine the verdicts of a part with its duplicates and its matches with evaluation texts."""
-        rule = np.asarray(judged["rule"].to_pylist(), dtype=object)
-        duplicate_of = np.full(len(rule), None, dtype=object)
-        # This comes before the duplicates: a document that is both contaminated and a duplicate counts as contaminated.
-        if contaminated is not None:
-            hit = read_table(contaminated, ["row"])["row"].to_numpy()
-            rule[hit[rule[hit] == ""]] = CONTAMINATED
-        for path in duplicates.resolved:
-            for row in read_resolved(path, part).select(["row", "kind", "duplicate_of"]).to_pylist():
-                if rule[row["row"]] == "":
-                    rule[row["row"]] = DUPLICATE_KINDS[row["kind"]]
-                    duplicate_of[row["row"]] = row["duplicate_of"]
-        return cls(rule, judged["rules"], duplicate_of)
-
-
-def _removed(batch: pa.RecordBatch, why: _Reasons, start: int, stage: CleanStage) -> pa.RecordBatch:
+def _removed(batch: pa.RecordBatch, why: RemovalReasons, start: int, stage: CleanStage) -> pa.RecordBatch:
     """Return the removed rows of a batch as `REMOVED_SCHEMA`. The batch begins at document `start` of the part."""
     rows = np.flatnonzero(why.rule[start : start + batch.num_rows] != "")
     places = rows + start

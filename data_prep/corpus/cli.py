@@ -176,7 +176,8 @@ def clean_verb(
 ) -> None:
     """Write the kept documents with personal data replaced, and the removed documents with their reasons."""
     from bloomery.config.stages import CleanStage, read_stage
-    from data_prep.corpus.clean import Duplicates, clean
+    from data_prep.corpus.clean import clean
+    from data_prep.corpus.removal_reason import Duplicates
 
     found = Duplicates(duplicates, repeated)
     counts = clean(read_stage(config, CleanStage), raw, verdicts, found, output, removed, contaminated)["counts"]

@@ -18,11 +18,11 @@ from bloomery.base.units import format_bytes
 from bloomery.config.corpus import Thresholds
 from bloomery.config.stages import JudgeStage, read_stage
 from bloomery.contracts.paths import RunPaths
-from data_prep.corpus.clean import CONTAMINATED
 from data_prep.corpus.dedup.read_resolved import open_resolved, read_resolved
 from data_prep.corpus.lines.strip_lines import removed_lines
 from data_prep.corpus.numbered_documents import CorpusTables, renamed_rows
 from data_prep.corpus.pii import PLACEHOLDERS, redact
+from data_prep.corpus.removal_reason import CONTAMINATED
 from data_prep.formats.shard import manifest_path, open_table, read_table
 
 EXCERPT_CHARACTERS = 300

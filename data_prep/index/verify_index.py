@@ -2,7 +2,7 @@
 
 This file checks the token files: header, sizes, offsets, document bounds, and the digests of `.bin`, `.idx` and
 sidecar. Every token must be less than the vocabulary size, every document must end with the end-of-document token, and
-the sidecar must describe the same documents. `data_prep.index.verify_datasets` checks the arrays, and
+the sidecar must describe the same documents. `data_prep.index.verify_split_and_shuffle` checks the arrays, and
 `data_prep.index.verify_blend` checks the blend.
 
 The whole index is read once (1.4 TB for 341.6 B tokens). Each thread reads one token file at a time, in pieces of tens
@@ -37,7 +37,7 @@ from data_prep.formats.shard import iterate_batches, read_manifest
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.arrays import CHUNK
 from data_prep.index.verify_blend import check_blend
-from data_prep.index.verify_datasets import check_datasets
+from data_prep.index.verify_split_and_shuffle import check_datasets
 
 _DOCUMENTS = 1 << 18
 _MOST_THREADS = 8

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bloomery.config.stages import JudgeStage
-from data_prep.corpus.clean import CONTAMINATED, DUPLICATE_KINDS
 from data_prep.corpus.judge import WRONG_LANGUAGE
 from data_prep.corpus.numbered_documents import NumberedDocuments
 from data_prep.corpus.pii import PLACEHOLDERS, redact
+from data_prep.corpus.removal_reason import CONTAMINATED, DUPLICATE_KINDS
 from data_prep.formats.shard import read_manifest, read_table
 from data_prep.report.read_duplicates import duplicates_of_part, ids_of, kept_node
 from data_prep.report.rules import measure_of

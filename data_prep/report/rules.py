@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from data_prep.corpus.clean import CONTAMINATED, DUPLICATE_KINDS
 from data_prep.corpus.judge import RULES
+from data_prep.corpus.removal_reason import CONTAMINATED, DUPLICATE_KINDS
 
 ALL_RULES = (*RULES, CONTAMINATED, *DUPLICATE_KINDS.values())
 """Names of all rules that remove documents, in the order of the stages."""

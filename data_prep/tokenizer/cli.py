@@ -36,7 +36,7 @@ def count(
     """Count the pre-tokens of shards per language and sum the counts over all shards."""
     from bloomery.base.errors import ConfigError
     from bloomery.config.stages import CountStage, read_stage
-    from data_prep.tokenizer.count import count_shards, summary
+    from data_prep.tokenizer.count_pre_tokens import count_shards, summary
 
     if config is None:
         stage = CountStage(pre_tokenizer=pre_tokenizer or "bloom", split_digits=split_digits)
@@ -103,7 +103,7 @@ def train(
     from bloomery.base.errors import ConfigError
     from bloomery.config.stages import TokenizerStage, read_stage
     from bloomery.config.tokens import TokenizerTraining
-    from data_prep.tokenizer.count_tables import find_tables
+    from data_prep.tokenizer.find_count_tables import find_tables
     from data_prep.tokenizer.train import summary, with_pre_tokenizer
     from data_prep.tokenizer.train import train as train_on
 

@@ -29,7 +29,7 @@ from bloomery.contracts.tokenizer import TOKENIZER
 from data_prep.corpus.columns import text_buffers
 from data_prep.formats.mixture import Mixture
 from data_prep.tokenizer import _bpe
-from data_prep.tokenizer.count_tables import CountTable, described, pre_tokenizer_of
+from data_prep.tokenizer.find_count_tables import CountTable, described, pre_tokenizer_of
 from data_prep.tokenizer.folder import TRAINING, write_folder
 from data_prep.tokenizer.mixture_weights import read_weights
 from data_prep.tokenizer.most_frequent import Cut, Part, above_cut, find_cut

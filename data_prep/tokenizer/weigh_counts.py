@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from bloomery.base.errors import InputError
 from bloomery.base.progress import track
 from data_prep.formats.mixture import Mixture
-from data_prep.tokenizer.count_tables import CountTable, read_batches
+from data_prep.tokenizer.find_count_tables import CountTable, read_batches
 from data_prep.tokenizer.sums import RUN_SCHEMA, Sums, starts
 from data_prep.tokenizer.vocabulary import SPECIAL_PATTERN
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.config.stages import TokenizerStage
-from data_prep.tokenizer.count_tables import find_tables
+from data_prep.tokenizer.find_count_tables import find_tables
 from data_prep.tokenizer.train import train, with_pre_tokenizer
 
 

@@ -4,6 +4,7 @@ from functools import partial
 
 from bloomery.orchestration import rule_inputs, slurm_jobs
 from bloomery.orchestration.job_environment import prepare_environment
+from bloomery.orchestration.job_resources import job_resources
 from bloomery.orchestration.run_plan import make_run_plan, read_config
 from bloomery.orchestration.segment_chain import next_segment
 from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_error
@@ -54,7 +55,7 @@ wildcard_constraints:
 
 
 # Return the resources of a job: job(mem_mb=..., runtime=<minutes>, place=..., rules_in_group=...).
-job = partial(rule_inputs.job_resources, PLAN)
+job = partial(job_resources, PLAN)
 
 
 def every_shard(pattern):

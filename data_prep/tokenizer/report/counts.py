@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say, track
-from data_prep.tokenizer.count_tables import CountTable, described, pre_tokenizer_of, read_batches
+from data_prep.tokenizer.find_count_tables import CountTable, described, pre_tokenizer_of, read_batches
 from data_prep.tokenizer.pre_tokenizer import recognise
 from data_prep.tokenizer.sums import RUN_SCHEMA, Sums
 from data_prep.tokenizer.vocabulary import SPECIAL_PATTERN

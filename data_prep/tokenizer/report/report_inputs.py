@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bloomery.base.errors import InputError
 from bloomery.config.tokenizer_report import TokenizerReportConfig
-from data_prep.tokenizer.count_tables import find_tables
+from data_prep.tokenizer.find_count_tables import find_tables
 from data_prep.tokenizer.report.counts import Counts, fits
 from data_prep.tokenizer.report.parallel_text import Rows, parallel_documents, read_parallel
 from data_prep.tokenizer.report.references import load_references

@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 from planned_run import TOKENIZER, earlier_run, planned, release, token_source
 
-from bloomery.config.site import JobTarget
 from bloomery.orchestration.rule_inputs import (
     adopt_options,
     files_of_part,
-    job_resources,
     key_tables,
     member_tables,
     one_of,
@@ -89,25 +87,3 @@ def test_options_of_adopted_token_files(tmp_path: Path, ends: bool, flag: str) -
     source = token_source(tmp_path) | {"ends_with_end_of_document": ends}
     plan = planned(tmp_path, sources=[source], tokenizer=TOKENIZER)
     assert adopt_options(plan, "tokens") == ["--source", "tokens", "--language", "fr", flag]
-
-
-def test_a_job_asks_for_what_its_rule_states_without_a_site(tmp_path: Path) -> None:
-    plan = planned(tmp_path)
-    assert job_resources(plan, mem_mb=2000, runtime=240, rules_in_group=5) == {"mem_mb": 2000, "runtime": 240}
-
-
-def test_rules_that_share_a_job_share_the_longest_time_that_the_site_allows(tmp_path: Path) -> None:
-    (tmp_path / "site.yaml").write_text("account: ours\njobs: {partition: cpu, max_minutes: 100}\n")
-    plan = planned(tmp_path)
-    where = {"slurm_account": "ours", "slurm_partition": "cpu"}
-    assert job_resources(plan, mem_mb=1, runtime=240) == {"mem_mb": 1, "runtime": 100, **where}
-    assert job_resources(plan, mem_mb=1, runtime=240, rules_in_group=3)["runtime"] == 33
-    assert job_resources(plan, mem_mb=1, runtime=10, rules_in_group=3)["runtime"] == 10
-    assert job_resources(plan, mem_mb=1, runtime=10, rules_in_group=101)["runtime"] == 1
-    transfer = JobTarget(partition="transfer", account="theirs")
-    assert job_resources(plan, mem_mb=1, runtime=240, place=transfer) == {
-        "mem_mb": 1,
-        "runtime": 240,
-        "slurm_account": "theirs",
-        "slurm_partition": "transfer",
-    }

@@ -12,8 +12,9 @@ import pytest
 from bloomery.base.errors import InputError
 from bloomery.config.stages import CleanStage, read_stage
 from bloomery.contracts.paths import RunPaths
-from data_prep.corpus.clean import Duplicates, clean
+from data_prep.corpus.clean import clean
 from data_prep.corpus.explain import explain
+from data_prep.corpus.removal_reason import Duplicates
 from data_prep.formats.shard import read_manifest, read_table, write_table
 
 RESOLVED = {"duplicate_of": "twin", "duplicate_of_part": "twin_part"}

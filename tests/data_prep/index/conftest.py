@@ -17,7 +17,7 @@ from bloomery.config.tokens import TokenizerConfig
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
 from data_prep.index.build_index import build_index
 from data_prep.index.encode import encode_shards
-from data_prep.tokenizer.count import count_shards
+from data_prep.tokenizer.count_pre_tokens import count_shards
 
 WORDS = {
     "en": ["all", "human", "beings", "are", "born", "free", "and", "equal", "in", "dignity", "and", "rights"],

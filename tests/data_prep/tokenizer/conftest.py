@@ -13,7 +13,7 @@ from bloomery.base.digest import document_id
 from bloomery.config.stages import CountStage, TokenizerStage
 from bloomery.config.tokens import TokenizerConfig
 from data_prep.formats.shard import DOCUMENT_SCHEMA, write_table
-from data_prep.tokenizer.count import count_shards
+from data_prep.tokenizer.count_pre_tokens import count_shards
 
 MakeShard = Callable[[str, dict[str, list[str]]], Path]
 

@@ -15,7 +15,7 @@ from bloomery.checks.load_config import validate_config
 from bloomery.config.stages import CountStage
 from bloomery.orchestration.stage_sections import stage_sections
 from data_prep.tokenizer.cli import app
-from data_prep.tokenizer.count import count_shards
+from data_prep.tokenizer.count_pre_tokens import count_shards
 from data_prep.tokenizer.pre_tokenizer import recognise
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from bloomery.config.stages import CountStage
 from bloomery.config.tokens import TokenizerTraining
 from data_prep.tokenizer import _bpe
-from data_prep.tokenizer.count import count_shards
-from data_prep.tokenizer.count_tables import find_tables
+from data_prep.tokenizer.count_pre_tokens import count_shards
+from data_prep.tokenizer.find_count_tables import find_tables
 from data_prep.tokenizer.pre_tokenizer import PRESETS, build
 from data_prep.tokenizer.train import train
 from data_prep.tokenizer.vocabulary import SPECIAL_TOKENS, symbol_order

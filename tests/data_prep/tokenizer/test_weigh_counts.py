@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bloomery.base.errors import InputError
 from data_prep.formats.mixture import Mixture
 from data_prep.formats.shard import write_table
-from data_prep.tokenizer.count_tables import CountTable
-from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA
+from data_prep.tokenizer.find_count_tables import CountTable
+from data_prep.tokenizer.merge_counts import COUNT_SCHEMA
 from data_prep.tokenizer.sums import Sums
 from data_prep.tokenizer.vocabulary import SPECIAL_PATTERN
 from data_prep.tokenizer.weigh_counts import CountedPieces, WeightedPieces, language_factors

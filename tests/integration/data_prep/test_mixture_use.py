@@ -23,7 +23,7 @@ from data_prep.index.adopt import adopt_tokens
 from data_prep.index.build_index import build_index
 from data_prep.index.encode import encode_shards
 from data_prep.index.verify_index import verify_index
-from data_prep.tokenizer.count import count_shards
+from data_prep.tokenizer.count_pre_tokens import count_shards
 
 WORDS = {
     "en": "all human beings are born free",

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from bloomery.config.stages import CountStage
 from data_prep.tokenizer.cli import app
-from data_prep.tokenizer.count import count_shards
+from data_prep.tokenizer.count_pre_tokens import count_shards
 from data_prep.tokenizer.pre_tokenizer import build
 from data_prep.tokenizer.vocabulary import build_tokenizer, byte_characters, symbol_order
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sentences import texts
 
-from data_prep.tokenizer.count_tables import find_tables
+from data_prep.tokenizer.find_count_tables import find_tables
 from data_prep.tokenizer.report import counts as counts_module
 from data_prep.tokenizer.report.monolingual import monolingual_size, train_monolingual
 from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer

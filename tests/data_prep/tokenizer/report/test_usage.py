@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from data_prep.tokenizer.count_tables import find_tables
+from data_prep.tokenizer.find_count_tables import find_tables
 from data_prep.tokenizer.report.counts import Counts
 from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 from data_prep.tokenizer.report.usage import covering, usage_of_counts, used_in_one

@@ -6,8 +6,8 @@ import pytest
 
 from bloomery.base.errors import InputError
 from bloomery.config.stages import CountStage
-from data_prep.tokenizer.count import count_shards
-from data_prep.tokenizer.count_tables import CountTable, find_tables, pre_tokenizer_of, read_batches
+from data_prep.tokenizer.count_pre_tokens import count_shards
+from data_prep.tokenizer.find_count_tables import CountTable, find_tables, pre_tokenizer_of, read_batches
 
 ROWS = {"language": ["en", "fr", "en"], "piece": ["a", " b", "a"], "count": [3, 1, 2]}
 WANTED = [("en", b"a", 3), ("fr", b" b", 1), ("en", b"a", 2)]

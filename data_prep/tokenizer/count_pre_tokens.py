@@ -33,7 +33,7 @@ from data_prep.corpus.columns import text_buffers
 from data_prep.formats.documents import open_documents
 from data_prep.formats.shard import TableWriter
 from data_prep.tokenizer import _bpe
-from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA, merge_counts
+from data_prep.tokenizer.merge_counts import COUNT_SCHEMA, merge_counts
 
 MEMORY_BYTES = 1 << 30
 MAX_LANGUAGES = 1 << 16

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA, merge_counts
+from data_prep.tokenizer.merge_counts import COUNT_SCHEMA, merge_counts
 
 
 def batch(rows: dict[tuple[str, str], int]) -> pa.RecordBatch:

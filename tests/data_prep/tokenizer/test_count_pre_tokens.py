@@ -18,9 +18,9 @@ from bloomery.base.errors import InputError
 from bloomery.config.stages import CountStage
 from data_prep.formats.shard import manifest_path, read_manifest, read_table
 from data_prep.tokenizer import _bpe
-from data_prep.tokenizer.count import count_shards, summary
+from data_prep.tokenizer.count_pre_tokens import count_shards, summary
+from data_prep.tokenizer.merge_counts import COUNT_SCHEMA
 from data_prep.tokenizer.pre_tokenizer import build
-from data_prep.tokenizer.sorted_counts import COUNT_SCHEMA
 
 BLOOM = CountStage(pre_tokenizer="bloom")
 WAYS = [CountStage(pre_tokenizer=name, split_digits=digits) for name in ("bloom", "modern") for digits in (False, True)]
