@@ -21,14 +21,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_program_on_the_path_is_called_by_its_name(programs: Path) -> None:
+def test_a_program_on_the_path_variable_is_called_by_its_name(programs: Path) -> None:
     typed = ["--profile", "slurm", "--configfile", "my run.yaml"]
     assert (
         typed_command([str(programs / "snakemake"), *typed]) == "snakemake --profile slurm --configfile 'my run.yaml'"
     )
 
 
-def test_a_program_that_the_shell_would_not_find_is_called_by_its_path(programs: Path, tmp_path: Path) -> None:
+def test_a_program_outside_the_path_variable_is_called_by_its_path(programs: Path, tmp_path: Path) -> None:
     other = tmp_path / ".venv" / "bin" / "snakemake"
     other.parent.mkdir(parents=True)
     other.write_text("#!/bin/sh\n")
@@ -41,7 +41,7 @@ def test_a_module_is_called_through_python(programs: Path) -> None:
     assert typed_command(arguments, str(programs / "python")) == "python -m snakemake all"
 
 
-def test_the_command_of_this_process_starts_its_program() -> None:
+def test_the_command_of_this_process_starts_with_an_existing_program() -> None:
     first, *_ = shlex.split(typed_command())
     assert first in ("pytest", "python", "python3") or Path(first).exists()
     assert typed_command([sys.argv[0]])
