@@ -1,4 +1,4 @@
-"""The facts of a run."""
+"""Test the facts of a run that `bloomery summary` shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.mark.parametrize("run", ["sample", "mine"])
-def test_summary_says_the_command_of_the_cluster_where_the_run_was_on_one(tmp_path: Path, run: str) -> None:
+def test_the_next_command_uses_the_slurm_profile_for_a_run_on_a_cluster(tmp_path: Path, run: str) -> None:
     from bloomery.contracts.paths import RunPaths
     from monitoring.summary import ModelFacts, gather_summary
     from monitoring.summary_cli import next_command
@@ -29,7 +29,7 @@ def test_summary_says_the_command_of_the_cluster_where_the_run_was_on_one(tmp_pa
     )
 
 
-def test_summary_of_a_corpus_from_which_nothing_was_removed() -> None:
+def test_the_summary_counts_removed_documents_even_if_there_are_none() -> None:
     from monitoring.summary import CorpusFacts, RunSummary
     from monitoring.summary_cli import lines
 
