@@ -12,7 +12,7 @@ OUTSIDE = {"integration", "csrc", "bench", "support"}
 # Test files for a whole folder, with the reason why they belong to no single module.
 FOLDER_TESTS = {
     "data_prep/corpus/test_chain.py": "all verbs of the corpus, one after another",
-    "data_prep/corpus/test_roots_defects.py": "each test covers one defect of the ROOTS scripts in the whole corpus package",
+    "data_prep/corpus/test_roots_defects.py": "each test covers one defect of the ROOTS scripts in the whole package",
     "data_prep/corpus/test_earlier_version.py": "several verbs refuse tables of an earlier version",
     "data_prep/corpus/dedup/test_dedup.py": "deduplication as a whole: keys, candidates, components and verdicts",
     "data_prep/corpus/lines/test_lines.py": "repeated lines as a whole: counting, finding and stripping",

@@ -57,7 +57,7 @@ def test_a_running_training_reports_its_position_and_checkpoint(tmp_path: Path) 
 
 @pytest.mark.parametrize("done", [20, 300, 640, 1107])
 def test_the_time_left_is_right_during_and_after_the_ramp_up(tmp_path: Path, done: int) -> None:
-    """Each iteration takes (micro-batches + stages - 1) time slots, as in 1F1B, so the exact remaining time is known."""
+    """Each iteration takes (micro-batches + stages - 1) time slots, as in 1F1B, so the exact time left is known."""
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, done, slot_seconds=0.25)
     training = CONFIG.training

@@ -85,7 +85,7 @@ def test_failed_and_hanging_variants_are_reported_and_only_they_are_retried(runn
     lines = {line.split()[0]: line for line in said.splitlines() if line}
     assert lines["good.py"].split()[1:] == ["2.000", "1,234", "500.0", "50.6", "%", "71.2"]
     assert "RuntimeError: CUDA out of memory" in lines["bad.py"]
-    assert "not done within 1 s" in lines["hung.py"]
+    assert "did not finish within 1 s" in lines["hung.py"]
     assert "no time was left of the piece's 450 s" in lines["late.py"]
     assert "1b3: best MFU 50.6 %, goal 50 %" in said
     assert _starts(runner) == {"good": 1, "bad": 1}
@@ -102,4 +102,4 @@ def test_an_unknown_piece_is_refused_with_the_known_names(runner, monkeypatch, c
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--pieces", "other"])
     with pytest.raises(SystemExit, match="2"):
         runner.main()
-    assert "no piece other; there are piece" in capsys.readouterr().err
+    assert "unknown piece other; known pieces: piece" in capsys.readouterr().err
