@@ -69,7 +69,7 @@ def _run(commands: list[list[str]], measured: dict[str, dict[str, Any]]) -> list
             found.append(measured[said])
             continue
         if left < LEAST_SECONDS:
-            found.append({"command": said, "error": f"no time was left of the piece's {PIECE_SECONDS:.0f} s"})
+            found.append({"command": said, "error": f"skipped, because the piece's {PIECE_SECONDS:.0f} s were used up"})
             continue
         print(f"{said} ...", file=sys.stderr, flush=True)
         command = [sys.executable, str(HERE / script), *options]

@@ -1,9 +1,9 @@
 """Reintroduce ten old bugs, one at a time, and check that the tests catch each of them.
 
 `old_bugs.toml` lists the bugs. The program copies the tree, with the compiled kernels, to a temporary folder, and
-changes only this copy. It first runs every listed test without a bug, and all must pass. Then it puts one bug at a time into
-the copy and runs the tests of this bug, and each must fail. The program prints a table to stdout. `--json` also writes
-the results to a file.
+changes only this copy. It first runs every listed test without a bug, and all must pass. Then it puts one bug at a
+time into the copy and runs the tests of this bug, and each must fail. The program prints a table to stdout. `--json`
+also writes the results to a file.
 
 The exit code is 1 if a bug is not caught, or if the text that it replaces does not occur exactly once. The list names
 test functions without files, because files of tests may move. The program searches for the file that defines a test.

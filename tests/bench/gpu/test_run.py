@@ -86,7 +86,7 @@ def test_failed_and_hanging_variants_are_reported_and_only_they_are_retried(runn
     assert lines["good.py"].split()[1:] == ["2.000", "1,234", "500.0", "50.6", "%", "71.2"]
     assert "RuntimeError: CUDA out of memory" in lines["bad.py"]
     assert "did not finish within 1 s" in lines["hung.py"]
-    assert "no time was left of the piece's 450 s" in lines["late.py"]
+    assert "skipped, because the piece's 450 s were used up" in lines["late.py"]
     assert "1b3: best MFU 50.6 %, goal 50 %" in said
     assert _starts(runner) == {"good": 1, "bad": 1}
     for name in ("bad", "hung"):

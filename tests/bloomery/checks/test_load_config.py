@@ -5,7 +5,7 @@ from __future__ import annotations
 from changed_sample import changed, message
 
 
-def test_contradictions_and_wrong_values_are_reported_together_but_not_derived_from_each_other() -> None:
+def test_contradictions_are_reported_with_wrong_values_but_not_caused_by_them() -> None:
     raw = changed(
         name="a/b",
         seed="x",

@@ -151,7 +151,7 @@ def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     assert len(list(read_records(write(tmp_path / "m", record(1), tail='{"iteration": 2, "con')))) == 1
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+def test_a_damaged_line_is_refused_with_its_number(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"m:2: not a metrics record"):
         list(read_records(write(tmp_path / "m", record(1), {"iteration": 2})))
     with pytest.raises(InputError, match="no such file"):

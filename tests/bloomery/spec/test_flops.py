@@ -31,7 +31,7 @@ def test_operations_of_a_curriculum_shrink_with_the_length(bloom: RunConfig) -> 
     assert flops(2048) == iteration_flops(bloom.model, 250_880, 1, recomputed=False)
 
 
-def test_operations_equal_six_per_parameter_and_token_for_a_wide_model(bloom: RunConfig) -> None:
+def test_a_wide_model_needs_six_operations_per_parameter_and_token(bloom: RunConfig) -> None:
     # arXiv:2001.08361 counts 6 N D operations, without the attention scores. The full formula differs by a few percent.
     parameters = parameter_count(bloom.model, 250_880)
     flops = iteration_flops(bloom.model, 250_880, 1, recomputed=False)

@@ -221,7 +221,7 @@ def _interrupted(configuration: TrainStage, folder: Path) -> tuple[Segment, Segm
     return first, second
 
 
-def test_sigterm_during_validation_stops_the_segment_and_the_next_one_validates_again(tmp_path: Path) -> None:
+def test_the_next_segment_repeats_a_validation_that_sigterm_interrupted(tmp_path: Path) -> None:
     configuration = stage(pipeline=2, samples=64, checkpoint={"every_iterations": 100})
     calm = run_ranks(_segments, 2, configuration, tmp_path / "calm", 1)[0][0][0]
     for first, second in run_ranks(_interrupted, 2, configuration, tmp_path / "stopped"):
