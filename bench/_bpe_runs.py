@@ -1,6 +1,7 @@
-"""One training of `bpe_train.py`, alone in its process: ``python bench/_bpe_runs.py ours|peer COUNTS SIZE FOLDER``.
+"""Run one training of `bpe_train.py` in its own process: ``python bench/_bpe_runs.py ours|peer COUNTS SIZE FOLDER``.
 
-Both go from the count table on disk to tokenizer.json in FOLDER. Prints seconds of processor time and the peak memory.
+Both sides read the count table from disk and write tokenizer.json into FOLDER. The program prints the seconds of
+processor time and the peak memory.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from pathlib import Path
 
 
 def peak_bytes() -> int:
-    """VmHWM of this process. Not getrusage: its maximum outlives exec, so a child would start at its parent's."""
+    """Return VmHWM of this process.
+
+    The maximum of getrusage is not usable: it survives exec, so a child would start with the maximum of its parent.
+    """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -21,7 +25,7 @@ def peak_bytes() -> int:
 
 
 def train_ours(counts: Path, size: int, folder: Path) -> None:
-    """What `bloomery tokenizer train` does."""
+    """Train as `bloomery tokenizer train` does."""
     from bloomery.config.tokens import TokenizerTraining
     from data_prep.tokenizer.find_count_tables import find_tables
     from data_prep.tokenizer.train import train
@@ -30,7 +34,7 @@ def train_ours(counts: Path, size: int, folder: Path) -> None:
 
 
 def train_peer(counts: Path, size: int, folder: Path) -> None:
-    """The peer takes no counts: each piece is fed to it, ready split, as often as it counts."""
+    """Train with the peer, which accepts no counts, by repeating each ready-split piece as often as its count."""
     import pyarrow.parquet as pq
     from tokenizers import Tokenizer
     from tokenizers.models import BPE
@@ -61,7 +65,7 @@ def train_peer(counts: Path, size: int, folder: Path) -> None:
 
 
 def main() -> None:
-    """See the module's docstring; without arguments: an interpreter that does nothing."""
+    """Run one training. Without arguments, do nothing, to measure a bare interpreter."""
     if len(sys.argv) > 1:
         side, counts, size, folder = sys.argv[1:]
         {"ours": train_ours, "peer": train_peer}[side](Path(counts), int(size), Path(folder))

@@ -1,8 +1,7 @@
-"""datatrove as the peer of the corpus' benchmarks: its words, and which languages it splits without a download.
+"""Prepare datatrove as the peer of the corpus benchmarks: word splitters, and languages that need no download.
 
-datatrove splits most languages into words with spaCy, which is no dependency of this project:
-`pip install spacy` into the environment, or datatrove is given a regular expression instead, which makes it three times
-as fast as it is.
+datatrove splits most languages into words with spaCy, which is not a dependency of this project. Install it with
+`pip install spacy`. Otherwise datatrove gets a regular expression instead, which makes it three times as fast.
 """
 
 from __future__ import annotations
@@ -14,32 +13,32 @@ from importlib.metadata import version as installed
 import regex
 
 LANGUAGES = {"en": "eng", "fr": "fra", "es": "spa", "pt": "por", "ca": "cat", "eu": "eus", "id": "ind"}
-"""Ours to its codes: languages of the corpus for which it has a splitter in spaCy itself."""
+"""Our language codes mapped to datatrove's, for languages of the corpus that spaCy splits without a download."""
 HAS_SPACY = importlib.util.find_spec("spacy") is not None
 _WORDS = regex.compile(r"\w+|[^\w\s]+")
 
 
 class PlainWords:
-    """Words and runs of punctuation by a regular expression, in the place of datatrove's splitter."""
+    """Replacement for datatrove's splitter: words and runs of punctuation, found by a regular expression."""
 
     def word_tokenize(self, text: str) -> list[str]:
         found: list[str] = _WORDS.findall(text)
         return found
 
 
-@functools.lru_cache(5)  # as datatrove keeps them, so that each filter of a chain does not split again
+@functools.lru_cache(5)  # datatrove caches words in the same way, so that the filters of a chain split a text only once
 def plain_words(text: str, _language: str = "") -> list[str]:
-    """In the place of `datatrove.utils.text.split_into_words`."""
+    """Replace `datatrove.utils.text.split_into_words`."""
     return PlainWords().word_tokenize(text)
 
 
 def quiet() -> None:
-    """No log lines of the peer."""
+    """Disable the peer's log lines."""
     from loguru import logger
 
     logger.remove()
 
 
 def describe() -> dict[str, str]:
-    """How the peer is named in a result."""
+    """Return the peer's name and word splitter for a result."""
     return {"name": f"datatrove {installed('datatrove')}", "words": "spaCy" if HAS_SPACY else "a regular expression"}

@@ -1,7 +1,7 @@
-"""The plain PyTorch loop that a peer's model is trained with: what DeepSpeed's BF16_Optimizer does, written out.
+"""Plain PyTorch training loop for a peer's model that does the same as DeepSpeed's BF16_Optimizer.
 
-bf16 weights and activations, gradients of the micro-batches summed in fp32, clipping, AdamW on fp32 master weights,
-rounded back to bf16.
+Weights and activations are bf16. Gradients of the micro-batches are summed in fp32 and clipped. AdamW updates fp32
+master weights, which are rounded to bf16.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from bloomery.config.training import OptimizerConfig
 
 Batch = tuple[torch.Tensor, torch.Tensor]
-"""Tokens and labels, int64 [samples, length] each."""
+"""Tokens and labels, each int64 of shape [samples, length]."""
 
 
 class PlainLoop:
-    """A causal language model of transformers, its master weights and their optimizer."""
+    """A causal language model of transformers with its master weights and their optimizer."""
 
     def __init__(self, model: Any, optimizer: OptimizerConfig) -> None:
-        """`model` in bf16, on its device."""
+        """Create master weights for `model`, which must be in bf16 and on its device."""
         self.model = model
         self.weights = list(model.parameters())
         self.masters = [weight.detach().float().requires_grad_() for weight in self.weights]
@@ -40,7 +40,7 @@ class PlainLoop:
             master.grad = torch.zeros_like(master)
 
     def step(self, batches: list[Batch]) -> torch.Tensor:
-        """One optimizer step; the mean loss, a scalar on the device."""
+        """Make one optimizer step and return the mean loss as a scalar on the device."""
         losses = []
         for tokens, labels in batches:
             logits = self.model(input_ids=tokens).logits
@@ -62,7 +62,7 @@ class PlainLoop:
 
 
 def random_batches(count: int, samples: int, length: int, rows: int, device: torch.device) -> list[Batch]:
-    """`count` micro-batches of random tokens, always the same."""
+    """Return `count` micro-batches of random tokens, which are the same in every call."""
     generator = torch.Generator().manual_seed(1)
     made = []
     for _ in range(count):

@@ -1,7 +1,8 @@
-"""Made-up pre-tokens for the tokenizer's benchmarks: unique pieces of several scripts with Zipf-like counts, by a seed.
+"""Generate pre-tokens for the tokenizer's benchmarks: unique pieces of several scripts with Zipf-like counts.
 
-Each language has an alphabet, stems and endings, all drawn with Zipf-like frequencies, as words are; a piece is a stem
-and an ending, mostly with a space before them. Characters take one to three bytes, a piece 8 to 9 on average.
+Each language has an alphabet, stems and endings, all drawn with Zipf-like frequencies like those of words. A piece is a
+stem and an ending, mostly after a space. A character takes one to three bytes, and a piece 8 to 9 bytes on average.
+A seed makes the pieces reproducible.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import pyarrow.parquet as pq
 
 Generator = np.random.Generator
 
-# language: share of the pieces, first and last character of its alphabet, letters of a stem, letters of an ending
+# For each language: its share of the pieces, the first and last character of its alphabet, and the least and greatest
+# number of letters in a stem and in an ending.
 SCRIPTS = {
     "ar": (0.05, "\u0627", "\u064a", (2, 4), (0, 2)),
     "en": (0.44, "a", "z", (2, 6), (0, 3)),
@@ -29,14 +31,14 @@ ACCENTED = "éèàêçôîùâëïü"
 
 
 def zipf_ranks(generator: Generator, kinds: int, size: int, exponent: float = 1.0) -> npt.NDArray[np.int64]:
-    """`size` numbers below `kinds`; number r has a probability in proportion to 1 / (r + 2)^exponent."""
+    """Draw `size` numbers below `kinds`. The probability of r is proportional to 1 / (r + 2)^exponent."""
     ends = np.cumsum((np.arange(kinds) + 2.0) ** -exponent)
     ranks: npt.NDArray[np.int64] = np.searchsorted(ends, generator.random(size) * ends[-1])
     return ranks
 
 
 def words(generator: Generator, alphabet: list[str], number: int, letters: tuple[int, int]) -> pa.Array:
-    """Different words, at most `number`, of at least letters[0] and at most letters[1] letters."""
+    """Return at most `number` different words of letters[0] to letters[1] letters."""
     lengths = generator.integers(letters[0], letters[1] + 1, number)
     drawn = zipf_ranks(generator, len(alphabet), int(lengths.sum()), 0.7)
     text = "".join(alphabet[letter] for letter in drawn.tolist())
@@ -47,7 +49,7 @@ def words(generator: Generator, alphabet: list[str], number: int, letters: tuple
 
 
 def pieces_of(generator: Generator, language: str, number: int) -> pa.Array:
-    """`number` different pieces, sorted by their bytes."""
+    """Return `number` different pieces, sorted by their bytes."""
     _, first, last, stem_letters, ending_letters = SCRIPTS[language]
     alphabet = [chr(code) for code in range(ord(first), ord(last) + 1)]
     if language == "fr":
@@ -68,9 +70,10 @@ def pieces_of(generator: Generator, language: str, number: int) -> pa.Array:
 
 
 def counted_pieces(number: int, seed: int = 0) -> pa.Table:
-    """A count table (language, piece, count) of about `number` pieces, sorted by (language, piece).
+    """Return a count table (language, piece, count) of about `number` pieces, sorted by (language, piece).
 
-    Counts are 1 + floor(log2(c)) of Zipf-distributed c: so a trainer that cannot take counts can be fed them.
+    Counts are 1 + floor(log2(c)) for Zipf-distributed c. They are small, so that a trainer which accepts no counts can
+    read each piece repeatedly.
     """
     generator = np.random.default_rng(seed)
     tables = []
@@ -84,5 +87,5 @@ def counted_pieces(number: int, seed: int = 0) -> pa.Table:
 
 
 def write_pieces(path: Path, number: int, seed: int = 0) -> None:
-    """`counted_pieces` as Parquet, in row groups as the count tables have them."""
+    """Write `counted_pieces` as Parquet, with row groups of the same size as in real count tables."""
     pq.write_table(counted_pieces(number, seed), path, compression="zstd", row_group_size=16_384)

@@ -1,4 +1,4 @@
-"""What the benchmarks of the corpus share: documents, one core, contenders in turn, one JSON that states its floors."""
+"""Helpers of the benchmarks: documents, binding to one core, timing in turn, and the JSON result with its floors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from data_prep.formats.shard import DOCUMENT_SCHEMA, TableWriter
 
 ROOT = Path(__file__).parents[1]
 CORPUS = Path(os.environ.get("BLOOMERY_CORPUS", ROOT.parent / "shared" / "corpus"))
-"""Folder of `<language>.jsonl.zst` with the fields `text`, `lang`, `id`."""
+"""Folder of the files `<language>.jsonl.zst`, with the fields `text`, `lang` and `id`."""
 
 
 class Document(NamedTuple):
@@ -36,14 +36,14 @@ class Document(NamedTuple):
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to time: one call of `run` goes through `megabytes` (10^6 bytes of UTF-8)."""
+    """An action to time. One call of `run` processes `megabytes` of text (10^6 bytes of UTF-8)."""
 
     megabytes: float
     run: Callable[[], object]
 
 
 class Floor(NamedTuple):
-    """A figure that must not be lower."""
+    """A measured figure and the least value that it must have."""
 
     what: str
     measured: float
@@ -51,22 +51,32 @@ class Floor(NamedTuple):
 
 
 def parser(description: str | None, *, of_texts: bool = True) -> argparse.ArgumentParser:
-    """Options of every benchmark; `of_texts`: one that can take a part of each file."""
+    """Return a parser with the options of every benchmark.
+
+    With `of_texts`, there is also an option to read only a part of each file.
+    """
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--languages", nargs="+", default=languages(), help="files of the corpus; all by default")
+    made.add_argument(
+        "--languages", nargs="+", default=languages(), help="languages of the corpus files to read; default: all"
+    )
     if of_texts:
-        made.add_argument("--bytes-per-language", type=int, default=1 << 62, help="text read of each, evenly spread")
+        made.add_argument(
+            "--bytes-per-language",
+            type=int,
+            default=1 << 62,
+            help="bytes of text to read from each file, evenly spread",
+        )
     made.add_argument("--repeats", type=int, default=5)
     return made
 
 
 def languages() -> list[str]:
-    """Languages of the corpus' files."""
+    """Return the languages of the corpus files."""
     return sorted(path.name.removesuffix(".jsonl.zst") for path in CORPUS.glob("*.jsonl.zst"))
 
 
 def one_core() -> None:
-    """Bind this process and its children to one processor, and arrow to one thread."""
+    """Bind this process and its children to one processor core, and limit arrow to one thread."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     pa.set_cpu_count(1)
@@ -74,7 +84,7 @@ def one_core() -> None:
 
 
 def read_documents(names: Iterable[str], limit_bytes: int) -> list[Document]:
-    """Documents of the languages, of each about `limit_bytes` of text, evenly spread over its file."""
+    """Read about `limit_bytes` of text of each language, evenly spread over its file."""
     found: list[Document] = []
     for name in names:
         with zstandard.open(CORPUS / f"{name}.jsonl.zst", "rt", encoding="utf-8") as lines:
@@ -84,7 +94,7 @@ def read_documents(names: Iterable[str], limit_bytes: int) -> list[Document]:
 
 
 def evenly(documents: list[Document], limit_bytes: int) -> list[Document]:
-    """Documents of about `limit_bytes` of text in all, evenly spread."""
+    """Return evenly spread documents with about `limit_bytes` of text in total."""
     taken = 0
     found = []
     for number, document in enumerate(documents):
@@ -95,12 +105,12 @@ def evenly(documents: list[Document], limit_bytes: int) -> list[Document]:
 
 
 def megabytes(documents: Iterable[Document]) -> float:
-    """10^6 bytes of text."""
+    """Return the size of the text in units of 10^6 bytes."""
     return sum(len(document.text.encode()) for document in documents) / 1e6
 
 
 def batches(documents: list[Document], rows: int = 2048) -> list[pa.RecordBatch]:
-    """The documents as the jobs read them from a shard."""
+    """Return the documents as record batches like those that jobs read from a shard."""
     made = []
     for start in range(0, len(documents), rows):
         ids, codes, texts = zip(*documents[start : start + rows], strict=True)
@@ -111,7 +121,7 @@ def batches(documents: list[Document], rows: int = 2048) -> list[pa.RecordBatch]
 
 
 def write_shard(path: Path, found: list[pa.RecordBatch]) -> None:
-    """The documents as a raw shard."""
+    """Write the documents as a raw shard."""
     with TableWriter.open(path, DOCUMENT_SCHEMA) as writer:
         for batch in found:
             writer.write(batch)
@@ -119,7 +129,7 @@ def write_shard(path: Path, found: list[pa.RecordBatch]) -> None:
 
 
 def configuration(sources: list[dict[str, Any]] | None = None, root: str = "runs", **corpus: Any) -> RunConfig:
-    """A run's configuration, the run being `<root>/bench`, with these settings of its section `corpus`."""
+    """Return the configuration of the run `<root>/bench` with these settings of its section `corpus`."""
     nowhere = {"name": "bench", "kind": "jsonl", "paths": ["nowhere.jsonl"], "language": "en"}
     small = {"layers": 1, "hidden_size": 8, "heads": 1, "sequence_length": 8}
     training = {"train_samples": 1, "batch": {"global_batch_size": 1}, "optimizer": {"learning_rate": 0.1}}
@@ -128,10 +138,10 @@ def configuration(sources: list[dict[str, Any]] | None = None, root: str = "runs
 
 
 def in_turn(contenders: dict[str, Contender], repeats: int) -> dict[str, list[float]]:
-    """MB/s of each contender in each round; they take turns, and a first round does not count.
+    """Run the contenders in turn, and return the MB/s of each in each round except the first.
 
-    Per second of processor time of the whole process, all of its threads: what else runs on the machine takes time off
-    the clock and not off this figure.
+    A second is a second of processor time of all threads of the process. Other load of the machine therefore hardly
+    changes the figures.
     """
     speeds: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(repeats + 1):
@@ -141,25 +151,26 @@ def in_turn(contenders: dict[str, Contender], repeats: int) -> dict[str, list[fl
             if number:
                 speeds[name].append(contender.megabytes / (time.process_time() - start))
         if not number:
-            # What was imported, a peer's modules above all, is no garbage; `bloomery corpus ingest` does so, too.
+            # Exclude imported objects, mostly of the peer's modules, from garbage collection, as `bloomery corpus
+            # ingest` does.
             gc.collect()
             gc.freeze()
     return speeds
 
 
 def spread(values: list[float], digits: int = 2) -> dict[str, float]:
-    """Median, least and greatest."""
+    """Return median, least and greatest value."""
     named = {"median": median(values), "least": min(values), "greatest": max(values)}
     return {name: round(value, digits) for name, value in named.items()}
 
 
 def times_faster(speeds: dict[str, list[float]], ours: str, peer: str) -> list[float]:
-    """Ratio of two contenders, round by round."""
+    """Return the ratio of the speeds of two contenders for each round."""
     return [one / other for one, other in zip(speeds[ours], speeds[peer], strict=True)]
 
 
 def finish(benchmark: str, result: dict[str, Any], floors: list[Floor], *, same_counts: bool = True) -> int:
-    """Print the JSON; returns the exit code: 1 when a floor or the counts do not hold."""
+    """Print the JSON result, and return exit code 1 if a floor is missed or the counts differ, else 0."""
     held = [floor.measured >= floor.floor for floor in floors]
     passed = same_counts and all(held)
     named = [
@@ -175,7 +186,7 @@ def finish(benchmark: str, result: dict[str, Any], floors: list[Floor], *, same_
 
 
 def machine() -> dict[str, Any]:
-    """Where it was measured, and how busy that was."""
+    """Return facts of the machine and its load."""
     model = [line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     return {
         "processor": model[0] if model else platform.processor(),

@@ -1,11 +1,12 @@
-"""Claim: the blend of 166.8 M samples over 300 datasets takes less than 20 s, files and digests included.
+"""Claim: blending 166.8 M samples of 300 datasets takes less than 20 s, including files and digests.
 
     python bench/blend.py > bench/results/blend.json
 
-Ours (quotas, order, both arrays written) against the greedy blend of Megatron-core (`build_blending_indices` of its
-compiled helpers, then both arrays saved, as its cache does), each in a process of its own, in turn, for 46 and for 300
-datasets and three sizes; `kernel_seconds` is the order alone. Weights are Zipf-like, from a seed; that ours holds its
-quotas exactly is checked. The exit code is 1 when the claim does not hold.
+Ours computes quotas and the order, and writes both arrays. The peer is Megatron-core's greedy blend
+(`build_blending_indices` of its compiled helpers). It also saves both arrays, as Megatron-core's cache does. They run
+in turn in separate processes, for 46 and 300 datasets and three sizes. `kernel_seconds` is the time of the order alone.
+Weights are Zipf-like and come from a seed. The program checks that our blend has exactly its quotas. The exit code is 1
+if the claim does not hold.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ DATASETS = (46, 300)
 
 
 def weights(datasets: int) -> dict[str, float]:
-    """Zipf-like, shuffled, with noise: no two alike."""
+    """Return shuffled Zipf-like weights with noise, so that no two weights are equal."""
     rng = np.random.default_rng(datasets)
     drawn = rng.permutation(1 / np.arange(1, datasets + 1)) * rng.uniform(0.8, 1.2, datasets)
     return {f"d{number:03d}": float(weight) for number, weight in enumerate(drawn / drawn.sum())}
 
 
 def ours(samples: int, datasets: int, folder: Path) -> dict[str, Any]:
-    """Seconds of all, and of the order alone; exact quotas are checked."""
+    """Measure our blend: the seconds of the whole and of the order alone. Check the exact quotas."""
     mixed = weights(datasets)
     started = time.perf_counter()
     stage = IndexStage(sequence_length=2048, train_samples=samples, validation_samples=0, validation_share=0.0, seed=0)
@@ -67,7 +68,7 @@ def ours(samples: int, datasets: int, folder: Path) -> dict[str, Any]:
 
 
 def helpers() -> ModuleType | None:
-    """Megatron-core's compiled helpers without the package around them, which needs torch; None: not installed."""
+    """Load Megatron-core's compiled helpers without the package, which needs torch. Return None if not installed."""
     found = importlib.util.find_spec("megatron")
     for folder in (found.submodule_search_locations or []) if found else []:
         for path in Path(folder).glob("core/datasets/helpers_cpp*.so"):
@@ -81,7 +82,7 @@ def helpers() -> ModuleType | None:
 
 
 def megatron(samples: int, datasets: int, folder: Path) -> dict[str, Any]:
-    """The same of the greedy blend."""
+    """Measure Megatron-core's greedy blend in the same way."""
     module, mixed = helpers(), np.array(list(weights(datasets).values()))
     if module is None:
         return {}
@@ -103,7 +104,7 @@ def _measure(contender: str, samples: int, datasets: int, folder: Path) -> None:
 
 
 def measured(contender: str, samples: int, datasets: int, scratch: Path | None) -> dict[str, Any]:
-    """In a process of its own, so that the peak is its own."""
+    """Measure a contender in a separate process, so that its peak memory is not that of this process."""
     with tempfile.TemporaryDirectory(dir=scratch) as name:
         context = multiprocessing.get_context("spawn")
         process = context.Process(target=_measure, args=(contender, samples, datasets, Path(name)))
@@ -119,7 +120,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=LARGEST)
     parser.add_argument("--scales", type=float, nargs="+", default=[0.01, 0.1, 1.0])
-    parser.add_argument("--scratch", type=Path, help="folder for the arrays, removed at the end")
+    parser.add_argument("--scratch", type=Path, help="folder for the temporary arrays, which are removed at the end")
     arguments = parser.parse_args()
     results, floors = {}, []
     for datasets in DATASETS:

@@ -1,14 +1,14 @@
-"""Claim: byte-level BPE from counts is at least twice as fast as Hugging Face's trainer, in a third of its memory.
+"""Claim: training byte-level BPE from counts is twice as fast as Hugging Face's trainer, with a third of its memory.
 
     python bench/bpe_train.py > bench/results/bpe_train.json
 
-A count table of made-up pieces (`_pieces.py`: 8 M different ones of 9 bytes, from a seed) becomes a tokenizer of
-250,680 entries, the same merges on both sides, each in a process of its own. Ours is `bloomery tokenizer train`. The
-peer cannot start from counts but only from text, so each piece is fed to it, ready split, as often as it counts; counts
-are logarithms, so that this is two and a half times a piece. That feeding takes it long says nothing: a side's training
-time is a run less a run without merges. Memory is the peak of the whole process, above that of an interpreter that does
-nothing; for few pieces it is the libraries, and the floor does not hold. The peer may use all cores; ours uses one, and
-is run on a sixteenth and a fourth of the pieces, too. Prints JSON.
+Both sides train a tokenizer of 250,680 entries from a count table of generated pieces (`_pieces.py`: 8 M different
+pieces of 9 bytes, from a seed), each in its own process, and must produce the same merges. Ours is `bloomery tokenizer
+train`. The peer accepts only text, so it reads each ready-split piece as often as its count. Counts are logarithms, so
+a piece is repeated 2.5 times on average. This repetition does not count against the peer: the training time of a side
+is the time of a run minus the time of a run without merges. Memory is the peak of the whole process minus that of an
+idle interpreter. With few pieces, the libraries dominate the memory and the floor is missed. The peer may use all
+cores. Ours uses one core, and also runs on a sixteenth and a fourth of the pieces. The program prints JSON.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ TIMES_FASTER, TIMES_SMALLER = 2.0, 3.0
 
 
 def run(*arguments: object) -> dict[str, Any]:
-    """One process: what it prints, and its seconds on the clock."""
+    """Run one process, and return what it prints and its wall-clock seconds."""
     start = time.perf_counter()
     done = subprocess.run([sys.executable, str(RUNS), *map(str, arguments)], stdout=subprocess.PIPE, check=True)
     return {"seconds": time.perf_counter() - start, **json.loads(done.stdout)}
 
 
 def measured(side: str, counts: Path, size: int, folder: Path) -> dict[str, Any]:
-    """A run with merges and one without."""
+    """Measure a run with merges and one without."""
     bare = run(side, counts, smallest_vocabulary(200), folder / "bare")
     full = run(side, counts, size, folder / side)
     idle = run()["peak_bytes"]
@@ -59,7 +59,7 @@ def merges_of(folder: Path) -> Any:
 
 
 def main() -> int:
-    """Print the JSON; 1 when a floor does not hold or the merges differ."""
+    """Print the JSON result, and return 1 if a floor is missed or the merges differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pieces", type=int, default=8_000_000)
     parser.add_argument("--vocab-size", type=int, default=250_680)

@@ -1,11 +1,11 @@
-"""Claim: exact duplicates are found at >= 50 MB/s of text on one core.
+"""Claim: exact deduplication processes at least 50 MB/s of text on one core.
 
     python bench/corpus_exact.py > bench/results/corpus_exact.json
 
-All that exact deduplication costs: the hash of each content, then the search over the whole corpus with
-`dedup.near.enabled: false` (keys, candidates, connect, members, resolve). Peer: datatrove's ExactDedupSignature and
-ExactFindDedups, in turn with ours, on the same documents, which hash the same normal form of a text as ours (white
-space, NFC), so that both must find equally many duplicates.
+The time includes the hash of each document's content and the search in the whole corpus with `dedup.near.enabled:
+false` (keys, candidates, connect, members, resolve). The peer is datatrove's ExactDedupSignature and ExactFindDedups,
+run in turn with ours on the same documents. Both hash the same normal form of a text (white space, NFC), so both must
+find the same number of duplicates.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FLOOR_MEGABYTES_PER_SECOND = 50.0
 
 
 def prepare(root: Path, names: list[str]) -> DedupStage:
-    """Ingest, measure and judge the corpus; every document stays."""
+    """Ingest, measure and judge the corpus, keeping every document."""
     source = {
         "name": "bench",
         "kind": "jsonl",
@@ -82,7 +82,7 @@ def prepare(root: Path, names: list[str]) -> DedupStage:
 
 
 def search(stage: DedupStage, run: Path) -> dict[str, int]:
-    """From measures and verdicts to the duplicates; counts them."""
+    """Search duplicates, starting from measures and verdicts, and return their numbers."""
     corpus = run / "corpus"
     catalogue = NumberedDocuments(corpus, run / "config/parts.json")
     keys, members, duplicates = corpus / "keys", corpus / "members", corpus / "duplicates"
@@ -110,7 +110,7 @@ def run_ours(found: list[pa.RecordBatch], stage: DedupStage, run: Path) -> dict[
 
 
 def run_peer(documents: list[Document], folder: Path) -> int:
-    """datatrove's two steps; how many duplicates they list."""
+    """Run datatrove's two steps, and return the number of duplicates that they list."""
     import unicodedata
 
     from datatrove.data import Document as PeerDocument
@@ -119,7 +119,7 @@ def run_peer(documents: list[Document], folder: Path) -> int:
     def content(document: PeerDocument) -> bytes:
         return unicodedata.normalize("NFC", " ".join(document.text.split())).encode()
 
-    # It looks at the annotation itself, not at its name.
+    # datatrove reads the annotation as a type, but here it is text.
     content.__annotations__["return"] = bytes
     _datatrove.quiet()
     shutil.rmtree(folder, ignore_errors=True)

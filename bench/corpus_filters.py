@@ -1,11 +1,15 @@
-"""Claim: measure + judge, language identification apart, reads >= 10 MB/s on one core, >= 20 times datatrove's filters.
+"""Claim: measure and judge process at least 10 MB/s on one core, at least 20 times as fast as datatrove's filters.
 
     python bench/corpus_filters.py > bench/results/corpus_filters.json
 
-Peer: datatrove's GopherRepetitionFilter, GopherQualityFilter and FineWebQualityFilter in a chain, on the same documents
-and in turn with ours, each language by its own splitter. Ours three times: `filters`, the kernel and the verdicts, on
-the peer's documents; `filters_all`, the same on every language; and `jobs_all`, what the two jobs do on every language,
-but for language identification: read the shard, kernel, content hash, MinHash, write and read measures, verdicts.
+Language identification is not included. The peer is a chain of datatrove's GopherRepetitionFilter, GopherQualityFilter
+and FineWebQualityFilter, run in turn with ours on the same documents, with the word splitter of each language. Ours is
+measured three times:
+
+- `filters`: the kernel and the verdicts, on the peer's documents.
+- `filters_all`: the kernel and the verdicts, on every language.
+- `jobs_all`: the two jobs on every language. They read the shard, call the kernel, compute content hashes and MinHash
+keys, write and read the measures, and compute the verdicts.
 """
 
 from __future__ import annotations
@@ -63,7 +67,7 @@ FINEWEB = {
 
 @contextlib.contextmanager
 def language_apart() -> Iterator[None]:
-    """No language is identified."""
+    """Disable language identification."""
     with mock.patch.object(
         measuring, "identifier", return_value=LanguageIdentifier(lambda _: UNKNOWN, frozenset(), None)
     ):
@@ -72,7 +76,7 @@ def language_apart() -> Iterator[None]:
 
 @contextlib.contextmanager
 def keys_apart() -> Iterator[None]:
-    """Nothing is made for the search for duplicates."""
+    """Disable the hashes and keys for the search for duplicates."""
 
     def no_keys(
         _data: object, offsets: Any, _unspaced: object, _words: int, _characters: int, bands: int, *_: int
@@ -89,7 +93,7 @@ def keys_apart() -> Iterator[None]:
 def filter_documents(
     found: list[pa.RecordBatch], measure: MeasureStage, language_words: LanguageWords, stage: JudgeStage
 ) -> list[bool]:
-    """Kernel and verdicts; whether each document stays."""
+    """Call the kernel, compute the verdicts, and return whether each document is kept."""
     kept: list[bool] = []
     with language_apart(), keys_apart():
         for batch in found:
@@ -99,7 +103,7 @@ def filter_documents(
 
 
 def run_jobs(folder: Path, measure: MeasureStage, stage: JudgeStage) -> dict[str, int]:
-    """The jobs `measure` and `judge` on the shard in `folder`; what judge counts."""
+    """Run the jobs `measure` and `judge` on the shard in `folder`, and return the counts of `judge`."""
     measures = folder / "measures.parquet"
     with contextlib.redirect_stderr(io.StringIO()), language_apart():
         measuring.measure(measure, folder / "raw.parquet", measures)
@@ -109,7 +113,7 @@ def run_jobs(folder: Path, measure: MeasureStage, stage: JudgeStage) -> dict[str
 
 
 def peer_filters(documents: list[Document]) -> Callable[[], list[bool]]:
-    """datatrove's chain; the call says whether each document stays."""
+    """Return a function that runs datatrove's chain and returns whether each document is kept."""
     from datatrove.data import Document as PeerDocument
     from datatrove.pipeline.filters import fineweb_quality_filter, gopher_quality_filter, gopher_repetition_filter
 
@@ -123,7 +127,7 @@ def peer_filters(documents: list[Document]) -> Callable[[], list[bool]]:
     chains = {
         language: (
             gopher_repetition_filter.GopherRepetitionFilter(language=_datatrove.LANGUAGES[language]),
-            # Its stop words are English: no fault of a document in another language.
+            # Its stop words are English, so documents in other languages must not be checked for them.
             gopher_quality_filter.GopherQualityFilter(min_stop_words=None, language=_datatrove.LANGUAGES[language]),
             fineweb_quality_filter.FineWebQualityFilter(language=_datatrove.LANGUAGES[language]),
         )
@@ -145,12 +149,20 @@ def peer_filters(documents: list[Document]) -> Callable[[], list[bool]]:
 
 def main() -> int:
     options = parser(__doc__)
-    options.add_argument("--peer-bytes", type=int, default=400_000, help="text of each language that the peer gets")
+    options.add_argument(
+        "--peer-bytes",
+        type=int,
+        default=400_000,
+        help="bytes of text of each language for the comparison with the peer",
+    )
     arguments = options.parse_args()
     one_core()
     config = configuration(judge={"preset": "gopher", "thresholds": {"default": FINEWEB}})
     sections: Any = stage_sections(config)
-    measure, stage = sections["measure"], sections["judge"].model_copy(update={"accept": {}})  # no verdicts by language
+    measure, stage = (
+        sections["measure"],
+        sections["judge"].model_copy(update={"accept": {}}),
+    )  # disables verdicts by language
     language_words = LanguageWords(measure)
     everything = read_documents(arguments.languages, arguments.bytes_per_language)
     shared = read_documents([one for one in arguments.languages if one in _datatrove.LANGUAGES], arguments.peer_bytes)

@@ -1,11 +1,11 @@
-"""Claim: `corpus ingest` of jsonl.zst reads >= 50 MB/s of text on one core.
+"""Claim: `corpus ingest` reads at least 50 MB/s of text from jsonl.zst on one core.
 
     python bench/corpus_ingest.py > bench/results/corpus_ingest.json
 
-All that the job does: zstd, JSON, checks of each row, ids, meta, a shard in Parquet with zstd, its digest and manifest.
-Peer: datatrove's JsonlReader into its ParquetWriter (which compresses with snappy), in turn with ours, on the same
-files; it needs orjson, which is no dependency of this project, and is left out where that is not installed. MB are 10^6
-bytes of the texts in UTF-8, not of the JSON around them.
+The time covers the whole job: zstd, JSON, the checks of each row, ids, meta, and the Parquet shard (zstd) with its
+digest and manifest. The peer is datatrove's JsonlReader with its ParquetWriter, which compresses with snappy. It runs
+in turn with ours on the same files. The peer needs orjson, which is not a dependency of this project, and is skipped
+if orjson is not installed. A MB is 10^6 bytes of text in UTF-8, without the JSON around it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HAS_PEER = importlib.util.find_spec("orjson") is not None
 
 
 def run_ours(config: RunConfig, folder: Path) -> dict[str, int]:
-    """The jobs; the counts of their manifests."""
+    """Run the jobs, and return the sums of their manifests' counts."""
     source: Any = config.sources[0]
     total: Counter[str] = Counter()
     for number, portion in enumerate(plan_parts(source, config.corpus.ingest)):
@@ -45,7 +45,7 @@ def run_ours(config: RunConfig, folder: Path) -> dict[str, int]:
 
 
 def run_peer(languages: list[str], folder: Path) -> int:
-    """datatrove's reader and writer; how many documents came."""
+    """Run datatrove's reader and writer, and return the number of documents."""
     from datatrove.pipeline.readers import JsonlReader
     from datatrove.pipeline.writers import ParquetWriter
 

@@ -1,17 +1,17 @@
-"""Claim: no job of the corpus holds more than 1 GiB at default settings, however the input grows: 1, 4 and 16 times.
+"""Claim: with default settings, no corpus job uses more than 1 GiB of memory when the input grows 4 and 16 times.
 
     python bench/corpus_memory.py > bench/results/corpus_memory.json
 
-Runs the target `corpus` of the real workflow, decontamination included, on so many `--megabytes` of text times each of
-`--scales`, in a temporary folder below `--folder` (16 x 100 MB take about 5 GB of disk and 15 minutes on one core).
-The `bloomery` that its rules call is a small program that starts the real one and asks the kernel for the greatest
-memory (resident set) and the processor time of each job. Prints, by job and scale: jobs, MiB of the greatest, processor
-seconds of all; bytes of the tables that they leave; documents in and out. What `data_prep/corpus/scale.py` says of a
-large corpus stands on this.
+The program runs the target `corpus` of the real workflow, including decontamination, on `--megabytes` of text times
+each of `--scales`, in a temporary folder below `--folder`. 16 x 100 MB take about 5 GB of disk and 15 minutes on one
+core. The rules call a small program named `bloomery`, which starts the real one and asks the kernel for the peak
+resident memory and the processor time of each job. The result states for each job and scale the number of jobs, the
+largest peak in MiB, and the total processor seconds. It also states the bytes of the written tables and the numbers of
+documents in and out. `data_prep/corpus/scale.py` uses these figures to estimate a large corpus.
 
-The text is that of the corpus again and again: of each 20 documents of a further round one is an exact copy, one has
-one other word, and the others have every fourth word (character, where a language is written without spaces) replaced
-by another one of theirs, so that they are no duplicates and their language stays what it is.
+The text repeats that of the corpus with changes. In each further round, one of 20 documents is an exact copy and one
+differs in one word. In the others, every fourth word (or character in languages without spaces) is replaced by another
+word of the document. These are not duplicates, and their language does not change.
 """
 
 from __future__ import annotations
@@ -38,10 +38,13 @@ from bloomery.config.corpus import CorpusConfig
 CEILING_MIB = 1024
 GROWTH = 0.15
 GROWTH_MIB = 96
-"""Flat: at the largest scale, at most this share or this much more than at the smallest. So much are three row groups:
-the smallest may have but one, and the others hold one that is read, one that is written and one in the allocator."""
+"""Memory is flat if the peak at the largest scale exceeds that at the smallest by at most GROWTH or GROWTH_MIB.
+
+96 MiB are about three row groups. The smallest scale may have only one row group, while the others hold one that is
+read, one that is written and one in the allocator.
+"""
 BOUNDED = ("corpus dedup candidates", "corpus dedup connect", "corpus dedup resolve")
-"""Jobs over the whole corpus: they may fill `dedup.memory_bytes` before they are flat."""
+"""Jobs that process the whole corpus. They may use up to `dedup.memory_bytes` before their memory is flat."""
 UNSPACED = ("zhs", "zht", "ja", "th")
 FILE_MEGABYTES = 100
 EVALUATION_ITEMS = 200
@@ -59,7 +62,7 @@ sys.exit(os.waitstatus_to_exitcode(status) % 256)
 
 
 def varied(documents: list[Document]) -> Iterator[Document]:
-    """The documents, and then their variants without end."""
+    """Yield the documents and then, endlessly, variants of them."""
     for round_number in count():
         for number, document in enumerate(documents):
             yield document if not round_number else _variant(document, round_number, number)
@@ -82,7 +85,7 @@ def _variant(document: Document, round_number: int, number: int) -> Document:
 
 
 def write_source(folder: Path, documents: list[Document], limit_bytes: float) -> int:
-    """Files of FILE_MEGABYTES of text each; returns the bytes of text in all."""
+    """Write files of FILE_MEGABYTES of text each, and return the total number of bytes of text."""
     folder.mkdir()
     stream = varied(documents)
     total = 0
@@ -100,7 +103,7 @@ def write_source(folder: Path, documents: list[Document], limit_bytes: float) ->
 
 
 def write_run(folder: Path, documents: list[Document], settings: dict[str, Any]) -> None:
-    """The configuration, its evaluation texts, and the program that the rules are to call."""
+    """Write the configuration, its evaluation texts, and the program that the rules call."""
     items = [
         {"text": document.text[len(document.text) // 2 :][:400]}
         for document in documents[:: len(documents) // EVALUATION_ITEMS + 1]
@@ -122,8 +125,8 @@ def write_run(folder: Path, documents: list[Document], settings: dict[str, Any])
 
 
 def run_workflow(folder: Path) -> None:
-    """The target `corpus`, one job at a time."""
-    # A function of the shell goes before every program on the PATH.
+    """Run the target `corpus`, one job at a time."""
+    # A shell function takes precedence over every program on the PATH.
     environment = os.environ | {"BASH_FUNC_bloomery%%": f'() {{ {folder}/measured "$@"; }}'}
     command = [sys.executable, "-m", "snakemake", "corpus", "--snakefile", str(ROOT / "Snakefile"), "--profile",
                str(ROOT / "workflow/profiles/local"), "--cores", "1", "--directory", str(folder), "--configfile",
@@ -134,7 +137,7 @@ def run_workflow(folder: Path) -> None:
 
 
 def gather(folder: Path) -> dict[str, Any]:
-    """What the jobs took and left."""
+    """Return the memory and time of the jobs, and the sizes of the tables that they wrote."""
     jobs: dict[str, dict[str, float]] = {}
     for line in (folder / "jobs.jsonl").read_text().splitlines():
         entry = json.loads(line)
@@ -148,7 +151,7 @@ def gather(folder: Path) -> dict[str, Any]:
     left = Counter(texts=sum(path.stat().st_size for path in (folder / "texts").iterdir()))
     for path in sorted(corpus.rglob("*.parquet")):
         kind = path.relative_to(corpus).parts[0]
-        # The tables of the search lie in one folder, those of partition 0 as `candidates-0`.
+        # The tables of the duplicate search are in one folder. Names contain the partition, for example `candidates-0`.
         left[path.stem.split("-")[0] if kind == "duplicates" else kind] += path.stat().st_size
     totals = json.loads((folder / "runs/bench/report/corpus.json").read_text())["totals"]
     counts = {name: totals[name] for name in ("documents_in", "bytes_in", "documents_out", "bytes_out")}
@@ -195,7 +198,7 @@ def main() -> int:
             "by_scale": found,
         },
         [
-            Floor(f"MiB left below {CEILING_MIB} by the greatest job", CEILING_MIB - greatest, 0),
+            Floor(f"MiB between the largest peak and the limit of {CEILING_MIB} MiB", CEILING_MIB - greatest, 0),
             Floor("jobs whose memory is flat", len(peaks) - len(growing), len(peaks)),
         ],
         same_counts=all(0 < one["documents_out"] <= one["documents_in"] for one in counts),
@@ -203,7 +206,7 @@ def main() -> int:
 
 
 def flat(job: str, first: float, last: float, bound: int) -> bool:
-    """Whether the greatest memory at the largest scale is, to all intents, that at the smallest, MiB."""
+    """Return whether the peak memory in MiB at the largest scale is about the same as that at the smallest scale."""
     filled = bound / 2**20 if job in BOUNDED else 0
     return last <= first + max(GROWTH * first, GROWTH_MIB, filled)
 

@@ -1,11 +1,12 @@
-"""Claim: MinHash signatures (14 x 8) are made at >= 10 MB/s on one core, >= 15 times as fast as datatrove's.
+"""Claim: MinHash signatures (14 x 8) are computed at 10 MB/s or more on one core, at least 15 times datatrove's speed.
 
     python bench/corpus_minhash.py > bench/results/corpus_minhash.json
 
-Peer: shingles and signature of datatrove's MinhashDedupSignature (word 5-grams, 14 x 8, without writing its files), on
-the same documents and in turn with ours, each language by its own splitter. Text to keys on both sides. As a check of
-the keys, the documents that share a band with an earlier one are counted on both; datatrove has no signature for a text
-of fewer than five words and takes digits and accents together, so the counts are near and not equal.
+The peer is datatrove's MinhashDedupSignature (word 5-grams, 14 x 8) without writing its files. It runs in turn with
+ours on the same documents, with the word splitter of each language. Both sides compute keys from text. To check the
+keys, the program counts on both sides the documents that share a band with an earlier document. These counts are
+similar, but not equal: datatrove computes no signature for texts of fewer than five words, and it normalises digits and
+accents.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ FLOOR_TIMES_FASTER = 15.0
 
 
 def signatures(found: list[pa.RecordBatch], stage: MeasureStage) -> Any:
-    """uint64 [documents, bands]."""
+    """Return the keys, uint64 of shape [documents, bands]."""
     near = stage.near
     keys = []
     for batch in found:
@@ -58,7 +59,7 @@ def signatures(found: list[pa.RecordBatch], stage: MeasureStage) -> Any:
 
 
 def peer_signatures(documents: list[Document], folder: str) -> Callable[[], list[list[list[int]]]]:
-    """datatrove's; the call gives the bands of each document, none for a very short one."""
+    """Return a function that computes datatrove's bands of each document, or no bands for a very short document."""
     from datatrove.pipeline.dedup import minhash
 
     _datatrove.quiet()
@@ -72,7 +73,7 @@ def peer_signatures(documents: list[Document], folder: str) -> Callable[[], list
     for step in steps.values():
         step._hash_func = lambda text: xxhash.xxh64_intdigest(
             text.encode()
-        )  # xxhash 4 takes no str, which datatrove gives it
+        )  # xxhash 4 accepts no str, but datatrove passes one
 
     def run() -> list[list[list[int]]]:
         made = []
@@ -86,7 +87,7 @@ def peer_signatures(documents: list[Document], folder: str) -> Callable[[], list
 
 
 def alike(bands: Iterable[Iterable[Hashable]]) -> int:
-    """Documents that share the key of a band with an earlier one."""
+    """Return the number of documents that share a band's key with an earlier document."""
     seen: set[tuple[int, Hashable]] = set()
     found = 0
     for keys in bands:
@@ -98,7 +99,12 @@ def alike(bands: Iterable[Iterable[Hashable]]) -> int:
 
 def main() -> int:
     options = parser(__doc__)
-    options.add_argument("--peer-bytes", type=int, default=400_000, help="text of each language that the peer gets")
+    options.add_argument(
+        "--peer-bytes",
+        type=int,
+        default=400_000,
+        help="bytes of text of each language for the comparison with the peer",
+    )
     arguments = options.parse_args()
     one_core()
     sections: Any = stage_sections(configuration())

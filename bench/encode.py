@@ -1,13 +1,15 @@
-"""Claim: encoding is >= 5 times as fast as `tokenizers` on one core, >= 30 MB/s, in memory that no shard's size moves.
+"""Claim: encoding on one core is at least 5 times as fast as `tokenizers`, at least 30 MB/s, and needs constant memory.
 
     python bench/encode.py > bench/results/encode.json
 
-The tokenizer has BLOOM's pre-tokenizer and a vocabulary of 250,680 (`--vocabulary`), trained on the same texts. Peer:
-`encode_batch_fast` on one thread, with the ids it hands to Python. They take turns on a part of the texts and must give
-the same ids. Both keep their caches from round to round: the peer's holds what it has seen of these texts, ours what it
-has seen last of all texts, as in the middle of a job. `jobs`: what the workflow's job does (load the tokenizer, probe,
-read the shard and check its digest, encode, write `.bin`, `.idx` and sidecar) on a sixteenth, a quarter and all of the
-texts, each in a process of its own: how time and memory grow.
+The tokenizer has BLOOM's pre-tokenizer and a vocabulary of 250,680 (`--vocabulary`), trained on the same texts. The
+peer is `encode_batch_fast` on one thread, including the conversion of the ids to Python. Both run in turn on a part of
+the texts and must give the same ids. Both keep their caches between rounds. The peer's cache contains these texts, and
+ours contains the most recent of all texts, as in the middle of a job.
+
+`jobs` shows how time and memory grow. It runs the workflow's job on a sixteenth, a quarter and all of the texts, each
+in its own process. The job loads and probes the tokenizer, reads the shard and checks its digest, encodes, and writes
+`.bin`, `.idx` and sidecar.
 """
 
 from __future__ import annotations
@@ -59,11 +61,11 @@ from data_prep.tokenizer.train import train
 FLOOR_MEGABYTES_PER_SECOND = 30.0
 FLOOR_TIMES_FASTER = 5.0
 FLOOR_OF_GROWTH = 0.7
-"""Of the speed on the first texts, and of the memory that a sixteenth takes: what all of them keep."""
+"""Least ratio of the last texts' speed to the first texts' speed, and of the smallest job's memory to the largest's."""
 
 
 def trained(shard: Path, vocabulary: int, folder: Path) -> Path:
-    """A tokenizer's folder, made from the shard; its tokenizer.json is returned."""
+    """Train a tokenizer on the shard into `folder`, and return the path of its tokenizer.json."""
     counts = folder / "counts.parquet"
     with contextlib.redirect_stderr(io.StringIO()):
         count_shards(CountStage(pre_tokenizer="bloom"), [shard], counts)
@@ -97,20 +99,20 @@ def same_ids(found: list[Any], wanted: list[Any]) -> bool:
 
 
 def job(shard: Path, tokenizer: Path) -> dict[str, Any]:
-    """One job in this process: seconds of processor time, peak of memory, its manifest's counts."""
+    """Run one job in this process, and return its processor seconds, peak memory and number of tokens."""
     one_core()
     start = time.process_time()
     with contextlib.redirect_stderr(io.StringIO()):
         counts = encode_shards(tokenizer, [shard], shard.with_suffix(""))["counts"]
     seconds = time.process_time() - start
-    # Not getrusage: its maximum outlives exec, so a child would start at its parent's.
+    # The maximum of getrusage is not usable: it survives exec, so a child would start with the maximum of its parent.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     peak = int(status["VmHWM"].split()[0]) * 1024
     return {"seconds": round(seconds, 2), "peak_megabytes": round(peak / 1e6), "tokens": counts["tokens"]}
 
 
 def grown(documents: list[Document], tokenizer: Path, folder: Path) -> list[dict[str, Any]]:
-    """The job on a sixteenth, a quarter and all of the texts, each in a process of its own."""
+    """Run the job on a sixteenth, a quarter and all of the texts, each in its own process."""
     found = []
     for part in (16, 4, 1):
         taken = evenly(documents, int(megabytes(documents) * 1e6 / part))
@@ -122,7 +124,7 @@ def grown(documents: list[Document], tokenizer: Path, folder: Path) -> list[dict
 
 
 def speeds_between(jobs: list[dict[str, Any]]) -> list[float]:
-    """MB/s of what each job has beyond the one before it: without what a job takes for no text at all."""
+    """Return the MB/s of each job's additional text compared with the previous job, which excludes the fixed cost."""
     return [
         (more["megabytes"] - less["megabytes"]) / (more["seconds"] - less["seconds"]) for less, more in pairwise(jobs)
     ]
@@ -130,7 +132,9 @@ def speeds_between(jobs: list[dict[str, Any]]) -> list[float]:
 
 def main() -> int:
     options_parser = parser(__doc__)
-    options_parser.add_argument("--peer-bytes", type=int, default=8_000_000, help="text that the peer is given")
+    options_parser.add_argument(
+        "--peer-bytes", type=int, default=8_000_000, help="bytes of text for the comparison with the peer"
+    )
     options_parser.add_argument("--vocabulary", type=int, default=250_680)
     options = options_parser.parse_args()
     one_core()

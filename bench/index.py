@@ -1,13 +1,16 @@
-"""Claim: the index for 166.8 M samples over 500 M documents is built in less than 60 s and 8 GB.
+"""Claim: building the index for 166.8 M samples of 500 M documents takes less than 60 s and 8 GB of memory.
 
     python bench/index.py FOLDER > bench/results/index.json
     python bench/index.py FOLDER --documents 10000000 --samples 3336000 --fractions 1
 
-Writes token files into FOLDER (about 20 GB at full size, removed at the end): real `.idx`, sparse `.bin` (the build
-does not read them), and sidecars that are lean: the columns that the build does not read hold nothing. Lengths are
-log-normal with ROOTS' mean of 683 tokens a document (341.6 B tokens, 500 M documents), the 46 languages Zipf-like.
-Then the real build, in a process of its own, over a hundredth, a tenth and all of the files, which the page cache has
-been told to forget. The limits decide the exit code; below full size that of time in proportion, and 5 s more.
+The program first writes token files into FOLDER (about 20 GB at full size, removed at the end). The `.idx` files are
+real. The `.bin` files are sparse, and unused columns of the sidecars are empty, because the build does not read them.
+Lengths are log-normal with ROOTS' mean of 683 tokens a document (341.6 B tokens, 500 M documents). The 46 languages
+have Zipf-like shares.
+
+Then the real build runs in its own process on a hundredth, a tenth and all of the files, after the files have been
+dropped from the page cache. The exit code is 1 if a limit is exceeded. Below full size, the time limit is proportional
+to the size plus 5 s.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ def write_part(prefix: Path, documents: int, tokenizer_digest: str, rng: np.rand
 
 
 def forget(folder: Path) -> None:
-    """Ask the page cache to drop the files, so that they come from the disk."""
+    """Ask the kernel to drop the files from the page cache, so that they are read from the disk."""
     os.sync()
     for path in folder.rglob("*"):
         if path.is_file():
@@ -83,13 +86,13 @@ def forget(folder: Path) -> None:
 
 
 def peak_bytes() -> int:
-    """Most memory that this process has held."""
+    """Return the peak resident memory of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
 
 
 def measured_build(folder: Path, parts: list[str], samples: int) -> None:
-    """Build, and leave seconds and peak bytes in `measured.json`."""
+    """Build the index, and write seconds and peak bytes to `measured.json`."""
     stage = IndexStage(
         sequence_length=SEQUENCE_LENGTH, train_samples=samples, validation_samples=64, validation_share=0.01, seed=1
     )
@@ -110,7 +113,7 @@ def measured_build(folder: Path, parts: list[str], samples: int) -> None:
 
 
 def build(folder: Path, parts: list[str], documents: int, samples: int) -> dict[str, float]:
-    """Facts of one build of so many of the files."""
+    """Build the index of `parts` in a new process, and return the measured facts."""
     forget(folder)
     process = multiprocessing.get_context("spawn").Process(target=measured_build, args=(folder, parts, samples))
     process.start()
@@ -122,15 +125,21 @@ def build(folder: Path, parts: list[str], documents: int, samples: int) -> dict[
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="with 25 GB of space")
+    parser.add_argument("folder", type=Path, help="folder for temporary files, with 25 GB of free space")
     parser.add_argument("--documents", type=int, default=DOCUMENTS)
     parser.add_argument("--samples", type=int, default=SAMPLES)
-    parser.add_argument("--fractions", type=float, nargs="+", default=[0.01, 0.1, 1.0], help="of the files, in turn")
+    parser.add_argument(
+        "--fractions",
+        type=float,
+        nargs="+",
+        default=[0.01, 0.1, 1.0],
+        help="fractions of the files to build, one after another",
+    )
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=arguments.folder))
     try:
-        # The build looks at the tokenizer for its size and its end of document alone.
+        # The build only reads the tokenizer's size and its end of document.
         write_text(folder / "tokenizer.json", tokenizer())
         write_json(folder / "tokenizer_config.json", {"eos_token": "</s>"})
         digest = digest_file(folder / "tokenizer.json")
@@ -159,7 +168,7 @@ def main() -> int:
 
 
 def tokenizer() -> str:
-    """A tokenizer of special tokens."""
+    """Return the JSON of a tokenizer that has only special tokens."""
     from tokenizers import Tokenizer, models
 
     return str(Tokenizer(models.WordLevel({"<unk>": 0, "<s>": 1, "</s>": 2, "<pad>": 3}, "<unk>")).to_str())

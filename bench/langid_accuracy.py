@@ -1,12 +1,12 @@
-"""Claim: the accept set of each of 41 languages holds for >= 95 % of its paragraphs of the Declaration of Human Rights.
+"""Claim: for 41 languages, `judge` keeps on average 95 % of the paragraphs of the Declaration of Human Rights.
 
     python bench/langid_accuracy.py > bench/results/langid_accuracy.json
     python bench/langid_accuracy.py --markdown    # the table of docs/language-identification.md
 
-Paragraphs of 40 characters or more (15 of Chinese), fetched with the npm client. A paragraph is right when `judge`
-keeps it under its own label, and falsely accepted when `judge` keeps it under another. The n-gram fallback is trained
-on one half of the paragraphs and asked about the other, then the other way round. `unseen`: paragraphs of languages
-that the fallback was not trained on, and how many of them it calls one of its own.
+The npm client fetches the paragraphs. Paragraphs with at least 40 characters (15 in Chinese) count. A paragraph is
+right if `judge` keeps it under its own label, and falsely accepted if `judge` keeps it under another label. The n-gram
+fallback is trained on one half of the paragraphs and tested on the other half, and then vice versa. `unseen` counts
+paragraphs of languages without training data, and how many of them the fallback assigns to one of its languages.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from data_prep.formats.shard import read_table
 
 MEAN_FLOOR = 95.0
 TESTED = DECLARATIONS | {"zht": ("cmn_hant",)}
-"""Traditional Chinese beside the 41, to see that it is told from simplified; it does not count for the mean."""
+"""The 41 languages and traditional Chinese.
+
+Traditional Chinese tests the distinction from simplified Chinese and does not count in the mean.
+"""
 
 Texts = dict[str, list[str]]
 
 
 def kept_under(label: str, texts: list[str], stages: dict[str, Any], folder: Path) -> list[bool]:
-    """Which of the texts the stages `measure` and `judge` keep under a label."""
+    """Return which of the texts the stages `measure` and `judge` keep under a label."""
     raw, measures, verdicts = (folder / f"{name}.parquet" for name in ("raw", "measures", "verdicts"))
     documents = [Document(f"{number:032x}", label, text) for number, text in enumerate(texts)]
     write_shard(raw, batches(documents))
@@ -50,12 +53,12 @@ def kept_under(label: str, texts: list[str], stages: dict[str, Any], folder: Pat
 
 
 def half(texts: Texts, number: int) -> Texts:
-    """Every other paragraph."""
+    """Return every other paragraph, starting with paragraph `number`."""
     return {code: paragraphs[number::2] for code, paragraphs in texts.items()}
 
 
 def counts(texts: Texts) -> tuple[Counter[str], dict[str, Counter[str]]]:
-    """Paragraphs per language; and per label, those of each language that are kept under it."""
+    """Count the paragraphs of each language, and for each label those of each language that are kept under it."""
     tested: Counter[str] = Counter()
     kept: dict[str, Counter[str]] = {label: Counter() for label in TESTED}
     with tempfile.TemporaryDirectory() as folder:
@@ -75,13 +78,13 @@ def counts(texts: Texts) -> tuple[Counter[str], dict[str, Counter[str]]]:
 
 
 def of(texts: Texts, codes: tuple[str, ...], number: int, language: str) -> list[str]:
-    """Every other paragraph of these declarations that is long enough to be asked about."""
+    """Return every other paragraph of these declarations, without those that are too short for the test."""
     shortest = 15 if profile_of(language).unspaced else 40
     return [text for code in codes for text in texts[code][number::2] if len(text) >= shortest]
 
 
 def unseen(texts: Texts) -> dict[str, int]:
-    """What the whole fallback says of languages that it was not trained on, Chinese and other scripts included."""
+    """Count how often the fallback claims paragraphs of languages without training data, including Chinese."""
     model = train_on(texts)
     trained = {code.partition("_")[0] for code in sources()}
     asked = [(code, text) for code, paragraphs in texts.items() for text in paragraphs if len(text) >= 40]
@@ -112,7 +115,7 @@ def measured(texts: Texts) -> dict[str, Any]:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """The table of the documentation."""
+    """Return the table of the documentation."""
     lines = ["| language | paragraphs | right, % | kept under another label, % |", "|---|---:|---:|---|"]
     for language, row in result["languages"].items():
         others = ", ".join(f"{label} {percent:g}" for label, percent in row["accepted_as_percent"].items())

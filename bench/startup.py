@@ -1,10 +1,11 @@
-"""Claims: `bloomery --help` answers in under 0.4 s, `bloomery plan` of BLOOM-176B in under 1 s.
+"""Claims: `bloomery --help` takes less than 0.4 s, and `bloomery plan` of BLOOM-176B less than 1 s.
 
-Peer: an interpreter that does nothing, in turn with them.
+The peer is an idle interpreter, which runs in turn with the commands.
 
 python bench/startup.py > bench/results/startup.json
 
-Each repeat starts both, a cold first one left out. Prints JSON: seconds, median and spread (least, greatest).
+Each repeat starts all commands once. The first, cold repeat does not count. The program prints JSON with the median,
+least and greatest seconds.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Claim: `bloomery status` answers in under 0.6 s, however long a training has run.
+"""Claim: `bloomery status` takes less than 0.6 s for trainings of any length.
 
 python bench/status.py > bench/results/status.json
 
-Peers, in turn with it: the same run a thousandth as long, and `bloomery --help`. tests/support/fabricated_run.py makes
-the runs: configuration, segments, a checkpoint's manifest, and metrics.jsonl (110,000 iterations: 40 MB). Each repeat
-starts all three, a cold first one left out. Prints JSON: seconds, median and spread (least, greatest).
+The peers are the status of a run that is a thousandth as long, and `bloomery --help`. tests/support/fabricated_run.py
+makes the runs: configuration, segments, a checkpoint's manifest, and metrics.jsonl (40 MB for 110,000 iterations). Each
+repeat starts all three commands in turn. The first, cold repeat does not count. The program prints JSON with the
+median, least and greatest seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ BLOOMERY = [sys.executable, "-m", "bloomery.cli"]
 
 
 def fabricate(root: Path, iterations: int) -> tuple[list[str], int]:
-    """A run after so many iterations: (the command that says how it stands, bytes of its metrics)."""
+    """Fabricate a run after `iterations`, and return its status command and the bytes of its metrics."""
     config = configuration(train_samples=48 * (ITERATIONS + 1000))
     paths = make_run(root, config)
     write_metrics(paths, config, iterations)

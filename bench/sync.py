@@ -1,11 +1,15 @@
-"""Claim: with Xet a sync sends what is new: 100 iterations after 33,000 cost under 1 % of the logs, none 3 requests.
+"""Claim: with Xet, a sync sends only new data.
+
+After 33,000 iterations, a sync of 100 more sends less than 1 % of the logs, and a sync without new data needs at most
+3 requests.
 
 python bench/sync.py > bench/results/sync.json
 
-Peer: the same syncs without Xet, where a file that has grown goes whole. Each run has a Hub of its own, that of
-tests/integration/hub on a loopback port, and goes there three times: metrics.jsonl and main_log.txt after 33,000
-iterations, then unchanged, then with 100 more. What records measure is noise that does not repeat. Prints JSON, medians
-over the repeats: bytes of the requests' bodies, requests, and seconds of the whole program.
+The peer runs the same syncs without Xet, which sends a grown file completely. Each run has its own Hub, that of
+tests/integration/hub on a loopback port. It syncs metrics.jsonl and main_log.txt three times: after 33,000 iterations,
+unchanged, and after 100 more iterations. Measured values in the records are noise that does not repeat. The program
+prints JSON with medians over the repeats: bytes of the request bodies, number of requests, and seconds of the whole
+program.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ LIMITS = {"appended_share": 0.01, "unchanged_requests": 3}
 
 
 def record(iteration: int) -> MetricsRecord:
-    """A step of a large training; what is measured in it has as many digits as in a real one."""
+    """Return the record of a step of a large training. Its measured values have as many digits as real ones."""
     noise = random.Random(iteration)
     seconds = noise.gauss(105.0, 0.5)
     return MetricsRecord(
@@ -60,7 +64,7 @@ def record(iteration: int) -> MetricsRecord:
 
 
 def train(paths: RunPaths, first: int, last: int) -> None:
-    """Append iterations as the training logs them."""
+    """Append iterations to the logs as a training does."""
     paths.logs.mkdir(parents=True, exist_ok=True)
     with (paths.logs / "metrics.jsonl").open("a") as metrics, (paths.logs / "main_log.txt").open("a") as log:
         for iteration in range(first, last + 1):
@@ -70,7 +74,7 @@ def train(paths: RunPaths, first: int, last: int) -> None:
 
 
 def sync(hub: HubServer, paths: RunPaths, **variables: str) -> dict[str, float]:
-    """One sync: what the Hub saw of it, and how long it took."""
+    """Run one sync, and return the bytes and requests that the Hub received, and the seconds."""
     hub.call("/_test/reset", {})
     start = time.perf_counter()
     command = [sys.executable, "-m", "bloomery.cli", "sync", "--run", str(paths.run)]
@@ -81,7 +85,7 @@ def sync(hub: HubServer, paths: RunPaths, **variables: str) -> dict[str, float]:
 
 
 def measure(folder: Path, **variables: str) -> dict[str, Any]:
-    """The three syncs of a run of its own, to a Hub of its own."""
+    """Create a run and a Hub, and measure the three syncs."""
     paths = RunPaths(folder / "runs" / "bench")
     stage = PublishStage(name="bench", model_name="bench", publish=PublishConfig())
     write_stage(paths.config / "publish.json", stage)
@@ -95,7 +99,7 @@ def measure(folder: Path, **variables: str) -> dict[str, Any]:
 
 
 def medians(results: list[dict[str, Any]]) -> dict[str, Any]:
-    """The middle of several measurements, each figure by itself."""
+    """Return the median of each figure over several measurements."""
     first = results[0]
     syncs = {
         name: {figure: median_low([result[name][figure] for result in results]) for figure in first[name]}

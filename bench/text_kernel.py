@@ -1,10 +1,11 @@
-"""Claim: the text kernel measures 25 MB/s and MinHashes 10 MB/s on one core. Peer: the plain Python of its tests.
+"""Claim: on one core, the text kernel measures 25 MB/s and computes MinHash keys at 10 MB/s.
 
     python bench/text_kernel.py corpus/*.jsonl.zst > bench/results/text_kernel.json
 
-Both run in this process, on the same documents and one thread; the peer only on the first ``--peer-bytes`` of every
-file, where its values must equal the kernel's. Files are JSON lines with a "text"; those of ``--unspaced`` languages
-(by file name up to the first dot) count as written without spaces. Prints JSON: MB/s (10^6 bytes of UTF-8).
+The peer is the plain Python reference of the kernel's tests. Both run in this process on one thread and the same
+documents. The peer processes only the first ``--peer-bytes`` of every file, where its values must equal the kernel's.
+Files are JSON lines with the key "text". Languages in ``--unspaced`` (the file name up to the first dot) count as
+written without spaces. The program prints JSON with MB/s (10^6 bytes of UTF-8).
 """
 
 import argparse
@@ -90,7 +91,7 @@ def main() -> int:
         bool(measured[name][i] != value)
         for (i, _), measures in zip(peer, expected, strict=True)
         for name, value in measures.items()
-        if name != "terminal_punctuation_ratio"  # the reference knows only the commoner sentence marks
+        if name != "terminal_punctuation_ratio"  # the reference supports only the most common sentence marks
     )
     peer_megabytes = sum(len(texts[i].encode()) for i, _ in peer) / 1e6
     speeds = {

@@ -1,10 +1,11 @@
-"""Claim: counting pre-tokens reads >= 50 MB/s on one core (the workflow needs 10), >= 10 times `tokenizers`.
+"""Claim: counting pre-tokens reads at least 50 MB/s on one core, at least 10 times the speed of `tokenizers`.
 
     python bench/tokenizer_count.py > bench/results/tokenizer_count.json
 
-Peer: `pre_tokenize_str` with the preset's pattern (its split alone, not the byte-level step) and `collections.Counter`,
-one a language, on the same texts in turn with our kernel; the counts must be equal. `job`: what the workflow's job does
-on every language: read the shard and check its digest, count, sort, write the table.
+The workflow needs 10 MB/s. The peer is `pre_tokenize_str` with the preset's pattern (only the split, without the
+byte-level step) and one `collections.Counter` for each language. It runs in turn with our kernel on the same texts, and
+the counts must be equal. `job` is the workflow's job on every language: it reads the shard and checks its digest,
+counts, sorts and writes the table.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ Counts = dict[str, dict[str, int]]
 
 
 def kernel(documents: list[Document], preset: str) -> Callable[[], Any]:
-    """Our counter over the documents, which lie in Arrow columns as a shard gives them."""
+    """Return a function that counts the documents with our kernel, from Arrow columns like those of a shard."""
     codes = sorted({document.language for document in documents})
     columns = []
     for batch in batches(documents):
@@ -69,7 +70,7 @@ def kernel(documents: list[Document], preset: str) -> Callable[[], Any]:
 
 
 def counted(counter: Any, codes: list[str]) -> Counts:
-    """What the kernel counted, by language; languages have the order of `codes`."""
+    """Return the kernel's counts by language. The kernel numbers languages in the order of `codes`."""
     found: Counts = {}
     for number, code in enumerate(codes):
         pieces, offsets, counts = counter.drain(number, 1 << 40)
@@ -100,7 +101,9 @@ def job(shard: Path, preset: str) -> Callable[[], dict[str, Any]]:
 
 def main() -> int:
     options_parser = parser(__doc__)
-    options_parser.add_argument("--peer-bytes", type=int, default=8_000_000, help="text that the peer is given")
+    options_parser.add_argument(
+        "--peer-bytes", type=int, default=8_000_000, help="bytes of text for the comparison with the peer"
+    )
     options = options_parser.parse_args()
     one_core()
     documents = read_documents(options.languages, options.bytes_per_language)

@@ -1,10 +1,10 @@
-"""Tokens per second of each layout on this machine's cores, over gloo, and its efficiency against one process.
+"""Measure the tokens per second of each layout on this machine's cores with gloo, and its efficiency.
 
-    python bench/training_layouts.py                # some minutes; prints JSON
+        python bench/training_layouts.py                # takes some minutes; prints JSON
 
-One process with a thread a core is the measure: efficiency is a layout's tokens/s over its own. The layouts take turns,
-round by round. On a machine of C cores a layout's R ranks are processes of max(1, C / R) threads that share the cores,
-so the efficiency says what splitting costs (messages, pipeline bubbles), not what more machines would gain.
+Efficiency is a layout's tokens/s divided by those of one process that has one thread for each core. The layouts run in
+turn in each round. On a machine of C cores, R ranks run as processes with max(1, C / R) threads each and share the
+cores. The efficiency therefore shows the cost of splitting (messages, pipeline bubbles), not the gain of more machines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROUNDS, STEPS = 2, 3
 
 
 def _measure(tensor: int, pipeline: int, data: int, threads: int) -> None:
-    """On one rank: seconds of each step; rank 0 prints them."""
+    """Measure the seconds of each step on one rank. Rank 0 prints them."""
     from training.loop.quiet_logging import quiet_logging
 
     quiet_logging()
@@ -77,7 +77,7 @@ def _run(layout: tuple[int, int, int], threads: int) -> list[float]:
 
 
 def main() -> int:
-    """Measure every layout in turn and print."""
+    """Measure every layout in turn, and print the result."""
     from _support import machine
 
     cores = os.cpu_count() or 1

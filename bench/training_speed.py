@@ -1,11 +1,12 @@
-"""Our training step against transformers' `BloomForCausalLM`: tokens per second of one process, pairs in turn.
+"""Compare our training step with transformers' `BloomForCausalLM`: tokens per second of one process, in turn.
 
-    python bench/training_speed.py                   # about 5 minutes; prints JSON
+        python bench/training_speed.py                   # takes about 5 minutes; prints JSON
 
-Both train the same network from the same weights on the same tokens: bf16 weights and activations, gradients of the
-micro-batches summed in fp32, clipping, AdamW on fp32 master weights, rounded back to bf16. Ours is DeepSpeed's pipeline
-engine with one stage (the loop's own work is bench/training_overhead.py's). Theirs is the plain PyTorch loop that does
-the same. Their first losses are compared, so that both really compute the same. Floor: 1.0 (issue 7).
+Both train the same network from the same weights on the same tokens. Weights and activations are bf16, gradients of the
+micro-batches are summed in fp32 and clipped, and AdamW updates fp32 master weights, which are rounded to bf16. Ours is
+DeepSpeed's pipeline engine with one stage. bench/training_overhead.py measures the overhead of the loop. The peer is a
+plain PyTorch loop that does the same. The losses are compared to check that both compute the same. The ratio of our
+speed to the peer's must be at least 1.0 (issue 7).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _stage(threads: int) -> TrainStage:
 
 
 def _peer(stage: TrainStage) -> Any:
-    """transformers' model with our initial weights."""
+    """Return transformers' model with our initial weights."""
     import torch
     from transformers import BloomConfig, BloomForCausalLM
 
@@ -112,13 +113,13 @@ def _measure(pairs: int, threads: int) -> dict[str, Any]:
         "floor": FLOOR,
         "greatest_relative_difference_of_losses": worst,
         "machine": machine(),
-        # bf16 sums differ in their order; another network would be off by far more.
+        # The order of bf16 sums differs, but the losses of another network would differ much more.
         "passed": statistics.median(ratios) >= FLOOR and worst < 5e-3,
     }
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)

@@ -1,9 +1,10 @@
-"""Claim: the sample run takes under 6 minutes and 4 GiB on two cores; a rerun with nothing to do, under 15 s.
+"""Claim: the sample run takes less than 6 minutes and 4 GiB on two cores, and a rerun without work less than 15 s.
 
 python bench/workflow.py > bench/results/workflow.json
 
-Runs config/sample.yaml in an empty folder with the local profile, then again. Memory is the greatest sum of the
-proportional set sizes (PSS: shared pages count once) of Snakemake and everything below it, looked at twice a second.
+The program runs config/sample.yaml in an empty folder with the local profile, and then runs it again. Memory is the
+largest sum of the proportional set sizes (PSS, which counts shared pages once) of Snakemake and all its descendants,
+sampled twice a second.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SAMPLE_EVERY_SECONDS = 0.5
 
 
 def pss_bytes(process: psutil.Process) -> int:
-    """PSS of a process and all below it; those that end meanwhile count nothing."""
+    """Return the PSS of a process and all its descendants. Processes that end meanwhile count as 0."""
     total = 0
     for one in [process, *process.children(recursive=True)]:
         try:
@@ -38,7 +39,7 @@ def pss_bytes(process: psutil.Process) -> int:
 
 
 def run(folder: Path) -> tuple[float, int, int]:
-    """(seconds, peak PSS in bytes, exit code) of one workflow."""
+    """Run the workflow once, and return its seconds, peak PSS in bytes and exit code."""
     command = [
         *(sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)),
         *("--profile", str(ROOT / "workflow/profiles/local"), "--configfile", str(ROOT / "config/sample.yaml")),

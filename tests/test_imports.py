@@ -1,6 +1,7 @@
-"""Imports run down only: a floor imports floors below it, a room imports the frame, and nothing imports in a circle.
+"""Test the rules of imports (docs/design.md).
 
-Every import counts, also inside a function and under TYPE_CHECKING.
+A floor of the frame imports only floors below it, a room imports only the frame, and there are no import cycles. Every
+import counts, also inside a function and under TYPE_CHECKING.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ FLOORS = (
     "orchestration",
     "commands",
 )
-"""The floors of the frame from the bottom; `bloomery/cli.py` is above them."""
+"""The floors of the frame, starting with the lowest. `bloomery/cli.py` is above all of them."""
 PURE = ("base", "config", "spec", "contracts", "detect", "checks", "orchestration")
 DEEP_LEARNING = {"torch", "deepspeed", "transformers", "apex"}
 
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the packages -> its file."""
+    """Return the file of every module of the packages."""
     found = {}
     for package in ("bloomery", *ROOMS):
         for path in (ROOT / package).rglob("*.py"):
@@ -46,7 +47,7 @@ def modules() -> dict[str, Path]:
 
 @cache
 def imports(path: Path) -> tuple[tuple[str, bool, bool], ...]:
-    """(module, whether it is imported when the file is, whether only for types) of every import of a file."""
+    """Return all imports of a file as (module, imported at import time, imported only for types)."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for_types = {
         inner
@@ -76,7 +77,7 @@ def imports(path: Path) -> tuple[tuple[str, bool, bool], ...]:
 
 
 def edges() -> Iterator[tuple[str, str]]:
-    """(importer, imported) of every import between modules of the packages."""
+    """Yield (importing module, imported module) for every import between modules of the packages."""
     for module, path in modules().items():
         for name, _, _ in imports(path):
             if name in modules() and name != module:
@@ -84,7 +85,7 @@ def edges() -> Iterator[tuple[str, str]]:
 
 
 def floor_of(module: str) -> int:
-    """Number of a module's floor in the frame, from the bottom."""
+    """Return the number of a module's floor in the frame, counted from the lowest floor."""
     _, _, below = module.partition(".")
     name = below.partition(".")[0]
     return FLOORS.index(name) if name in FLOORS else len(FLOORS)
@@ -95,7 +96,10 @@ def is_room(module: str) -> bool:
 
 
 def external(*folders: str) -> Iterator[tuple[str, str, bool]]:
-    """(module, top-level package that it imports, whether when it is imported) below `folders`, types aside."""
+    """Yield (module, imported top-level package, imported at import time) for modules below `folders`.
+
+    Imports only for types are omitted.
+    """
     for module, path in modules().items():
         if any(path.is_relative_to(ROOT / folder) for folder in folders):
             for name, at_import, only_types in imports(path):
@@ -124,7 +128,7 @@ def test_a_room_imports_the_frame_and_no_other_room(room: str) -> None:
 
 
 def test_the_frame_imports_no_room() -> None:
-    """`bloomery/cli.py` names rooms in its table of verbs, and imports one when its verb runs."""
+    """`bloomery/cli.py` only names the rooms in its table of verbs, and imports a room when its verb runs."""
     assert not [(one, other) for one, other in edges() if not is_room(one) and is_room(other)]
     assert not [
         (path.name, name)
@@ -135,7 +139,7 @@ def test_the_frame_imports_no_room() -> None:
 
 
 def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of modules that import each other (Tarjan 1972, strongly connected components of two or more)."""
+    """Return groups of modules that import each other: strongly connected components of at least two (Tarjan 1972)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -162,14 +166,14 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
     return found
 
 
-def test_no_files_import_each_other() -> None:
+def test_there_are_no_import_cycles() -> None:
     graph: dict[str, set[str]] = {}
     for one, other in edges():
         graph.setdefault(one, set()).add(other)
     assert not cycles(graph)
 
 
-def test_a_cycle_would_be_found() -> None:
+def test_cycles_finds_a_cycle() -> None:
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [["b", "c"]]
 
 
@@ -184,7 +188,7 @@ def test_data_preparation_and_monitoring_import_neither_torch_nor_deepspeed() ->
 
 def test_command_lines_import_heavy_libraries_only_when_a_verb_runs() -> None:
     heavy = DEEP_LEARNING | {"datasets", "pyarrow", "tokenizers", "matplotlib", "huggingface_hub", "numpy"}
-    # What `bloomery status` and every job of a workflow load at their start.
+    # `bloomery status` and other quick commands load these modules when they start.
     early = {
         "monitoring/status.py",
         "monitoring/summary.py",
@@ -203,12 +207,12 @@ def test_command_lines_import_heavy_libraries_only_when_a_verb_runs() -> None:
     assert not wrong
 
 
-def test_everything_imported_is_a_declared_dependency() -> None:
+def test_every_imported_package_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [requirement for extra in project["optional-dependencies"].values() for requirement in extra]
     requirements = project["dependencies"] + extras
     declared = {requirement.split(">")[0].lower().replace("-", "_") for requirement in requirements}
-    # Module -> the declared distribution that it belongs to or comes with.
+    # Maps a module to the declared distribution that contains or installs it.
     distribution = {
         "yaml": "pyyaml",
         "pynvml": "nvidia_ml_py",
@@ -223,7 +227,7 @@ def test_everything_imported_is_a_declared_dependency() -> None:
     assert not missing
 
 
-def test_a_login_node_needs_no_torch_to_launch() -> None:
+def test_the_launcher_imports_no_torch() -> None:
     program = "import sys, training.launch; print({'torch', 'deepspeed'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "set()"

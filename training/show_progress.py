@@ -65,9 +65,9 @@ class TrainingProgressBar:
 
     def update(self) -> None:
         """Read what was added to the metrics file, and show the newest iteration."""
-        for record in self._new_records():
-            self._seconds.append(record.seconds)
-            self._newest = record
+        for added in self._new_records():
+            self._seconds.append(added.seconds)
+            self._newest = added
         record = self._newest
         if record is None:
             return

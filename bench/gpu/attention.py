@@ -1,10 +1,10 @@
-"""Every back end of attention on one device: whether it computes what plain products in fp32 compute, and how fast.
+"""Check the results of every attention back end on one device against plain fp32, and measure the speed.
 
-    python bench/gpu/attention.py              # prints one JSON; exit code 1 when one computes something else
+        python bench/gpu/attention.py              # prints one JSON; exit code 1 if a result is wrong
 
-Outputs and gradients in bf16 on random inputs are held against `eager` in fp32; the limit is a multiple of what `eager`
-itself is off in bf16. A back end that cannot run here is named with its reason. TFLOP/s count the causal half of the
-products, forward and backward (3.5 times the forward's, as the backward pass computes the scores again).
+Outputs and gradients in bf16 on random inputs are compared with `eager` in fp32. The limit is a multiple of the error
+of `eager` in bf16. A back end that cannot run here is reported with the reason. TFLOP/s count the causal half of the
+products in both passes, which is 3.5 times the forward pass, because the backward pass recomputes the scores.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     import torch
 
 WITHIN = 2.0
-"""Times the error of `eager` in bf16."""
+"""Greatest accepted error, as a multiple of the error of `eager` in bf16."""
 ROUNDS = 10
 
 
 def _errors(made: list[torch.Tensor], wanted: list[torch.Tensor]) -> list[float]:
-    """Relative L2 errors of output and gradients."""
+    """Return the relative L2 errors of output and gradients."""
     return [float((one.float() - other).norm() / other.norm()) for one, other in zip(made, wanted, strict=True)]
 
 
 def _run(attend: Any, inputs: list[torch.Tensor], weight: torch.Tensor) -> list[torch.Tensor]:
-    """Output and the gradients of query, key and value."""
+    """Return the output and the gradients of query, key and value."""
     leaves = [each.detach().requires_grad_() for each in inputs]
     mixed = attend(*leaves)
     mixed.backward(weight.to(mixed.dtype))
@@ -42,7 +42,7 @@ def _run(attend: Any, inputs: list[torch.Tensor], weight: torch.Tensor) -> list[
 
 
 def _seconds(attend: Any, inputs: list[torch.Tensor], weight: torch.Tensor) -> float:
-    """Median time of a forward and a backward pass."""
+    """Return the median seconds of a forward and a backward pass."""
     import torch
 
     taken = []
@@ -59,7 +59,7 @@ def _seconds(attend: Any, inputs: list[torch.Tensor], weight: torch.Tensor) -> f
 
 
 def measure(batch: int, heads: int, length: int, size: int, positions: str) -> list[dict[str, Any]]:
-    """Every back end on one shape, `eager` first."""
+    """Measure every back end on one shape, starting with `eager`."""
     import torch
 
     from training.model.attention.back_ends import BACK_ENDS
@@ -96,7 +96,7 @@ def measure(batch: int, heads: int, length: int, size: int, positions: str) -> l
 
 
 def main() -> int:
-    """Measure ALiBi and plain causal attention."""
+    """Measure attention with ALiBi and without, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--heads", type=int, default=16)
@@ -111,7 +111,7 @@ def main() -> int:
         if "cannot" in each:
             lines.append(f"{name:40} {each['cannot'][:80]}")
         else:
-            said = "equal" if each["within"] else "ANOTHER RESULT"
+            said = "equal" if each["within"] else "WRONG RESULT"
             lines.append(
                 f"{name:40} {1e3 * each['seconds']:8.2f} ms {each['tflops']:7.1f} TFLOP/s, {said} "
                 f"(greatest error {max(each['errors']):.1e})"

@@ -1,16 +1,16 @@
-"""Every measurement on one GPU, unattended: pieces of under 8 minutes, each a JSON file, and a table at the end.
+"""Run all measurements on one GPU unattended, in pieces of less than 8 minutes.
 
-    python bench/gpu/run.py --output bench/results/gpu            # all pieces, one after the other
-    python bench/gpu/run.py --output DIR --pieces 1b3             # one of them
-    python bench/gpu/run.py --output DIR --shape tiny             # try the programs themselves, also without a GPU
+        python bench/gpu/run.py --output bench/results/gpu            # all pieces, one after another
+        python bench/gpu/run.py --output DIR --pieces 1b3             # one piece
+        python bench/gpu/run.py --output DIR --shape tiny             # a quick test of the programs, also without a GPU
 
-Needs Python 3.11 or newer, torch 2.11 or newer, deepspeed, pydantic, PyYAML, safetensors, and transformers for the
-peers. It runs from a checkout as it is: nothing is built and the package is not installed, so the torch that
-pyproject.toml pins for that is not asked for.
+Each piece is written to a JSON file, and a table is printed at the end. The programs need Python 3.11 or newer, torch
+2.11 or newer, deepspeed, pydantic, PyYAML, safetensors, and transformers for the peers. They run from a checkout. The
+package need not be built or installed, so the exact version of torch in pyproject.toml is not required.
 
-Every variant is a process of its own: its memory is its own, and one that fails or hangs leaves the others alone. What
-was measured already is left out, so that the same command goes on after a break and tries again what failed. Goal: 50 %
-MFU at 1b3 (issue 7).
+Every variant runs in its own process, so its memory is measured separately and its failure does not affect the others.
+Finished measurements are skipped. The same command therefore resumes after an interruption and retries failed variants.
+The goal is 50 % MFU at 1b3 (issue 7).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 PIECE_SECONDS = 450.0
 LEAST_SECONDS = 20.0
-"""A variant is not begun with less of its piece's time left."""
+"""A variant does not start if less time of its piece is left."""
 GOAL_MFU = 0.5
 
 _OURS = [
@@ -45,7 +45,7 @@ _PEERS = [("--who", "neox"), ("--who", "neox", "--compile"), ("--who", "bloom")]
 
 
 def _pieces(shape: str | None) -> dict[str, list[list[str]]]:
-    """Name -> commands, the goal's shape first: the two halves of a shape are pieces of their own."""
+    """Return the commands of each piece. The shape of the goal comes first, and each shape has two pieces."""
     small = ["--batch", "1", "--heads", "4", "--length", "128", "--head-size", "32"] if shape == "tiny" else []
     pieces = {"attention": [["attention.py", *small]]}
     for name in [shape] if shape else ["1b3", "350m", "6b3-slice"]:
@@ -56,7 +56,10 @@ def _pieces(shape: str | None) -> dict[str, list[list[str]]]:
 
 
 def _run(commands: list[list[str]], measured: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """The commands' results, or why there is none, within the time of a piece; `measured`: those that are there."""
+    """Return the result or the error of each command, within the time of a piece.
+
+    `measured` contains earlier results, which are not repeated.
+    """
     deadline = time.monotonic() + PIECE_SECONDS
     found = []
     for script, *options in commands:
@@ -66,14 +69,14 @@ def _run(commands: list[list[str]], measured: dict[str, dict[str, Any]]) -> list
             found.append(measured[said])
             continue
         if left < LEAST_SECONDS:
-            found.append({"command": said, "error": f"no time was left of the piece's {PIECE_SECONDS:.0f} s"})
+            found.append({"command": said, "error": f"skipped, because the piece's {PIECE_SECONDS:.0f} s were used up"})
             continue
         print(f"{said} ...", file=sys.stderr, flush=True)
         command = [sys.executable, str(HERE / script), *options]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=left, env=dict(os.environ))
         except subprocess.TimeoutExpired:
-            found.append({"command": said, "error": f"not done within {left:.0f} s"})
+            found.append({"command": said, "error": f"did not finish within {left:.0f} s"})
             continue
         if done.returncode:
             found.append({"command": said, "error": _reason(done.stderr) or f"exit code {done.returncode}"})
@@ -83,14 +86,14 @@ def _run(commands: list[list[str]], measured: dict[str, dict[str, Any]]) -> list
 
 
 def _reason(said: str) -> str | None:
-    """The line of a traceback that says what was wrong: the compiler writes advice behind it."""
+    """Return the line of a traceback that contains the error. The compiler may write advice after this line."""
     lines = [re.sub(r"^\[rank\d+\]:", "", line).strip() for line in said.splitlines()]
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Failed|Unsupported)\b", line)]
     return next((line for line in reversed(errors or lines) if line), None)
 
 
 def _table(results: dict[str, list[dict[str, Any]]]) -> str:
-    """One line a variant."""
+    """Return a table with one line for each variant."""
     lines = [f"{'variant':64} {'step s':>8} {'tokens/s':>10} {'TFLOP/s':>8} {'MFU':>7} {'GiB':>6}"]
     for piece in results.values():
         for each in piece:
@@ -110,15 +113,15 @@ def _table(results: dict[str, list[dict[str, Any]]]) -> str:
 
 
 def main() -> int:
-    """Run the pieces; exit code 1 when a variant failed."""
+    """Run the pieces, and return 1 if a variant failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, help="folder of one JSON a piece")
-    parser.add_argument("--pieces", nargs="+", help="only these")
-    parser.add_argument("--shape", help="this one alone, such as tiny")
+    parser.add_argument("--output", type=Path, required=True, help="folder for one JSON file per piece")
+    parser.add_argument("--pieces", nargs="+", help="run only these pieces")
+    parser.add_argument("--shape", help="measure only this shape, for example tiny")
     options = parser.parse_args()
     pieces = _pieces(options.shape)
     if unknown := set(options.pieces or []) - set(pieces):
-        parser.error(f"no piece {', '.join(sorted(unknown))}; there are {', '.join(pieces)}")
+        parser.error(f"unknown piece {', '.join(sorted(unknown))}; known pieces: {', '.join(pieces)}")
     options.output.mkdir(parents=True, exist_ok=True)
     results: dict[str, list[dict[str, Any]]] = {}
     for name in options.pieces or pieces:

@@ -1,11 +1,11 @@
-"""Seconds, TFLOP/s, MFU and memory of one network's training step on one device: ours, or a peer's. Prints one JSON.
+"""Measure seconds, TFLOP/s, MFU and memory of a training step on one device, ours or a peer's, and print one JSON.
 
     python bench/gpu/step.py --shape 1b3 --who ours --attention flex --compile
     python bench/gpu/step.py --shape 1b3 --who neox        # transformers' GPT-NeoX of the same shape with SDPA
 
-All of them train in bf16 with fp32 master weights and fp32 sums of gradients over the micro-batches, on the same random
-tokens. Model TFLOP/s count what the network needs (bloomery.spec.flops: 3 passes, attention not halved for causality),
-so that equal shapes are comparable whatever is recomputed.
+All networks train in bf16 with fp32 master weights and fp32 sums of gradients over the micro-batches, on the same
+random tokens. Model TFLOP/s count the operations without recomputation (bloomery.spec.flops: 3 passes, attention not
+halved for causality). Equal shapes are therefore comparable for any recomputation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bloomery.config.stages import TrainStage
 
 PEAK_TFLOPS = 989.0
-"""H100 and H200, dense bf16 (NVIDIA's data sheet)."""
+"""Peak of H100 and H200 for dense bf16 (NVIDIA's data sheet)."""
 WARM_UP, STEPS = 3, 8
 
 
@@ -78,7 +78,7 @@ def _peer(
         config = transformers.BloomConfig(
             vocab_size=shape.rows, hidden_size=shape.hidden, n_layer=shape.layers, n_head=shape.heads, use_cache=False
         )
-        attention = "eager"  # all that transformers has for ALiBi
+        attention = "eager"  # transformers has no other attention with ALiBi
     else:
         config = transformers.GPTNeoXConfig(
             vocab_size=shape.rows,
@@ -114,7 +114,7 @@ def _environment() -> dict[str, Any]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """One variant."""
+    """Measure one variant, and return its result."""
     import torch
     from _peer import random_batches
 
@@ -162,7 +162,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure one variant and print it."""
+    """Measure one variant, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=sorted(SHAPES), required=True)
     parser.add_argument("--who", choices=["ours", "bloom", "neox"], default="ours")

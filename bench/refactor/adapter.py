@@ -1,4 +1,4 @@
-"""All that the recorders know about this checkout: its programs, their verbs and options, the paths of its files.
+"""Everything that the recorders assume about this checkout: programs, verbs, options and paths of files.
 
 The same recorders run before and after a refactoring. No recorder imports a module of the packages, and neither does
 this file: they use the command line, `snakemake`, and the files of a run. When a verb, an option or a path changes,
@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The checkout that is recorded."""
+"""The recorded checkout."""
 CONFIGS = sorted([*(ROOT / "config").glob("*.yaml"), *(ROOT / "config/models").glob("*.yaml")])
 """Every shipped configuration of a run."""
 SITE = ROOT / "config/sites/eight-gpus.yaml"
@@ -41,17 +41,17 @@ def segment_command(run: str, number: int) -> list[str]:
 
 
 def segment_file(run: str, number: int) -> str:
-    """Return the file that says how a segment ended."""
+    """Return the path of the file that records how a segment ended."""
     return f"{run}/train/segments/{number}.json"
 
 
 def metrics_file(run: Path) -> Path:
-    """Return the file with one record per iteration."""
+    """Return the path of the file with one record per iteration."""
     return run / "train/logs/metrics.jsonl"
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Return a small environment that is the same on every recording: no token, no network, no GPU, fixed hashes."""
+    """Return a small environment that is the same for every recording: no token, no network, no GPU, fixed hashes."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "USER", "TMPDIR") if name in os.environ}
     fixed = {
         "LANG": "C.UTF-8",
@@ -63,7 +63,7 @@ def environment(**more: str) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "HF_TOKEN": "",
         "SCRATCH": "/scratch",
-        # No site file of the person who records.
+        # Hide the site file of the current user.
         "XDG_CONFIG_HOME": "/nonexistent",
     }
     return kept | fixed | more
@@ -73,4 +73,4 @@ MEASURED_FIELDS = {
     *("time", "seconds", "tokens_per_second", "tflops_hardware", "tflops_model", "samples_per_second", "mfu"),
     *("fastest_rank", "fastest_seconds", "slowest_rank", "slowest_seconds"),
 }
-"""Fields of metrics.jsonl that a clock decides; all others are recorded."""
+"""Fields of metrics.jsonl that depend on a clock. All other fields are recorded."""

@@ -1,4 +1,4 @@
-"""Call `bloomery` hundreds of times: each call is a fork of this process, which has imported what a plan needs."""
+"""Call `bloomery` hundreds of times. Each call is a fork of this process, which has already imported the modules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Answer:
     stderr: str
 
     def record(self, folder: Path) -> dict[str, Any]:
-        """Return the answer as JSON; what is JSON on stdout is a value, everything else is text."""
+        """Return the answer as JSON. JSON on stdout becomes the value, and all other output becomes text."""
         value = None
         with contextlib.suppress(ValueError):
             value = json.loads(self.stdout)
@@ -33,12 +33,12 @@ class Answer:
 
 
 def normalised(text: str, folder: Path) -> str:
-    """Replace the paths of the checkout and of the temporary folder by words."""
+    """Replace the paths of the checkout and of the temporary folder by placeholders."""
     return text.replace(str(folder), "<folder>").replace(str(adapter.ROOT), "<root>")
 
 
 class CommandLine:
-    """The command `bloomery`, called in `folder`, which must hold what relative paths name."""
+    """The command `bloomery`, called in `folder`, which must contain the files of all relative paths."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -46,13 +46,13 @@ class CommandLine:
         environment = adapter.environment()
         os.environ.clear()
         os.environ.update(environment)
-        # Import what most calls need, once, in this process.
+        # Import the modules that most calls need once, in this process.
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             for words in (("config", "check"), ("config", "show"), ("plan",)):
                 self._call([*words, str(adapter.ROOT / adapter.SAMPLE), "--json"])
 
     def __call__(self, *words: str, **environment: str) -> Answer:
-        """Call `bloomery WORDS` with more environment variables."""
+        """Call `bloomery WORDS` with additional environment variables."""
         with tempfile.TemporaryDirectory() as name:
             files = [Path(name) / "stdout", Path(name) / "stderr"]
             if (child := os.fork()) == 0:
@@ -61,7 +61,7 @@ class CommandLine:
             return Answer(code, *(file.read_text(encoding="utf-8") for file in files))
 
     def _run(self, files: list[Path], words: list[str], environment: dict[str, str]) -> None:
-        """Be the child: never return."""
+        """Run the command in the child process. Never return."""
         for number, file in enumerate(files, start=1):
             os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
         os.environ.update(environment)

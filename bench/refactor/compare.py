@@ -1,6 +1,6 @@
-"""Compare two recordings, piece by piece: `python bench/refactor/compare.py BEFORE AFTER`; exit code 1 on a difference.
+"""Compare two recordings: `python bench/refactor/compare.py BEFORE AFTER`. The exit code is 1 on any difference.
 
-Words for people are held apart from values: where only they differ, a piece is said to differ in its messages only.
+Text for users is separated from values. A piece in which only such text differs is reported as `message only`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 TEXT_KEYS = {"text", "message", "reason", "suggestion", "notes", "description"}
-"""Keys of the recordings below which there are words for people."""
+"""Keys of the recordings whose content is text for users."""
 
 
 class Difference(NamedTuple):
-    """One value that is not the same."""
+    """One value that differs between the recordings."""
 
     path: tuple[str, ...]
     before: Any
@@ -25,7 +25,7 @@ class Difference(NamedTuple):
 
     @property
     def is_message(self) -> bool:
-        """Whether only words for people differ."""
+        """Return whether the value is text for users."""
         return bool(TEXT_KEYS & set(self.path))
 
     def __str__(self) -> str:
@@ -39,11 +39,11 @@ class Difference(NamedTuple):
 
 
 class _Absent:
-    """Stands for a value that is not there."""
+    """Marker for a missing value."""
 
 
 def differences(before: Any, after: Any, path: tuple[str, ...] = ()) -> Iterator[Difference]:
-    """Yield every leaf that differs. Numbers must be equal bit for bit and of the same type; NaN equals NaN."""
+    """Yield every value that differs. Numbers must be equal bit for bit and have the same type. NaN equals NaN."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             yield from differences(before.get(key, _Absent), after.get(key, _Absent), (*path, key))
@@ -65,11 +65,13 @@ def leaves(value: Any) -> int:
 
 
 def main() -> int:
-    """Compare the files of both folders; return 1 when any differs."""
+    """Compare the files of both folders, and return 1 if any file differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
-    parser.add_argument("--most", type=int, default=10, help="Differences to show of each kind and piece.")
+    parser.add_argument(
+        "--most", type=int, default=10, help="Greatest number of differences to show for each kind and piece."
+    )
     options = parser.parse_args()
     names = sorted({path.name for folder in (options.before, options.after) for path in folder.glob("*.json")})
     if not names:

@@ -1,6 +1,7 @@
-"""Run `snakemake --dry-run` and write what its log events say of each job: `python dry_run.py JOBS.json ARGUMENTS`.
+"""Run `snakemake --dry-run` and write each job from its log events: `python dry_run.py JOBS.json ARGUMENTS`.
 
-On a terminal a job is only its message and its shell command; the events also carry files, resources and threads.
+The printed text of a job contains only its message and shell command. The events also contain files, resources and
+threads.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ jobs: list[dict[str, Any]] = []
 
 
 def keep(record: logging.LogRecord) -> bool:
-    """Keep what an event says of a job; let every record through."""
-    # The job's number is left out: it follows no fixed order. So are files that Snakemake makes up for the resources.
+    """Store the job of an event, and accept every record."""
+    # Exclude the job's number, because its order is not fixed, and the resources that Snakemake generates (`tmpdir` and
+    # names with an underscore).
     if hasattr(record, "rule_name") and hasattr(record, "shellcmd"):
         job = {name: getattr(record, name) for name in _FIELDS} | {"message": record.rule_msg}
         job["wildcards"] = dict(record.wildcards)

@@ -1,4 +1,4 @@
-"""Folders in which a shipped configuration finds what its paths name."""
+"""Make folders that contain the files to which a shipped configuration refers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 import zstandard
 
 VARIABLES = {"BLOOMERY_CORPUS": "corpus", "BLOOMERY_TOKENS": "tokens"}
-"""The environment variables of the shipped configurations, with folders that `with_inputs` makes."""
+"""Environment variables of the shipped configurations, mapped to folders that `with_inputs` makes."""
 
 
 def empty_folder(folder: Path) -> Path:
-    """Make a folder in which only the shipped files are found."""
+    """Make a folder that contains only the shipped files."""
     folder.mkdir(parents=True)
     (folder / "config").symlink_to(adapter.ROOT / "config")
     return folder
 
 
 def with_inputs(folder: Path) -> Path:
-    """Make a folder with a small corpus and a pair of token files, too."""
+    """Make a folder that also contains a small corpus and a pair of token files."""
     empty_folder(folder)
     (folder / "corpus").mkdir()
     for language in ("en", "fr"):
@@ -42,5 +42,5 @@ def with_inputs(folder: Path) -> Path:
 
 
 def name_of(config: Path) -> str:
-    """Return the configuration's path below the root, which is also valid in a folder made here."""
+    """Return the configuration's path relative to the root, which is also valid in the folders made here."""
     return config.relative_to(adapter.ROOT).as_posix()

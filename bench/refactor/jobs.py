@@ -1,4 +1,4 @@
-"""The jobs of a dry-run of every shipped configuration, and the parts of the configuration that it writes."""
+"""Record the jobs of a dry-run of every shipped configuration and the sections that the dry-run writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TALK = re.compile(r"^(Using profile|Assuming|Building DAG|Reasons?:|Complete lo
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return the jobs or the refusal of each case; `folder` is empty."""
+    """Return the jobs or the refusal of each case. `folder` must be empty."""
     found = {}
     for config in adapter.CONFIGS:
         name = name_of(config)
@@ -34,7 +34,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def dry_run(work: Path, config: str, profile: list[str], *more: str, **environment: str) -> dict[str, Any]:
-    """Return the jobs that `snakemake --dry-run` prints in the folder `work`, or its refusal."""
+    """Run `snakemake --dry-run` in the folder `work`, and return its jobs and sections, or its refusal."""
     jobs = work / "jobs.json"
     command = [sys.executable, str(Path(__file__).with_name("dry_run.py")), str(jobs), *more, "--dry-run"]
     command += [*adapter.SNAKEFILE, *profile, "--directory", ".", "--configfile", config]

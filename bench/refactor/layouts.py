@@ -1,4 +1,4 @@
-"""Losses, gradient norms and schedules of a small training in each layout, from `bloomery train segment`."""
+"""Record losses, gradient norms and schedules of a small training in each layout, with `bloomery train segment`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYOUTS = [
     (1, 2, 2),
     (2, 2, 2),
 ]
-"""(tensor, pipeline, data), as in tests/integration/training/test_layouts.py."""
+"""Layouts (tensor, pipeline, data), as in tests/integration/training/test_layouts.py."""
 _SHORT: dict[str, Any] = {
     "train_samples": 64,
     "batch": {
@@ -32,7 +32,7 @@ _SHORT: dict[str, Any] = {
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return the records of each layout in fp32, and of three other kinds of training; `folder` is empty."""
+    """Return the records of each layout in fp32 and of three other kinds of training. `folder` must be empty."""
     work = folder / "layouts"
     make_index(work)
 

@@ -1,4 +1,7 @@
-"""Wrong and unusual configurations, drawn from the shipped ones with a fixed seed and no module of a package."""
+"""Draw wrong and unusual configurations from the shipped ones, with a fixed seed.
+
+No module of the packages is imported.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import yaml
 SEED = 16
 """Seed of all draws."""
 COUNT = 400
-"""Configurations to draw."""
+"""Number of configurations to draw."""
 _OTHER_TYPES: list[Any] = ["a word", [1, 2], {"a": 1}, None, True, "12", 3.5, []]
 _UNKNOWN = ["nonsense", "samples", "hidden", "learning_rat", "size", "every_iteration", "micro_batch"]
 _POWERS = [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96, 128, 512, 2048]
@@ -103,14 +106,14 @@ PLAUSIBLE: dict[str, list[Any]] = {
     "training.validation": [{"every_iterations": 3}, {"every_iterations": 10, "samples": 100_000}],
     "training.zero_stage": [0, 1, 2, 3, 4],
 }
-"""Values that are right in some configuration; several of them in one contradict each other."""
+"""Values that are valid in some configuration. Several of them in one configuration may contradict each other."""
 
 Path_ = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One configuration that was changed."""
+    """One changed configuration."""
 
     base: str
     changes: list[str]
@@ -118,11 +121,11 @@ class Mutant:
 
 
 def mutants(configs: dict[str, Path]) -> list[Mutant]:
-    """Draw the configurations; the draws depend on the seed and on the files' contents alone."""
+    """Draw the configurations. The draws depend only on the seed and on the contents of the files."""
     raws = {name: yaml.safe_load(path.read_text(encoding="utf-8")) for name, path in sorted(configs.items())}
     found = []
     for number in range(COUNT):
-        # One generator for each: a change of how one is drawn moves no other.
+        # Each configuration has its own generator, so a change of one draw does not affect the others.
         draw = random.Random(f"{SEED} {number}")
         base = draw.choice(list(raws))
         raw, changes = copy.deepcopy(raws[base]), []
@@ -134,7 +137,7 @@ def mutants(configs: dict[str, Path]) -> list[Mutant]:
 
 
 def _paths(value: Any, path: Path_ = ()) -> list[Path_]:
-    """Every place in a configuration, sections before their keys."""
+    """Return the path of every value in a configuration, sections before their keys."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [each for key, item in inner for each in [(*path, key), *_paths(item, (*path, key))]]
 

@@ -1,11 +1,12 @@
-"""Put ten old bugs back, one by one, and check that the tests catch each of them.
+"""Reintroduce ten old bugs, one at a time, and check that the tests catch each of them.
 
-The bugs are listed in `old_bugs.toml`. The program copies the tree, with the compiled kernels, to a temporary folder
-and works there only. It first runs every named test without a bug: all must pass. Then it puts one bug at a time into
-the copy and runs the tests of that bug: each must fail. A table goes to stdout; `--json` also writes it to a file.
+`old_bugs.toml` lists the bugs. The program copies the tree, with the compiled kernels, to a temporary folder, and
+changes only this copy. It first runs every listed test without a bug, and all must pass. Then it puts one bug at a
+time into the copy and runs the tests of this bug, and each must fail. The program prints a table to stdout. `--json`
+also writes the results to a file.
 
-The exit code is 1 when a bug is not caught, or when the text that it replaces does not occur exactly once. A test is
-named by its function, because files of tests may move: the program searches for the file that defines it.
+The exit code is 1 if a bug is not caught, or if the text that it replaces does not occur exactly once. The list names
+test functions without files, because files of tests may move. The program searches for the file that defines a test.
 
     python bench/refactor/old_bugs.py [--only COMMIT ...] [--json FILE]
 """
@@ -33,16 +34,16 @@ BUGS = Path(__file__).with_suffix(".toml")
 PACKAGES = ("bloomery", "data_prep", "training", "export", "monitoring", "planner")
 TIMEOUT_SECONDS = 300.0
 TESTS_FAILED = 1
-"""pytest's exit code when tests ran and some failed; higher codes mean that tests could not be run at all."""
+"""Exit code of pytest if tests ran and some failed. Higher codes mean that tests could not run."""
 
 
 class NotCheckedError(Exception):
-    """The table of bugs does not fit this tree, or the tests cannot be run."""
+    """The list of bugs does not fit this tree, or the tests cannot run."""
 
 
 @dataclass(frozen=True)
 class Bug:
-    """One entry of `old_bugs.toml`, where each field is explained."""
+    """One entry of `old_bugs.toml`, which explains each field."""
 
     commit: str
     subject: str
@@ -59,17 +60,17 @@ class Tests:
 
     code: int
     passed: frozenset[str]
-    """Test functions of which every case passed."""
+    """Test functions whose cases all passed."""
     failed: dict[str, str]
-    """Test function of which at least one case failed -> first line of the first failure."""
+    """Test functions with at least one failed case, mapped to the first line of the first failure."""
     seconds: dict[str, float]
-    """Time of each test function, all its cases."""
+    """Seconds of each test function, summed over its cases."""
     output: str
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one bug."""
+    """The result for one bug."""
 
     commit: str
     subject: str
@@ -78,17 +79,17 @@ class Result:
     tests: tuple[str, ...]
     caught: bool
     failures: tuple[str, ...]
-    """First line of each test's failure with the bug, so that a reader sees that it fails for the right reason."""
+    """First line of each test's failure with the bug, which shows whether the test fails for the right reason."""
     problem: str
-    """Why the bug counts as not caught; empty when it was caught."""
+    """Reason why the bug counts as not caught, or an empty text if it was caught."""
     clean_seconds: float
-    """Time of its tests without the bug."""
+    """Seconds of the bug's tests without the bug."""
     bug_seconds: float
-    """Time of its tests with the bug, with the start of pytest."""
+    """Seconds of the bug's tests with the bug, including the start of pytest."""
 
 
 def read_bugs(path: Path) -> list[Bug]:
-    """Read the table of bugs."""
+    """Read the list of bugs."""
     entries = tomllib.loads(path.read_text(encoding="utf-8"))["bug"]
     return [Bug(**entry | {"tests": tuple(entry["tests"])}) for entry in entries]
 
@@ -135,9 +136,9 @@ def node_id(copy: Path, function: str) -> str:
 
 
 def run_tests(copy: Path, functions: Sequence[str], *, until_first: bool = False) -> Tests:
-    """Run test functions of the copy in one pytest; it is killed after `TIMEOUT_SECONDS`.
+    """Run test functions of the copy in one pytest process, which is killed after `TIMEOUT_SECONDS`.
 
-    With `until_first`, it ends at the first failure.
+    With `until_first`, pytest stops at the first failure.
     """
     ids = [node_id(copy, function) for function in functions]
     report = copy / ".old-bugs.xml"
@@ -180,7 +181,7 @@ def put_back(copy: Path, bug: Bug) -> str:
     """Put a bug into the copy and return the file's text without it.
 
     Raises:
-        NotCheckedError: the text that the bug replaces does not occur exactly once.
+        NotCheckedError: The text that the bug replaces does not occur exactly once.
     """
     path = copy / bug.file
     if not path.is_file():
@@ -188,13 +189,13 @@ def put_back(copy: Path, bug: Bug) -> str:
     text = path.read_text(encoding="utf-8")
     count = text.count(bug.present)
     if count != 1:
-        raise NotCheckedError(f"the text of today occurs {count} times in {bug.file}")
+        raise NotCheckedError(f"the text in `present` occurs {count} times in {bug.file}; expected: once")
     _write(path, text.replace(bug.present, bug.bug))
     return text
 
 
 def check(copy: Path, bug: Bug, clean: Tests) -> Result:
-    """Put one bug back, run its tests and take it out again."""
+    """Put one bug into the copy, run its tests, and restore the file."""
     clean_seconds = sum(clean.seconds.get(function, 0.0) for function in bug.tests)
     started = time.monotonic()
 
@@ -245,9 +246,11 @@ def render(results: Sequence[Result]) -> str:
 
 
 def main() -> int:
-    """Check all bugs, or those of the given commits."""
+    """Check all bugs or the bugs of the given commits."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--only", nargs="+", metavar="COMMIT", help="bugs of these commits; all by default")
+    arguments.add_argument(
+        "--only", nargs="+", metavar="COMMIT", help="check only the bugs of these commits; default: all"
+    )
     arguments.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
     chosen = arguments.parse_args()
     bugs = [bug for bug in read_bugs(BUGS) if chosen.only is None or bug.commit in chosen.only]
@@ -281,15 +284,15 @@ def main() -> int:
 
 
 def _environment(copy: Path) -> dict[str, str]:
-    """Environment of this program in which Python finds the packages of the copy before the installed ones.
+    """Return this program's environment, changed so that Python imports the packages of the copy.
 
-    pytest loads no plugins: these tests need none, and importing them takes longer than most of the tests.
+    pytest loads no plugins, because these tests need none, and importing plugins takes longer than most of the tests.
     """
     return os.environ | {"PYTHONPATH": str(copy), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a source file and remove its compiled form, which Python would keep if time and size were equal."""
+    """Write a source file, and remove its compiled form, which Python would reuse if time and size were equal."""
     path.write_text(text, encoding="utf-8")
     for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
         compiled.unlink()

@@ -1,4 +1,4 @@
-"""What is generated and planned from every shipped configuration: DeepSpeed's JSON, and every number of a plan."""
+"""Record the generated files and the plan of every shipped configuration, with DeepSpeed's JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LINE = ("--log-line", "--seconds-per-iteration", "105.5", "--loss", "2.125", "-
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return every answer, by configuration and command; `folder` is empty."""
+    """Return every answer by configuration and command. `folder` must be empty."""
     work = empty_folder(folder / "plans")
     bloomery = CommandLine(work)
 
@@ -67,7 +67,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def _without_class_names(answer: dict[str, Any]) -> dict[str, Any]:
-    """Put the definitions of a JSON schema where they are used: their names are those of classes, which may change."""
+    """Replace references in a JSON schema by the definitions, because definitions have the names of classes."""
     definitions = answer["value"].pop("$defs", {})
 
     def inlined(value: Any, *, names: bool = False) -> Any:
@@ -77,7 +77,7 @@ def _without_class_names(answer: dict[str, Any]) -> dict[str, Any]:
             return value
         if "$ref" in value:
             value = definitions[value["$ref"].rpartition("/")[2]] | {k: v for k, v in value.items() if k != "$ref"}
-        # Under `properties` the keys are names of the configuration, and one may be `title`.
+        # Below `properties`, the keys are names of the configuration, and one of them may be `title`.
         dropped = () if names else ("title", "mapping")
         return {
             key: inlined(each, names=key == "properties" and not names)

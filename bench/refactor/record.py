@@ -1,4 +1,4 @@
-"""Record what this checkout does, for `compare.py`: `python bench/refactor/record.py --output DIR [--pieces ...]`."""
+"""Record the results of this checkout for `compare.py`: `python bench/refactor/record.py --output DIR`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pathlib import Path
 import adapter
 
 PIECES = ("plans", "jobs", "sbatch", "verdicts", "layouts", "resume", "sample")
-"""Modules beside this file; the cheap ones come first."""
+"""Modules in the folder of this file, starting with the fastest."""
 
 
 def main() -> None:
-    """Record the pieces that were asked for, each into a JSON file of its own."""
+    """Record the requested pieces, each into its own JSON file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, required=True, help="Folder of the JSON files.")
     parser.add_argument("--pieces", nargs="+", choices=PIECES, default=PIECES, help="Default: all.")
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
-        # The seed of hashes holds for a whole process, so start again with the environment of every recording.
+        # The hash seed is fixed when a process starts, so restart with the environment of all recordings.
         os.execve(sys.executable, [sys.executable, *sys.argv], adapter.environment())
     options.output.mkdir(parents=True, exist_ok=True)
     output = options.output.resolve()

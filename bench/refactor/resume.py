@@ -1,4 +1,4 @@
-"""Losses of a training that was killed with SIGKILL and resumed, beside those of an undisturbed one."""
+"""Record the losses of a training that is killed with SIGKILL and resumed, and of an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psutil
 from training_runs import losses, make_index, prepare, start, train
 
 _KILL_AFTER = 9
-"""Iteration; a checkpoint is saved every second one."""
+"""Number of recorded iterations before the kill. A checkpoint is saved every second iteration."""
 _KINDS: dict[str, dict[str, Any]] = {
     "stages": {"parallel": {"pipeline": 2}, "checkpoint": {"every_iterations": 2, "asynchronous": True}},
     "replicas": {"parallel": {"data": 2}, "checkpoint": {"every_iterations": 2}},
@@ -20,7 +20,7 @@ _KINDS: dict[str, dict[str, Any]] = {
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return the losses of an undisturbed training and of one that was killed; `folder` is empty."""
+    """Return the losses of an uninterrupted training and of one that was killed. `folder` must be empty."""
     work = folder / "resume"
     make_index(work)
     found: dict[str, Any] = {}
@@ -31,7 +31,7 @@ def record(folder: Path) -> dict[str, Any]:
         run = prepare(work, training)
         _train_and_kill(work, run)
         segment = train(work)
-        # Where the training resumed depends on when the kill met it, so only that it resumed is recorded.
+        # The iteration of the resume depends on the moment of the kill, so only record that the training resumed.
         found[kind] = {
             "undisturbed": undisturbed,
             "resumed": losses(run),
@@ -42,7 +42,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def _train_and_kill(work: Path, run: Path) -> None:
-    """Start the training; once it has recorded enough iterations, kill the launcher and all ranks at once."""
+    """Start the training. After enough recorded iterations, kill the launcher and all ranks at once."""
     process, path = start(work), adapter.metrics_file(run)
     while not path.exists() or path.read_text().count('"loss"') < _KILL_AFTER:
         assert process.poll() is None, process.communicate()[0]

@@ -1,4 +1,4 @@
-"""The whole workflow on the embedded sample: losses, and digests of every file that must not change."""
+"""Record the whole workflow on the embedded sample: losses, and digests of all files that must not change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from training_runs import metrics, snakemake
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Run `snakemake all` as `make run` does and return what it made; `folder` is empty."""
+    """Run `snakemake all` as `make run` does, and describe the files that it made. `folder` must be empty."""
     work = empty_folder(folder / "sample")
     shutil.copy(adapter.ROOT / adapter.SAMPLE, work / "run.yaml")
     snakemake(work, "all")
@@ -28,7 +28,7 @@ def record(folder: Path) -> dict[str, Any]:
         "tables": _each(run, "corpus/**/*.parquet", _table) | _each(run, "tokenizer/**/*.parquet", _table),
         "tokenizer": _each(run, "tokenizer/*.json", _bytes),
         "tokens": _each(run, "**/*.bin", _bytes) | _each(run, "**/*.idx", _bytes),
-        # Their names are digests of what they were built from, so the contents alone are compared.
+        # Names of arrays are digests of their inputs, so only the contents are compared.
         "arrays": sorted(arrays, key=json.dumps),
         "weights": _each(run, "export/**/*.safetensors", _weights),
         "checkpoints": _each(run, "train/checkpoints/*/*.safetensors", _weights),
@@ -45,7 +45,7 @@ def _each(run: Path, pattern: str, describe: Any) -> dict[str, Any]:
 
 
 def _plain_name(path: Path, run: Path) -> str:
-    """Return a file's place, without the digests in names, and the time and process in those of TensorBoard."""
+    """Return a file's path without digests, and without the time and process number in names of TensorBoard files."""
     name = re.sub(r"[0-9a-f]{32,}", "<digest>", path.relative_to(run).as_posix())
     return re.sub(r"tfevents\..*\.", "tfevents.<process>.", name)
 
@@ -59,7 +59,7 @@ def _bytes(path: Path) -> str:
 
 
 def _table(path: Path) -> dict[str, Any]:
-    """Digests of a Parquet file's bytes and of its rows."""
+    """Return digests of a Parquet file's bytes and of its rows."""
     table = pyarrow.parquet.read_table(path)
     rows = json.dumps(table.to_pylist(), ensure_ascii=False, default=repr)
     return {
@@ -71,13 +71,13 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def _array(path: Path) -> list[Any]:
-    """Type, shape and digest of an array."""
+    """Return the type, shape and digest of an array."""
     array = np.load(path)
     return [str(array.dtype), list(array.shape), _sha256(array.tobytes())]
 
 
 def _weights(path: Path) -> dict[str, Any]:
-    """Digests of a safetensors file's bytes and of each tensor, whose bytes lie where its header says."""
+    """Return digests of a safetensors file's bytes and of each tensor."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])

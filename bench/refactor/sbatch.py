@@ -1,7 +1,7 @@
-"""The command lines of sbatch for the training job on 1, 2, 4 and 48 nodes, and who is refused before the first job.
+"""Record the flags of sbatch for the training job on 1, 2, 4 and 48 nodes, and refusals before the first job.
 
-Snakemake's SLURM executor runs for real. Instead of SLURM it finds programs that note how they were called; the one
-named sbatch then fails, so that nothing is submitted.
+The real SLURM executor of Snakemake runs. It finds programs in place of SLURM's that record their calls. The one
+named sbatch then fails, so nothing is submitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LAYOUTS = {
     "gpus": (_GPUS, {1: (2, 4, 1), 2: (4, 4, 1), 4: (4, 4, 2), 48: (4, 12, 8)}),
     "cpus": (_CPUS, {1: (2, 1, 1), 2: (2, 2, 1), 4: (2, 2, 2), 48: (2, 12, 4)}),
 }
-"""Site, and (tensor, pipeline, data) for each number of nodes."""
+"""For each kind of node: the site, and the layout (tensor, pipeline, data) for each number of nodes."""
 _PROGRAM = f"""#!{sys.executable}
 import json, pathlib, sys
 name = pathlib.Path(sys.argv[0]).name
@@ -42,7 +42,7 @@ _NAMES = ("sbatch", "squeue", "sinfo", "sacct", "sacctmgr", "scontrol", "scancel
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return flags of sbatch and options of the launcher for each case, then refusals; `folder` is empty."""
+    """Return flags of sbatch and options of the launcher for each case, then refusals. `folder` must be empty."""
     sample = yaml.safe_load((adapter.ROOT / adapter.SAMPLE).read_text())
     found: dict[str, Any] = {}
     for kind, (site, layouts) in _LAYOUTS.items():
@@ -55,7 +55,7 @@ def record(folder: Path) -> dict[str, Any]:
     site = yaml.safe_load(adapter.SITE.read_text())
     shipped = yaml.safe_load((adapter.ROOT / "config/models/tr11-176b.yaml").read_text())
     found["tr11-176b on the shipped site"] = _training(folder / "shipped", shipped, site)
-    # One process too few, a job that is too short, a key that does not exist.
+    # Refused sites: the processes do not fill the nodes, the job is too short, and a key is unknown.
     refused = {"nodes are not filled": {"ranks_per_node": 3}, "job too short": {"max_minutes": 5}, "key": {"nodes": 2}}
     for name, training in refused.items():
         found[name] = _training(folder / name.replace(" ", "-"), sample, {"training": training})
@@ -64,7 +64,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def _slurm(work: Path, *arguments: str) -> tuple[int, list[list[str]], str]:
-    """Run snakemake with the noting programs; return its exit code, the calls of sbatch, and what it printed."""
+    """Run snakemake with the recording programs, and return its exit code, the calls of sbatch, and its output."""
     programs = work / "programs"
     programs.mkdir()
     for name in _NAMES:
@@ -82,7 +82,7 @@ def _slurm(work: Path, *arguments: str) -> tuple[int, list[list[str]], str]:
 
 
 def _training(work: Path, config: dict[str, Any], site: dict[str, Any]) -> dict[str, Any]:
-    """Submit the first segment alone, its inputs made up; then read the shell command that the job would run."""
+    """Submit only the first segment with empty input files, then read the shell command that the job would run."""
     with_inputs(work)
     (work / "run.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
     (work / "site.yaml").write_text(yaml.safe_dump(site))
@@ -93,7 +93,7 @@ def _training(work: Path, config: dict[str, Any], site: dict[str, Any]) -> dict[
     target = [adapter.segment_file(run, 1), "--allowed-rules", adapter.TRAINING_RULE]
     _, calls, talk = _slurm(work, *target)
     refusal = re.findall(r"^error: .*(?:\n  .*)*", talk, flags=re.MULTILINE)
-    # The job runs `snakemake --mode remote`; a dry-run of that prints the command with its options for the nodes.
+    # The job runs `snakemake --mode remote`. A dry-run of this command prints the shell command with its node options.
     command = [*adapter.SNAKEMAKE, *target, "--dry-run", "--printshellcmds", "--mode", "remote", *adapter.SNAKEFILE]
     command += ["--directory", ".", "--configfile", "run.yaml"]
     inside = subprocess.run(command, cwd=work, env=adapter.environment(), capture_output=True, text=True, check=False)
@@ -102,7 +102,7 @@ def _training(work: Path, config: dict[str, Any], site: dict[str, Any]) -> dict[
 
 
 def _started(work: Path, config: Path) -> dict[str, Any]:
-    """Start the whole workflow; return whether it submits a job, and its refusal otherwise."""
+    """Start the whole workflow, and return whether it submits a job, or its refusal."""
     with_inputs(work)
     (work / "run.yaml").write_bytes(config.read_bytes())
     code, calls, talk = _slurm(work)
@@ -111,7 +111,7 @@ def _started(work: Path, config: Path) -> dict[str, Any]:
 
 
 def _flags(call: list[str], work: Path) -> list[str]:
-    """Leave out what differs from run to run: the name of the workflow, and the command with its absolute paths."""
+    """Remove the flags that differ between runs: the name of the workflow, and the command with its absolute paths."""
     flags, skip = [], False
     for word in call:
         if not skip and not word.startswith("--wrap"):

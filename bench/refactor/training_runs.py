@@ -1,4 +1,4 @@
-"""Trainings through the command line, and what their metrics.jsonl says, floats as hexadecimal text."""
+"""Run trainings with the command line, and read their metrics.jsonl with floats as hexadecimal text."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ TINY: dict[str, Any] = {
     },
     "publish": {"hub": False},
 }
-"""The run whose index all trainings here share."""
+"""The run whose index all these trainings share."""
 
 
 def snakemake(work: Path, *arguments: str) -> None:
-    """Run the workflow of `run.yaml` in the folder `work`; raise RuntimeError with its output when it fails."""
+    """Run the workflow of `run.yaml` in the folder `work`. Raise RuntimeError with its output if it fails."""
     command = [*adapter.SNAKEMAKE, *arguments, *adapter.SNAKEFILE, *adapter.LOCAL, "--directory", "."]
     command += ["--configfile", "run.yaml"]
     done = subprocess.run(command, cwd=work, env=adapter.environment(), capture_output=True, text=True, check=False)
@@ -56,9 +56,9 @@ def make_index(work: Path) -> None:
 
 
 def prepare(work: Path, training: dict[str, Any]) -> Path:
-    """Remove what was trained before, and have the workflow write the configuration of a training with other keys.
+    """Remove the previous training, and let the workflow write the configuration of a training with changed keys.
 
-    Returns the folder of the run.
+    Return the folder of the run.
     """
     config = copy.deepcopy(TINY)
     config["training"] |= training
@@ -83,7 +83,7 @@ def start(work: Path, number: int = 1) -> subprocess.Popen[str]:
 
 
 def train(work: Path, number: int = 1) -> dict[str, Any]:
-    """Train a segment to its end and return its file; raise RuntimeError with its output when it fails."""
+    """Train a segment to its end and return its file. Raise RuntimeError with its output if it fails."""
     process = start(work, number)
     talk, _ = process.communicate()
     if process.returncode:
@@ -93,7 +93,7 @@ def train(work: Path, number: int = 1) -> dict[str, Any]:
 
 
 def exact(value: Any) -> Any:
-    """Replace floats by hexadecimal text, bit for bit."""
+    """Replace floats by hexadecimal text, which preserves every bit."""
     if isinstance(value, dict):
         return {key: exact(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -102,14 +102,14 @@ def exact(value: Any) -> Any:
 
 
 def metrics(run: Path) -> list[dict[str, Any]]:
-    """Return every record of a training in order, without what a clock decides."""
+    """Return every record of a training in order, without the fields that depend on a clock."""
     lines = adapter.metrics_file(run).read_text().splitlines()
     records = [json.loads(line) for line in lines]
     return [exact({k: v for k, v in record.items() if k not in adapter.MEASURED_FIELDS}) for record in records]
 
 
 def losses(run: Path) -> dict[str, list[str]]:
-    """Return iteration -> loss and gradient norm; an iteration that was repeated must have the same ones again."""
+    """Return loss and gradient norm of each iteration. A repeated iteration must have the same values again."""
     found: dict[str, list[str]] = {}
     for record in metrics(run):
         if "loss" in record:

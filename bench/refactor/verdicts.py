@@ -1,4 +1,4 @@
-"""The verdict on changed configurations: accepted with these numbers, or refused at these keys with these words."""
+"""Record the verdicts on changed configurations: accepted with numbers, or refused with keys and messages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mutations import mutants
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return the verdict on each changed configuration, with its YAML; `folder` is empty."""
+    """Return the verdict on each changed configuration with its YAML. `folder` must be empty."""
     work = empty_folder(folder / "verdicts")
     bloomery, found = CommandLine(work), {}
     for number, mutant in enumerate(mutants({name_of(path): path for path in adapter.CONFIGS})):
         name = f"changed-{number:03d}.yaml"
         (work / name).write_text(mutant.yaml, encoding="utf-8")
         check = bloomery("config", "check", name, "--json", **VARIABLES).record(work)
-        # A refused plan prints its problems as JSON, each with its key.
+        # If the plan is refused, its problems are printed as JSON, each with its key.
         plan = bloomery("plan", name, "--json", **VARIABLES).record(work)
         is_refused = isinstance(plan["value"], list)
         verdict = {

@@ -21,7 +21,7 @@ class LoggedStream(io.TextIOBase):
         """Args: `file` is the open log, or None; `terminal` is where lines were shown so far."""
         self._file = file
         self.terminal = terminal
-        self.show = self._print
+        self.show: Callable[[str], None] = self._print
         """Prints one line, which has no line feed at its end."""
         self._unfinished = ""
         self._lock = threading.Lock()

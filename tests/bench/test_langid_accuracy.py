@@ -1,4 +1,4 @@
-"""Accuracy per language on the Declaration of Human Rights, and that the documentation says what is measured."""
+"""Test the accuracy per language on the Declaration of Human Rights and the documented figures."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def test_the_mean_over_41_languages_is_95_percent_or_more(result: dict[str, Any]
     assert min(row["paragraphs"] for row in result["languages"].values()) >= 50
 
 
-def test_languages_are_taken_for_relatives_only(result: dict[str, Any]) -> None:
+def test_languages_are_confused_only_with_related_languages(result: dict[str, Any]) -> None:
     taken = {
         (language, label)
         for language, row in result["languages"].items()
@@ -49,7 +49,7 @@ def test_languages_are_taken_for_relatives_only(result: dict[str, Any]) -> None:
     assert result["unseen"]["claimed"] <= 25
 
 
-def test_the_documentation_has_these_numbers(result: dict[str, Any]) -> None:
+def test_the_documentation_states_the_measured_numbers(result: dict[str, Any]) -> None:
     text = (ROOT / "docs/language-identification.md").read_text()
     told = {
         code: (int(paragraphs), float(right))

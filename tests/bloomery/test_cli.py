@@ -1,4 +1,4 @@
-"""The command line: quick, lazy, and an error is one readable message with its exit code."""
+"""Test that the command line starts quickly, imports lazily and prints one readable message for an error."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_help_answers_in_under_04_seconds() -> None:
         after = os.times()
         return after.children_user + after.children_system - before.children_user - before.children_system
 
-    # Processor time: it waits for nothing, and other work on the machine is not what is measured. Where an interpreter
-    # alone takes longer than its 0.03 s, the machine is slow (the wall clock's figure is bench/startup.py's).
+    # Processor time does not depend on other load of the machine. The limit grows if a bare interpreter needs more than
+    # its usual 0.03 s, because then the machine is slow. bench/startup.py measures wall-clock time.
     assert any(seconds("-m", "bloomery.cli", "--help") < 0.4 * max(1, seconds("-c", "pass") / 0.03) for _ in range(4))
 
 
-def test_help_names_every_verb_and_imports_none() -> None:
+def test_help_lists_every_verb_and_imports_no_heavy_library() -> None:
     code = (
         "import sys, bloomery.cli\n"
         "sys.argv = ['bloomery', '--help']\n"
@@ -51,19 +51,19 @@ def test_every_verb_has_help(verb: str) -> None:
     assert "Usage: bloomery" in done.stdout
 
 
-def test_an_unknown_verb_names_the_nearest() -> None:
+def test_an_unknown_verb_suggests_the_nearest_verb() -> None:
     done = bloomery("tokeniser")
     assert done.returncode == 2
     assert "Did you mean 'tokenizer'?" in done.stderr
 
 
-def test_an_error_is_one_message_without_a_traceback() -> None:
+def test_an_error_prints_one_message_without_a_traceback() -> None:
     done = bloomery("config", "check", "absent.yaml")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "error: absent.yaml: no such file; expected: a run's YAML, e.g. config/sample.yaml\n"
 
 
-def test_an_error_of_the_disk_is_one_message_too() -> None:
+def test_a_disk_error_also_prints_one_message_without_a_traceback() -> None:
     program = """
 import errno, sys
 import bloomery.cli

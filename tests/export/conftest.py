@@ -1,6 +1,6 @@
-"""Checkpoints fabricated from a tiny random BloomForCausalLM of transformers, by the inverse of the mapping.
+"""Fabricate checkpoints from a tiny random BloomForCausalLM of transformers, with the inverse of the mapping.
 
-The reference logits come from that model too, so what the tests compare with is transformers' own forward pass.
+The reference logits come from this model, too. The tests therefore compare with transformers' own forward pass.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ SENTENCES = ["the river runs to the sea", "the sea rises to the sky", "a bird si
 
 @dataclass
 class FabricatedRun:
-    """A finished run with one checkpoint, and the model that it was cut from."""
+    """A finished run with one checkpoint, and the model from which the checkpoint was made."""
 
     paths: RunPaths
     stage: ExportStage
     manifest: CheckpointManifest
     whole: Any
-    """The BloomForCausalLM, fp32, with the weights of the checkpoint."""
+    """The BloomForCausalLM in fp32 with the weights of the checkpoint."""
 
     @property
     def checkpoint(self) -> Path:
@@ -58,7 +58,7 @@ class FabricatedRun:
         return self.stage.model_copy(update={"export": ExportConfig(**settings)})
 
     def rewrite_manifest(self) -> None:
-        """List the files as they are now: a checkpoint that was wrong from the start."""
+        """List the current files in the manifest, as if the checkpoint had been wrong from the start."""
         write_manifest(self.checkpoint, self.manifest.model_copy(update={"files": list_files(self.checkpoint)}))
 
     def edit_layer(self, layer: int, rank: int, change: Callable[[dict[str, torch.Tensor]], None]) -> Path:
@@ -107,7 +107,7 @@ def random_bloom(model: ModelConfig, rows: int, dtype: torch.dtype) -> Any:
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for name, parameter in whole.named_parameters():
-            # Biases and norms are random too: at their usual start (0 and 1) a swap or a sum would go unnoticed.
+            # Biases and norms are random too. Their usual initial values 0 and 1 would hide exchanged or added tensors.
             center = 1.0 if "norm" in name and name.endswith("weight") else 0.0
             value = center + 0.2 * torch.randn(parameter.shape, generator=generator)
             parameter.copy_(value.to(dtype))
@@ -115,7 +115,7 @@ def random_bloom(model: ModelConfig, rows: int, dtype: torch.dtype) -> Any:
 
 
 def cut(whole: Any, model: ModelConfig, rows: int, ranks: int, folder: Path, dtype: torch.dtype, tied: bool) -> None:
-    """Write the layer files of every tensor rank."""
+    """Write the layer files of every tensor-parallel rank."""
     state = whole.state_dict()
     files: dict[str, dict[str, torch.Tensor]] = {}
     for parameter in declare(model, rows):
@@ -151,7 +151,7 @@ def write_logs(paths: RunPaths, iteration: int) -> None:
 
 @pytest.fixture
 def fabricate(tmp_path: Path) -> Callable[..., FabricatedRun]:
-    """`fabricate(tensor=2, pipeline=2, layers=2, ...)` makes a finished run."""
+    """Return the function `fabricate(tensor=2, pipeline=2, layers=2, ...)`, which makes a finished run."""
 
     def make(
         tensor: int = 2, pipeline: int = 1, layers: int = 2, precision: str = "bf16", tied_copy: bool = False
@@ -161,7 +161,7 @@ def fabricate(tmp_path: Path) -> Callable[..., FabricatedRun]:
         model = ModelConfig(layers=layers, hidden_size=32, heads=4, sequence_length=32, vocabulary_multiple=16)
         entries = make_tokenizer(paths.tokenizer)
         rows = padded_vocabulary(entries, model, tensor)
-        assert rows > entries, "the embedding is meant to be padded"
+        assert rows > entries, "the embedding must have padding rows"
         training = TrainingConfig.model_validate(
             {
                 "train_samples": 400,

@@ -1,4 +1,4 @@
-"""A checkpoint of any tensor-parallel size becomes the transformers model that it was cut from."""
+"""Test that a checkpoint of any tensor-parallel size is exported to the transformers model that it was made from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERYTHING = {
     ("tensor", "pipeline", "layers", "tied"),
     [(1, 1, 2, False), (2, 2, 11, False), (4, 1, 3, True), (4, 2, 2, False)],
 )
-def test_merged_weights_are_bit_equal_and_parity_holds(fabricate, tensor, pipeline, layers, tied):
+def test_merged_weights_are_bit_equal_and_pass_the_parity_check(fabricate, tensor, pipeline, layers, tied):
     run = fabricate(tensor=tensor, pipeline=pipeline, layers=layers, tied_copy=tied)
     parity = export_model(run.stage, run.paths, run.target)
 
@@ -79,7 +79,7 @@ def test_auto_classes_load_the_folder_and_generate(fabricate):
     assert generated.shape[1] > 1
 
 
-def test_float32_checkpoint_is_exported_as_it_is(fabricate):
+def test_a_float32_checkpoint_is_exported_without_change(fabricate):
     run = fabricate(precision="fp32")
     export_model(run.with_export(dtype="float32"), run.paths, run.target)
     weights = load_file(run.target / "model.safetensors")
@@ -125,27 +125,27 @@ def test_large_models_are_written_in_shards_with_an_index(fabricate):
     assert sizes == index["metadata"]["total_size"]
 
 
-def test_equal_checkpoints_give_equal_bytes_and_an_old_folder_is_replaced(fabricate):
+def test_a_second_export_gives_equal_bytes_and_replaces_the_old_folder(fabricate):
     run = fabricate()
     export_model(run.stage, run.paths, run.target)
     first = {path.name: path.read_bytes() for path in run.target.iterdir()}
     (run.target / "stale.safetensors").write_bytes(b"from an older export")
-    (run.target / "parity.json").unlink()  # what Snakemake does before it runs the rule again
+    (run.target / "parity.json").unlink()  # Snakemake removes the output before it runs the rule again
     export_model(run.stage, run.paths, run.target)
     assert {path.name: path.read_bytes() for path in run.target.iterdir()} == first
     assert sorted(path.name for path in run.paths.export.iterdir()) == [run.stage.model_name]
 
 
-def test_layer_files_beyond_two_digits_keep_their_order():
+def test_names_of_layer_files_have_at_least_two_digits():
     assert layer_file(7, 3) == "layer_07-model_03-model_states.pt"
     assert layer_file(103, 12) == "layer_103-model_12-model_states.pt"
 
 
 @pytest.mark.slow
-def test_the_command_writes_the_folder_and_prints_its_report(fabricate):
+def test_the_command_writes_the_folder_and_prints_the_path_of_its_report(fabricate):
     run = fabricate()
     output = run.target / "parity.json"
-    output.parent.mkdir(parents=True)  # what Snakemake does
+    output.parent.mkdir(parents=True)  # Snakemake creates the folder of the output
     command = ["bloomery.cli", "export", "model", "--config", str(run.paths.config / "export.json")]
     code = "import sys; from bloomery.cli import main; sys.argv = sys.argv[1:]; sys.exit(main())"
     done = subprocess.run(

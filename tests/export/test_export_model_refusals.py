@@ -1,4 +1,4 @@
-"""What must not become a published model is refused, with the file, the tensor and the ranks named."""
+"""Test that defective checkpoints are not exported, and that the errors name file, tensor and ranks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST_BLOCK = 2
 
 
 def refused(run, kind=CheckFailedError, **arguments):
-    """Export, expect an error and nothing left behind; returns the message."""
+    """Export, check that an error is raised and no folder remains except the failed one, and return the message."""
     with pytest.raises(kind) as caught:
         export_model(run.stage, run.paths, run.target, **arguments)
     left = {path.name for path in run.paths.export.iterdir()} if run.paths.export.exists() else set()
@@ -32,7 +32,7 @@ def refused(run, kind=CheckFailedError, **arguments):
 
 
 @pytest.mark.parametrize("name", ["input_layernorm.weight", "self_attention.dense.bias", "mlp.dense_4h_to_h.bias"])
-def test_a_replica_that_drifted_by_one_bit_is_named(fabricate, name):
+def test_a_replica_that_drifted_by_one_bit_is_refused_with_tensor_and_rank(fabricate, name):
     run = fabricate(tensor=4)
 
     def drift(state):
@@ -52,7 +52,7 @@ def test_a_tied_copy_that_drifted_is_refused(fabricate):
     run.edit_layer(head_layer(run.stage.model), 1, lambda state: state["word_embeddings.weight"].mul_(2))
     run.rewrite_manifest()
     assert "tied to pipeline layer" in refused(run)
-    # A rank that loads the other half compares only that.
+    # A rank that loads only one half of the rows compares only this half.
     checkpoint = Checkpoint(run.checkpoint, run.stage.model)
     embedding = next(each for each in checkpoint.parameters if each.tied_layers)
     rows = embedding.shape[0] // 2
@@ -72,7 +72,7 @@ def test_an_edited_file_is_refused_before_it_is_unpickled(fabricate):
     assert "content differs" in message
 
 
-def test_a_cut_file_is_refused(fabricate):
+def test_a_truncated_file_is_refused(fabricate):
     run = fabricate()
     path = run.checkpoint / layer_file(FIRST_BLOCK, 0)
     path.write_bytes(path.read_bytes()[:-100])
@@ -104,7 +104,7 @@ def test_blocks_swapped_before_the_manifest_was_written_fail_parity(fabricate):
     assert "logits differ" in refused(run)
 
 
-def test_a_missing_rank_is_refused_by_name(fabricate):
+def test_a_missing_file_of_a_rank_is_refused_with_its_name(fabricate):
     run = fabricate()
     (run.checkpoint / layer_file(FIRST_BLOCK, 1)).unlink()
     assert "file is missing" in refused(run)
@@ -112,7 +112,7 @@ def test_a_missing_rank_is_refused_by_name(fabricate):
     assert layer_file(FIRST_BLOCK, 1) in refused(run)
 
 
-def test_a_layer_that_no_parameter_explains_is_refused(fabricate):
+def test_a_file_of_an_unknown_layer_is_refused(fabricate):
     run = fabricate()
     (run.checkpoint / layer_file(99, 0)).write_bytes(b"")
     run.rewrite_manifest()
@@ -128,7 +128,7 @@ def test_a_layer_that_no_parameter_explains_is_refused(fabricate):
         (lambda state: state.update({"input_layernorm.bias": torch.zeros(32).half()}), "type torch.float16"),
     ],
 )
-def test_wrong_keys_shapes_and_types_are_named(fabricate, change, expected):
+def test_wrong_keys_shapes_and_types_are_refused_with_the_tensor(fabricate, change, expected):
     run = fabricate()
     path = run.edit_layer(FIRST_BLOCK, 1, change)
     run.rewrite_manifest()
@@ -151,7 +151,7 @@ def test_a_pickle_that_would_run_code_is_refused(fabricate):
 
 
 @pytest.mark.parametrize("change", ["wrong", "nan", "other"])
-def test_wrong_reference_logits_fail_and_leave_the_folder_for_inspection(fabricate, change):
+def test_wrong_reference_logits_fail_and_keep_the_folder_for_inspection(fabricate, change):
     run = fabricate()
     path = run.checkpoint / "reference.safetensors"
     reference = load_file(path)
@@ -169,7 +169,7 @@ def test_wrong_reference_logits_fail_and_leave_the_folder_for_inspection(fabrica
     assert not (failed / "parity.json").exists()
 
 
-def test_a_failed_export_leaves_the_last_good_one_as_it_is(fabricate):
+def test_a_failed_export_keeps_the_last_good_one(fabricate):
     run = fabricate()
     export_model(run.stage, run.paths, run.target)
     before = read_json(run.target / "parity.json")
@@ -183,7 +183,7 @@ def test_a_failed_export_leaves_the_last_good_one_as_it_is(fabricate):
     assert read_json(run.target / "parity.json") == before
 
 
-def test_rounding_float32_weights_is_explained(fabricate):
+def test_a_failure_by_rounding_float32_weights_names_export_dtype(fabricate):
     run = fabricate(precision="fp32")
     assert "export.dtype rounds the float32 weights" in refused(run)
 
@@ -206,7 +206,7 @@ def test_a_checkpoint_of_another_network_is_refused(fabricate):
         Checkpoint(run.checkpoint, other)
 
 
-def test_a_checkpoint_from_before_a_key_was_there_has_its_default(fabricate):
+def test_a_missing_key_of_an_old_checkpoint_takes_its_default(fabricate):
     run = fabricate()
     old = {key: value for key, value in run.manifest.config["model"].items() if key not in ("rotary_base", "positions")}
     write_manifest(run.checkpoint, run.manifest.model_copy(update={"config": run.manifest.config | {"model": old}}))
@@ -215,7 +215,7 @@ def test_a_checkpoint_from_before_a_key_was_there_has_its_default(fabricate):
         Checkpoint(run.checkpoint, run.stage.model.model_copy(update={"positions": "rotary"}))
 
 
-def test_another_tokenizer_than_the_trained_one_is_refused(fabricate):
+def test_a_tokenizer_that_differs_from_the_training_is_refused(fabricate):
     run = fabricate()
     path = run.paths.tokenizer / "tokenizer.json"
     from tokenizers import Tokenizer
@@ -226,10 +226,10 @@ def test_another_tokenizer_than_the_trained_one_is_refused(fabricate):
     assert f"expected: {run.manifest.vocabulary_size}" in refused(run)
 
 
-def test_a_full_disk_is_a_clear_error_and_leaves_nothing(fabricate):
+def test_a_full_disk_raises_a_clear_error_and_leaves_no_folder(fabricate):
     run = fabricate()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))  # files end there, as they do where a disk is full
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, hard))  # writing beyond this size fails, as on a full disk
     try:
         message = refused(run, ResourceError)
     finally:

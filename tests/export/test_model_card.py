@@ -1,4 +1,4 @@
-"""The model card: its licence, its metadata, and what the run recorded."""
+"""Test the model card's licence, metadata and recorded facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def comparison(difference=1e-6, logit=4.0):
         ({}, "other"),
     ],
 )
-def test_the_licence_is_the_sources_when_they_agree(licences, expected):
+def test_the_licence_is_that_of_the_sources_if_they_agree(licences, expected):
     assert hub_licence(licences) == expected
 
 
@@ -46,7 +46,7 @@ def card_of(run):
     return yaml.safe_load(header), body
 
 
-def test_the_card_states_what_the_run_recorded(fabricate):
+def test_the_card_states_the_recorded_facts_of_the_run(fabricate):
     run = fabricate()
     stamp = {
         "iteration": 100,
@@ -77,7 +77,7 @@ def test_the_card_states_what_the_run_recorded(fabricate):
     assert "ot recorded" not in body
 
 
-def test_the_card_of_a_norwegian_corpus_keeps_no_as_a_language(fabricate):
+def test_the_language_code_no_of_norwegian_is_not_read_as_false(fabricate):
     run = fabricate()
     entry = {"documents": 1, "bytes": 1, "share": 0.5, "weight": 0.5}
     write_json(run.paths.corpus / "mixture.json", {"languages": {"no": entry, "yo": {**entry, "weight": 0.0}}})
@@ -85,14 +85,14 @@ def test_the_card_of_a_norwegian_corpus_keeps_no_as_a_language(fabricate):
     assert header["language"] == ["no"]
 
 
-def test_a_mixture_without_its_numbers_is_named(fabricate):
+def test_a_mixture_without_its_numbers_is_refused(fabricate):
     run = fabricate()
     write_json(run.paths.corpus / "mixture.json", {"languages": {"fr": {"weight": 1.0}}})
     with pytest.raises(InputError, match="'fr' has no documents, bytes, share"):
         card_of(run)
 
 
-def test_what_was_not_recorded_is_said_and_not_invented(fabricate):
+def test_missing_facts_are_stated_as_not_recorded(fabricate):
     run = fabricate()
     (run.paths.logs / "metrics.jsonl").unlink()
     (run.paths.corpus / "mixture.json").unlink()

@@ -1,4 +1,4 @@
-"""Weights are written in shards."""
+"""Test that weights are written in shards."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ def test_shards_are_filled_in_order_up_to_the_limit(sizes, limit, shards):
     assert plan_shards(sizes, limit) == shards
 
 
-def test_a_limit_of_nothing_is_refused():
+def test_a_shard_limit_of_zero_is_refused():
     with pytest.raises(InputError):
         plan_shards([1], 0)

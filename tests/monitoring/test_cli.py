@@ -1,4 +1,4 @@
-"""The verbs of monitoring."""
+"""Test the verbs of monitoring."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from falling_loss import records, validations
 
 
-def test_the_verb_writes_the_page(tmp_path: Path) -> None:
+def test_plots_writes_the_page_of_a_training(tmp_path: Path) -> None:
     from typer.testing import CliRunner
 
     from monitoring.cli import app

@@ -1,4 +1,4 @@
-"""The card of the published logs."""
+"""Test the card of the published logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def paths(tmp_path):
     return found
 
 
-def test_the_page_bears_damaged_files_and_depends_on_nothing_but_the_files(paths, tmp_path):
+def test_the_card_tolerates_damaged_files_and_depends_only_on_the_files(paths, tmp_path):
     (paths.logs / "metrics.jsonl").write_text("no record\n")
     write_json(paths.segments / "1.json", {"number": 1})
     write_segment(paths.segments / "2.json", segment(2, SegmentStatus.CRASHED))

@@ -1,4 +1,4 @@
-"""Plots of a training's curves."""
+"""Test the plots of a training's curves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_a_diverged_loss_is_drawn() -> None:
     assert "<svg" in training_page("a", records(3, loss=math.nan), [])
 
 
-def test_losses_that_are_not_finite_are_gaps_and_said() -> None:
+def test_non_finite_losses_are_gaps_and_are_reported() -> None:
     hurt = [record.model_copy(update={"loss": None, "grad_norm": None}) for record in records(3)]
     page = training_page("a", [*records(40), *hurt], [validations(1)[0].model_copy(update={"validation_mean": None})])
     assert "→ not finite" in page

@@ -1,4 +1,4 @@
-"""Curves with fewer points."""
+"""Test the reduction of a curve to fewer points."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from monitoring.series import reduce
 
 
-def test_a_long_curve_keeps_its_mean_its_range_and_its_spike() -> None:
+def test_a_reduced_curve_keeps_its_range_and_its_spike() -> None:
     y = np.ones(115_311)
     y[31_214] = 100.0
     curve = reduce(range(1, len(y) + 1), y.tolist(), points=800)

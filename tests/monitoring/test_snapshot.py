@@ -1,4 +1,4 @@
-"""Which files are copied from a run, and where files of lines are cut."""
+"""Test which files of a run are copied, and where files of lines are truncated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def paths(tmp_path):
         (b"y" * 200_000 + b"\nhalf", b"y" * 200_000 + b"\n"),
     ],
 )
-def test_files_of_lines_end_with_a_whole_line_until_the_training_has_ended(paths, tmp_path, text, cut):
+def test_copies_of_growing_files_end_with_a_complete_line(paths, tmp_path, text, cut):
     for name in ("metrics.jsonl", "main_log.txt", "events.out.tfevents.1"):
         (paths.logs / name).write_bytes(text)
     growing = take_snapshot(paths, tmp_path / "copy", finished=False)
@@ -40,7 +40,7 @@ def test_files_of_lines_end_with_a_whole_line_until_the_training_has_ended(paths
     assert {path.read_bytes() for path in ended.values()} == {text}
 
 
-def test_only_what_belongs_there_is_copied(paths, tmp_path):
+def test_only_files_for_publication_are_copied(paths, tmp_path):
     for name in (
         *("train/logs/tensorboard/events", "train/segments/1.json", "train/segments/history/1-1.json", "report/a.html"),
         *("config/train.json", "train/archive/ab-step1/logs/metrics.jsonl", "train/archive/ab-step1/history/1-1.json"),
@@ -66,7 +66,7 @@ def test_only_what_belongs_there_is_copied(paths, tmp_path):
     ]
 
 
-def test_a_training_that_runs_again_has_not_ended_though_its_old_end_lies_there(paths):
+def test_a_training_that_runs_again_has_not_ended_despite_an_old_finished_file(paths):
     assert not training_ended(paths)
     first, last = segment(1, SegmentStatus.TIME_LIMIT), segment(2, SegmentStatus.FINISHED)
     for number, entry in ((1, first), (2, last)):
@@ -74,7 +74,7 @@ def test_a_training_that_runs_again_has_not_ended_though_its_old_end_lies_there(
     assert not training_ended(paths)
     write_segment(paths.finished, last)
     assert training_ended(paths)
-    (paths.segments / "1.json").unlink()  # Snakemake, before it runs the segment again
+    (paths.segments / "1.json").unlink()  # Snakemake removes the file before it runs the segment again
     assert not training_ended(paths)
     write_segment(paths.segments / "1.json", first)
     later = paths.finished.stat().st_mtime_ns + 1_000_000_000

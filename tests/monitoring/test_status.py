@@ -1,4 +1,4 @@
-"""`bloomery status`: every moment of a run says what it is, from files and the queue, and cheaply."""
+"""Test that `bloomery status` reports the state of a run at any moment, from files and the queue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from monitoring.sync_state import SyncState, write_sync
 
 CONFIG = configuration()
 ENDED = 2**22 + 1
-"""No process has this number: Linux gives them up to 2^22."""
+"""Number of a process that cannot exist, because Linux assigns numbers up to 2^22."""
 
 
 def said(paths: RunPaths) -> dict[str, str]:
@@ -47,7 +47,7 @@ def status(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
     )
 
 
-def test_no_run_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:
+def test_without_a_run_the_error_names_the_command_to_type(tmp_path: Path) -> None:
     done = status(cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no run; expected: `make run`" in done.stderr
@@ -55,11 +55,11 @@ def test_no_run_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:
     assert "x: not a run" in status("--run", "x", cwd=tmp_path).stderr
 
 
-def test_data_alone_counts_shards(tmp_path: Path) -> None:
+def test_before_training_the_status_counts_shards(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG, shards=4)
     touch_shards(paths.corpus / "raw", 4)
     touch_shards(paths.corpus / "measures", 3)
-    touch_shards(paths.corpus / "raw", 6)  # an earlier plan had more shards
+    touch_shards(paths.corpus / "raw", 6)  # leftover shards of an earlier plan must not count
     found = gather_status(paths.run, NOW)
     counts = {each.stage: (each.done, each.total) for each in found.data}
     assert counts == {
@@ -74,7 +74,7 @@ def test_data_alone_counts_shards(tmp_path: Path) -> None:
     }
     assert found.state is RunState.STOPPED
     assert "ingest 4/4, measure 3/4" in said(paths)["data"]
-    # A checkpoint of 16 (bf16: 14) bytes a parameter, by arithmetic, while there is none.
+    # There is no checkpoint yet, so its size is computed with 16 bytes a parameter, or 14 for bf16.
     assert found.disk.checkpoint_bytes > 14 * 64 * 250_000
     lock = RunLock.acquire(paths.run)
     try:
@@ -84,7 +84,7 @@ def test_data_alone_counts_shards(tmp_path: Path) -> None:
         lock.release()
 
 
-def test_token_files_that_exist_are_counted_without_a_corpus(tmp_path: Path) -> None:
+def test_adopted_token_files_are_counted_without_a_corpus(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG, shards=0)
     write_json(paths.config / "token_files.json", ["theirs/00000", "theirs/00001"])
     (paths.index / "tokens/theirs").mkdir(parents=True)
@@ -106,14 +106,14 @@ def test_token_files_that_exist_are_counted_without_a_corpus(tmp_path: Path) -> 
         ),
     ],
 )
-def test_a_stopped_training_says_why(tmp_path: Path, ended: SegmentStatus, words: str) -> None:
+def test_a_stopped_training_reports_the_reason(tmp_path: Path, ended: SegmentStatus, words: str) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 640)
     message = "torchrun\n[9]" if ended is SegmentStatus.CRASHED else ""
     write_ended(paths, 1, ended, 640, in_chain=False, message=message)
-    # Of a shorter training that had finished before it was prolonged.
+    # This file is from a shorter training that finished before train_samples was increased.
     write_json(paths.finished, {})
-    # What a killed launcher and a killed workflow leave behind.
+    # A killed launcher and a killed workflow leave these files.
     write_json(paths.train / "lease", {"pid": ENDED, "host": socket.gethostname(), "job": None})
     write_json(paths.run / ".lock", {"pid": ENDED, "host": socket.gethostname(), "command": "snakemake"})
     row = said(paths)
@@ -124,7 +124,7 @@ def test_a_stopped_training_says_why(tmp_path: Path, ended: SegmentStatus, words
     assert said(paths)["next"] == "snakemake --profile slurm"
 
 
-def test_a_workflow_on_another_machine_is_not_seen(tmp_path: Path) -> None:
+def test_a_workflow_on_another_machine_is_reported_as_unknown(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 640)
     write_json(paths.run / ".lock", {"pid": 5, "host": "login-of-elsewhere", "command": "snakemake"})
@@ -132,7 +132,7 @@ def test_a_workflow_on_another_machine_is_not_seen(tmp_path: Path) -> None:
     assert "login-of-elsewhere; this machine cannot see whether it still runs" in said(paths)["workflow"]
 
 
-def test_a_finished_run(tmp_path: Path) -> None:
+def test_a_finished_run_reports_its_segments_and_the_next_command(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 1108)
     for number in range(1, 8):
@@ -149,7 +149,7 @@ def test_a_finished_run(tmp_path: Path) -> None:
     assert row["next"] == f"bloomery summary --run {paths.run.as_posix()}"
 
 
-def test_the_sync_says_how_old_it_is_and_what_went_wrong_since(tmp_path: Path) -> None:
+def test_the_sync_reports_its_age_and_later_failures(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     assert said(paths)["sync"] == "never"
     state = SyncState(synced="2026-11-21T11:20:00Z", repository="me/logs", failures=2, error="[Errno 2] no\nroute")
@@ -160,7 +160,7 @@ def test_the_sync_says_how_old_it_is_and_what_went_wrong_since(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_damaged_state_of_the_sync_is_one_clear_message(tmp_path: Path) -> None:
+def test_a_damaged_sync_state_prints_one_clear_error(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     for damage in ("{", '{"synced": "soon"}', "[1]"):
         paths.monitoring.mkdir(exist_ok=True)
@@ -171,7 +171,7 @@ def test_a_damaged_state_of_the_sync_is_one_clear_message(tmp_path: Path) -> Non
         assert "Traceback" not in done.stderr
 
 
-def test_without_slurm_the_queue_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_slurm_the_queue_reports_that_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = make_run(tmp_path, CONFIG)
     assert said(paths)["queue"] == "no job of this run was sent to SLURM"
     paths.monitoring.mkdir()
@@ -184,8 +184,8 @@ def test_without_slurm_the_queue_says_so(tmp_path: Path, monkeypatch: pytest.Mon
     assert "the scheduler does not answer (slurm_load_jobs error: Unable to contact" in said(paths)["queue"]
 
 
-def test_the_queue_as_squeue_printed_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lines were printed by SLURM 22.05's squeue for jobs like those of the executor."""
+def test_the_queue_is_read_from_recorded_output_of_squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SLURM 22.05's squeue printed these lines for jobs like those of the executor."""
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 640)
     paths.monitoring.mkdir()
@@ -219,16 +219,18 @@ def test_the_queue_as_squeue_printed_it(tmp_path: Path, monkeypatch: pytest.Monk
     assert row["2 jobs"] == "measure: 1 running, 1 pending"
 
 
-def test_after_the_last_segment_it_is_not_between_two(tmp_path: Path) -> None:
+def test_after_the_last_segment_the_state_is_delivering_and_then_finished(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 1108)
     lock = RunLock.acquire(paths.run)
     try:
         write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 600)
         assert gather_status(paths.run, NOW).state is RunState.BETWEEN
-        time.sleep(0.02)  # the newer of the two by the file system's clock
+        time.sleep(0.02)  # the second file must be newer by the file system's clock
         write_ended(paths, 2, SegmentStatus.FINISHED, 1108)
-        assert gather_status(paths.run, NOW).state is RunState.DELIVERING, "finished.json is still to come"
+        assert gather_status(paths.run, NOW).state is RunState.DELIVERING, (
+            "a finished segment is enough before finished.json exists"
+        )
         write_json(paths.finished, {})
         assert gather_status(paths.run, NOW).state is RunState.DELIVERING
         write_json(paths.published / "publish.json", {})
@@ -237,9 +239,9 @@ def test_after_the_last_segment_it_is_not_between_two(tmp_path: Path) -> None:
         lock.release()
 
 
-def test_a_finished_run_that_trains_again_is_training(tmp_path: Path) -> None:
+def test_a_finished_run_that_trains_again_is_reported_as_training(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
-    write_json(paths.finished, {})  # of the training before, until the new one ends
+    write_json(paths.finished, {})  # left by the previous training until the new one ends
     write_metrics(paths, CONFIG, 10)
     write_json(paths.train / "lease", {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
     lock = RunLock.acquire(paths.run)
@@ -252,7 +254,7 @@ def test_a_finished_run_that_trains_again_is_training(tmp_path: Path) -> None:
         lock.release()
 
 
-def test_the_newest_run_is_shown_and_the_others_are_named(tmp_path: Path) -> None:
+def test_status_shows_the_newest_run_and_names_the_others(tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         make_run(tmp_path / "runs", CONFIG.model_copy(update={"name": name}))
     (tmp_path / "runs" / "no-run").mkdir()
@@ -268,7 +270,7 @@ def test_the_newest_run_is_shown_and_the_others_are_named(tmp_path: Path) -> Non
     assert json.loads(status("--json", "--run", "runs/one", cwd=tmp_path).stdout)["run"] == "runs/one"
 
 
-def test_a_run_without_its_configuration_is_an_error(tmp_path: Path) -> None:
+def test_a_run_without_its_configuration_is_refused(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     (paths.config / "train.json").unlink()
     with pytest.raises(InputError, match=r"train\.json"):

@@ -1,4 +1,4 @@
-"""`bloomery status` and `summary` about a training: guards, energy, ranks; nothing of what did not happen."""
+"""Test what `bloomery status` and `summary` show of guards, energy and ranks, and that absent values are omitted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def append(paths: RunPaths, *records: Record) -> None:
 
 
 def watched(paths: RunPaths) -> None:
-    """A last iteration that was not finite, an event and two segments' energy."""
+    """Append a last iteration that is not finite, an event, and the energy of two segments."""
     last = valid_records(paths.logs / "metrics.jsonl")[0][-1]
     shared = {
         "iteration": 641,
@@ -67,7 +67,7 @@ def summary_rows(paths: RunPaths) -> dict[str, str]:
     return dict(summary_cli.lines(gather_facts(paths.run)))
 
 
-def test_a_calm_training_shows_no_guard_and_no_energy(tmp_path: Path) -> None:
+def test_a_training_without_events_shows_no_skipped_updates_and_no_energy(tmp_path: Path) -> None:
     paths = trained(tmp_path)
     rows = status_rows(paths)
     assert {"skipped", "energy", "spike"}.isdisjoint(rows)
@@ -78,7 +78,7 @@ def test_a_calm_training_shows_no_guard_and_no_energy(tmp_path: Path) -> None:
     assert rows["validation loss"] == "3.500 -> 3.500 (perplexity 33.1)"
 
 
-def test_what_guards_and_meters_saw_is_in_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_and_energy_are_in_the_json_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = trained(tmp_path)
     watched(paths)
     status_cli.status(run=paths.run, as_json=True)
@@ -87,7 +87,7 @@ def test_what_guards_and_meters_saw_is_in_json_too(tmp_path: Path, capsys: pytes
     assert (progress["energy"]["energy_kwh"], progress["energy"]["estimated_kwh"]) == (20.5, 20.5)
 
 
-def test_what_guards_and_meters_saw_is_shown(tmp_path: Path) -> None:
+def test_events_energy_and_ranks_are_shown(tmp_path: Path) -> None:
     paths = trained(tmp_path)
     watched(paths)
     rows = status_rows(paths)

@@ -1,4 +1,4 @@
-"""The facts of a run."""
+"""Test the facts of a run that `bloomery summary` shows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_summary_of_the_finished_sample_names_a_larger_run(on_cluster: bool, com
     assert next_command(facts) == command
 
 
-def test_summary_of_a_corpus_from_which_nothing_was_removed() -> None:
+def test_the_summary_counts_removed_documents_even_if_there_are_none() -> None:
     from monitoring.summary import CorpusFacts, RunSummary
     from monitoring.summary_cli import lines
 

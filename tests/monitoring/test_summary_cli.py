@@ -1,4 +1,4 @@
-"""The verb `bloomery summary`."""
+"""Test the verb `bloomery summary`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from command_line import bloomery
 
 
-def test_summary_of_a_run_that_has_not_begun(tmp_path: Path) -> None:
+def test_the_summary_of_an_unstarted_run_has_empty_sections(tmp_path: Path) -> None:
     empty = bloomery("summary", "--run", str(tmp_path))
     assert (empty.returncode, empty.stdout) == (1, "")
     assert "not a run; expected: the folder of a run" in empty.stderr

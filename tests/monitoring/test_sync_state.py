@@ -1,4 +1,4 @@
-"""sync.json: what was written is read back, and a damaged one is named."""
+"""Test that sync.json is read back, and that a damaged file is refused."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def test_a_state_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [[1], {"synced": "soon"}, {"failures": "many"}, {"unknown": 1}])
-def test_a_damaged_state_is_named(tmp_path: Path, damage: Any) -> None:
+def test_a_damaged_state_is_refused_with_its_path(tmp_path: Path, damage: Any) -> None:
     write_json(tmp_path / "sync.json", damage)
     with pytest.raises(InputError, match=r"sync\.json: not the state of a sync"):
         read_sync(tmp_path / "sync.json")
 
 
-def test_none_and_half_of_one_are_named(tmp_path: Path) -> None:
+def test_a_missing_and_a_truncated_state_are_refused_with_their_path(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"sync\.json: no such file"):
         read_sync(tmp_path / "sync.json")
     (tmp_path / "sync.json").write_text("{")

@@ -1,4 +1,4 @@
-"""The end of a log file, and what is appended to it."""
+"""Test that the end of a log file and all appended text are shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 class Shown:
-    """What a follower wrote."""
+    """Collect the text that a follower shows."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -34,7 +34,7 @@ class Shown:
         (b"x" * 100_000 + b"\n" + b"y" * 100_000 + b"\nz\n", 2, b"y" * 100_000 + b"\nz\n"),
     ],
 )
-def test_the_last_lines_are_those_of_tail(tmp_path, text, lines, expected):
+def test_the_last_lines_equal_those_of_tail(tmp_path, text, lines, expected):
     path = tmp_path / "log"
     path.write_bytes(text)
     assert text[start_of_last_lines(LocalLog(path), len(text), lines) :] == expected
@@ -42,7 +42,7 @@ def test_the_last_lines_are_those_of_tail(tmp_path, text, lines, expected):
     assert there.stdout == expected
 
 
-def test_a_file_that_grows_between_any_two_looks_is_shown_once_and_whole(tmp_path):
+def test_a_growing_file_is_shown_completely_and_without_repetition(tmp_path):
     path, shown, stop = tmp_path / "log", Shown(), threading.Event()
 
     def write():
@@ -65,14 +65,14 @@ def test_a_file_that_grows_between_any_two_looks_is_shown_once_and_whole(tmp_pat
     assert len(shown.data) > 1000
 
 
-def test_a_file_that_is_cut_replaced_or_gone_begins_anew_with_a_note(tmp_path, capsys):
+def test_a_replaced_or_removed_file_is_shown_from_its_start_with_a_note(tmp_path, capsys):
     path, shown = tmp_path / "log", Shown()
     follower = Follower(LocalLog(path), 10, shown)
     follower.poll()
     path.write_bytes(b"one\ntwo\nhalf")
     follower.poll()
-    assert shown.data == b"one\ntwo\n", "half a line waits"
-    path.write_bytes(b"one\ntwo\n")  # what the training does with half a line that a killed segment left
+    assert shown.data == b"one\ntwo\n", "an incomplete line must not be shown"
+    path.write_bytes(b"one\ntwo\n")  # training removes an incomplete line that a killed segment left
     follower.poll()
     path.write_bytes(b"one\ntwo\nthree\n")
     follower.poll()

@@ -1,4 +1,4 @@
-"""The page of a training: whole in one file, the same bytes for the same records, and short for long runs."""
+"""Test that the page of a training is one self-contained file with equal bytes for equal records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from monitoring.training_page import training_page
 pytestmark = pytest.mark.slow
 
 
-def test_the_page_is_whole_and_loads_nothing() -> None:
+def test_the_page_is_complete_and_loads_no_other_files() -> None:
     page = training_page("my <run>", records(40), validations(4))
     assert page.count("<svg") == 7
     assert "my &lt;run&gt;" in page
@@ -30,11 +30,11 @@ def test_equal_records_give_equal_bytes() -> None:
     assert training_page("a", records(40), validations(4)) == training_page("a", records(40), validations(4))
 
 
-def test_a_run_without_validation_or_with_one_iteration_is_drawn() -> None:
+def test_a_run_with_one_iteration_and_no_validation_is_drawn() -> None:
     assert training_page("a", records(1), []).count("<svg") == 6
 
 
-def test_events_energy_ranks_and_what_was_left_out_are_shown_where_they_were_measured() -> None:
+def test_events_energy_ranks_and_skipped_updates_are_shown_only_if_measured() -> None:
     plain = training_page("a", records(40), validations(2))
     for absent in ("Events", "energy", "skipped", "Slowest", "Loss scale", "Sequence length"):
         assert absent not in plain

@@ -1,4 +1,4 @@
-"""How far a training is."""
+"""Test the reported progress of a training."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(paths: RunPaths) -> dict[str, str]:
     return dict(lines(gather_status(paths.run, NOW)))
 
 
-def test_training_says_where_it_is_and_how_long_it_takes(tmp_path: Path) -> None:
+def test_a_running_training_reports_its_position_and_checkpoint(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 640)
     write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 200)
@@ -44,7 +44,7 @@ def test_training_says_where_it_is_and_how_long_it_takes(tmp_path: Path) -> None
     assert (progress.iteration, progress.samples) == (
         640,
         47_976,
-    )  # a last batch that the samples cannot fill is not run
+    )  # the remaining samples do not fill a last batch, so it is not trained
     assert progress.age_seconds == 60
     assert progress.validation_loss == 3.5
     assert found.disk.checkpoint_bytes == 5_000_000
@@ -56,8 +56,8 @@ def test_training_says_where_it_is_and_how_long_it_takes(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("done", [20, 300, 640, 1107])
-def test_the_time_left_is_right_in_the_ramp_up_and_after(tmp_path: Path, done: int) -> None:
-    """Iterations that take (micro-batches + stages - 1) slots each, as 1F1B does: the rest is known exactly."""
+def test_the_time_left_is_right_during_and_after_the_ramp_up(tmp_path: Path, done: int) -> None:
+    """Each iteration takes (micro-batches + stages - 1) time slots, as in 1F1B, so the exact time left is known."""
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, done, slot_seconds=0.25)
     training = CONFIG.training
@@ -68,7 +68,7 @@ def test_the_time_left_is_right_in_the_ramp_up_and_after(tmp_path: Path, done: i
     assert progress.seconds_left == pytest.approx(expected, rel=1e-9)
 
 
-def test_a_process_that_got_an_old_number_is_not_the_old_process(tmp_path: Path) -> None:
+def test_a_process_that_reuses_an_old_process_number_does_not_hold_the_lease(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 640)
     lease = paths.train / "lease"
@@ -77,10 +77,10 @@ def test_a_process_that_got_an_old_number_is_not_the_old_process(tmp_path: Path)
     assert gather_status(paths.run, NOW).state is RunState.STOPPED
 
 
-def test_waiting_for_nodes_is_not_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pending_job_is_reported_as_waiting_not_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_ended(paths, 1, SegmentStatus.TIME_LIMIT, 100)
-    # The lease of a job that was killed and could not give it back.
+    # A killed job could not remove its lease.
     write_json(paths.train / "lease", {"pid": 5, "host": "gpu07", "job": "77"})
     paths.monitoring.mkdir()
     paths.slurm_runs.write_text("u\n")
@@ -98,7 +98,7 @@ def test_a_long_run_is_read_from_its_end(tmp_path: Path) -> None:
     metrics = paths.logs / "metrics.jsonl"
     end = metrics.read_bytes()
     with metrics.open("wb") as handle:
-        handle.seek(64 << 30)  # a hole of 64 GiB, which nobody reads in time
+        handle.seek(64 << 30)  # a sparse hole of 64 GiB, too large to be read within the time limit
         handle.write(b"\n" + end + b'{"iteration": 641, "unfin')
     assert is_faster_than(2, lambda: gather_status(paths.run, NOW))
     progress = gather_status(paths.run, NOW).progress

@@ -1,4 +1,4 @@
-"""A configuration whose trainings are simulated."""
+"""Provide a configuration whose trainings are simulated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simulated_run import FAULTS
 
 @pytest.fixture
 def run_file(tmp_path: Path) -> Path:
-    """The sample's YAML as a training of 20 hours."""
+    """Write the sample's YAML, changed to a training of 20 hours."""
     raw = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
     raw["training"]["segment"] = {}
     raw["plan"] = {"gpu": "a100-80gb", "tflops_hardware": 2e-5, "save_seconds": 20.0, "faults": dict(FAULTS)}

@@ -1,4 +1,4 @@
-"""Plans that cannot work are refused: exit code 1 and a JSON list that says what to change."""
+"""Test that impossible plans are refused with exit code 1 and a JSON list of what to change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bloomery.checks.load_config import validate_config
 from planner.cli import app
 
 BERT12 = {
-    # bert12 b8k: Megatron takes the warm-up's share (0.16) of lr-decay-iters: 63600, where 6336 were meant.
+    # In bert12 b8k, Megatron computes the warm-up as 0.16 of lr-decay-iters, which is 63600 although 6336 was intended.
     "training.train_samples": 6400 * 8192,
     "training.batch": {"micro_batch_size": 4, "global_batch_size": 8192},
     "training.optimizer.warmup_samples": 10_176 * 8192,
@@ -189,7 +189,9 @@ BERT12 = {
         ("t5-small", {"model.decoder_layers": None}, "model.decoder_layers", "family t5 needs decoder_layers"),
     ],
 )
-def test_a_plan_is_refused(tmp_path: Path, preset: str, changes: dict[str, Any], key: str, reason: str) -> None:
+def test_an_impossible_plan_is_refused_with_key_and_reason(
+    tmp_path: Path, preset: str, changes: dict[str, Any], key: str, reason: str
+) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(yaml.safe_dump(changed(preset, changes)))
     done = CliRunner().invoke(app, [str(path), "--json"])
@@ -203,7 +205,7 @@ def test_a_plan_is_refused(tmp_path: Path, preset: str, changes: dict[str, Any],
     assert str(path) in done.stderr
 
 
-def test_every_refusal_comes_at_once(tmp_path: Path) -> None:
+def test_all_refusals_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     both = {"training.zero_stage": 3, "plan.disk": 1, "training.optimizer.decay_samples": 10**12}
     path.write_text(yaml.safe_dump(changed("tr11-176b", both)))
@@ -212,21 +214,21 @@ def test_every_refusal_comes_at_once(tmp_path: Path) -> None:
     assert keys == {"training.zero_stage", "plan.disk", "training.optimizer.decay_samples"}
 
 
-def test_the_suggestion_is_right() -> None:
-    # Following it, the plan is accepted.
+def test_the_suggested_vocabulary_size_is_valid() -> None:
+    # The suggested value makes the configuration valid.
     raw = changed("tr11-176b", {"model.padded_vocabulary_size": 250_881})
     raw["model"]["padded_vocabulary_size"] = 251_392
     assert validate_config(raw).model.padded_vocabulary_size == 251_392
 
 
-def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bloomery.cli", "plan", str(tmp_path / "none.yaml"), "--json"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "no such file" in done.stderr
 
 
-def test_a_ramp_up_over_any_number_of_samples_is_planned_at_once(tmp_path: Path) -> None:
+def test_a_ramp_up_over_many_samples_is_planned_quickly(tmp_path: Path) -> None:
     ramp = {"start": 192, "increment": 16, "samples": 10**15}
     many = {"training.batch.rampup": ramp, "training.train_samples": 10**16, "training.optimizer.decay_samples": None}
     path = tmp_path / "run.yaml"
@@ -237,7 +239,7 @@ def test_a_ramp_up_over_any_number_of_samples_is_planned_at_once(tmp_path: Path)
     assert json.loads(done.stdout)["iterations"] > 10**12
 
 
-def test_failures_that_let_no_interval_end_are_said_as_such(tmp_path: Path) -> None:
+def test_failures_too_frequent_for_any_progress_are_reported(tmp_path: Path) -> None:
     path = str(ROOT / "config/models/tr11-176b.yaml")
     for days in ("1e-9", "1e-3"):
         done = CliRunner().invoke(app, [path, "--json", "--days-between-failures", days])

@@ -1,4 +1,4 @@
-"""A training's log is compared with its plan."""
+"""Test the comparison of a training's log with its plan."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from planner.logcheck import departures
 from planner.planned_state import speed_at, state_at
 
 LOG = TR11_LOG
-"""Lines of BLOOM's published main_log.txt: the end of the ramp-up, and the loss spike of April 2022."""
+"""Lines of BLOOM's published main_log.txt, from the end of the ramp-up and the loss spike of April 2022."""
 
 
-def test_the_published_log_is_as_planned(bloom: RunConfig) -> None:
+def test_the_published_log_agrees_with_the_plan(bloom: RunConfig) -> None:
     lines = list(read_log(LOG))
     assert len(lines) == 12
     assert list(departures(bloom, lines)) == []
@@ -34,7 +34,7 @@ def test_the_published_log_is_as_planned(bloom: RunConfig) -> None:
         ("19.463", "19.466", "samples_per_second"),
     ],
 )
-def test_a_change_of_one_digit_is_a_departure(bloom: RunConfig, before: str, after: str, column: str) -> None:
+def test_a_change_of_one_digit_is_reported(bloom: RunConfig, before: str, after: str, column: str) -> None:
     text = LOG.read_text().splitlines()[0]
     assert before in text
     line = parse_line(text.replace(before, after))
@@ -42,8 +42,8 @@ def test_a_change_of_one_digit_is_a_departure(bloom: RunConfig, before: str, aft
     assert [each.column for each in departures(bloom, [(1, line)])] == [column]
 
 
-def test_a_short_time_that_was_rounded_up_is_no_departure(bloom: RunConfig) -> None:
-    # 0.145 s is printed as 0.15; the speed beside it is that of 0.145 s.
+def test_a_short_time_that_was_rounded_up_is_not_reported(bloom: RunConfig) -> None:
+    # 0.145 s is printed as 0.15, but the printed speed belongs to 0.145 s.
     state = state_at(bloom, iteration=1)
     speed = speed_at(bloom, state, 0.14501)
     line = LogLine(1, 115_311, seconds=0.15, samples_per_second=speed.samples_per_second, tflops=speed.tflops_hardware)

@@ -1,4 +1,4 @@
-"""The verb `bloomery logline`."""
+"""Test the verb `bloomery logline`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "bloomery.cli", "logline", *words], capture_output=True, text=True)
 
 
-def test_what_is_no_number_is_null_in_json(tmp_path: Path) -> None:
+def test_a_value_that_is_not_finite_is_null_in_json(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_text(" iteration 1/ 2 | lm loss: NAN | grad norm: inf | learning rate: 1.0E-05 |\n")
     row = json.loads(run("parse", str(log)).stdout, parse_constant=pytest.fail)
     assert (row["loss"], row["grad_norm"], row["learning_rate"]) == (None, None, 1e-5)
 
 
-def test_a_number_that_is_none_is_named(tmp_path: Path) -> None:
+def test_an_invalid_number_is_refused_with_file_and_line(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_text("hello\n iteration 1/ 2 | consumed samples: many |\n")
     done = run("parse", str(log))
@@ -37,7 +37,7 @@ def test_a_number_that_is_none_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_parse_and_check_by_the_command_line(tmp_path: Path) -> None:
+def test_parse_prints_rows_and_check_reports_departures(tmp_path: Path) -> None:
     config = str(ROOT / "config/models/tr11-176b.yaml")
     rows = [json.loads(row) for row in run("parse", str(PUBLISHED)).stdout.splitlines()]
     assert (len(rows), rows[0]["iteration"], rows[0]["grad_norm"]) == (12, 12_695, 0.174)
@@ -57,8 +57,8 @@ def test_parse_and_check_by_the_command_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_log_of_a_run_is_as_planned(tmp_path: Path) -> None:
-    # What the plan renders for an iteration is what its check accepts.
+def test_check_accepts_the_log_lines_of_the_plan(tmp_path: Path) -> None:
+    # The check must accept the lines that the plan renders.
     config = str(ROOT / "config/models/tr8-104b-curriculum.yaml")
     words = ["--seconds-per-iteration", "60", "--loss", "3", "--grad-norm", "0.5", "--log-line"]
     plan = [sys.executable, "-m", "bloomery.cli", "plan", config, *words]

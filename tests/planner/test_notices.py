@@ -1,4 +1,4 @@
-"""Warnings and remarks about a plan."""
+"""Test the warnings and remarks about a plan."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bloomery.spec.parameters import planned_rows
 from planner.notices import notices
 
 
-def test_plans_count_with_the_stated_size_and_say_that_it_is_one() -> None:
+def test_plans_use_the_stated_vocabulary_size_and_remark_on_it() -> None:
     config = configuration(existing="owner/name", vocabulary_size=50_257)
     assert planned_rows(config) == 50_304
     found = {notice.key: notice for notice in notices(config)}
@@ -21,7 +21,7 @@ def test_plans_count_with_the_stated_size_and_say_that_it_is_one() -> None:
     assert "tokenizer.vocabulary_size" not in {notice.key for notice in notices(configuration())}
 
 
-def test_what_ran_in_2022_is_a_warning() -> None:
+def test_slow_or_unused_settings_of_2022_cause_warnings() -> None:
     from bloomery.spec.deepspeed_json import deepspeed_json
     from planner.notices import notices
 
@@ -35,14 +35,14 @@ def test_what_ran_in_2022_is_a_warning() -> None:
 
 
 @pytest.mark.parametrize("gpu", ["v100-16gb", "v100-32gb", "t4-16gb"])
-def test_a_gpu_without_bf16_is_a_warning(gpu: str) -> None:
+def test_a_gpu_without_bf16_causes_a_warning(gpu: str) -> None:
     from planner.notices import notices
 
     found = notices(validate_config(changed("tr11-176b", {"plan.gpu": gpu})))
     assert f"{gpu} does not support bfloat16 matrix products" in {notice.reason for notice in found}
 
 
-def test_failures_without_the_time_of_a_save_are_a_warning() -> None:
+def test_failures_without_save_seconds_cause_a_warning() -> None:
     from planner.notices import notices
 
     found = notices(validate_config(changed("tr8-104b", {"plan.faults.days_between_failures": 3})))

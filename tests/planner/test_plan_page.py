@@ -1,4 +1,4 @@
-"""The pages of the presets."""
+"""Test the pages of the presets."""
 
 from __future__ import annotations
 

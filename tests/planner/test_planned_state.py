@@ -1,4 +1,4 @@
-"""The state that is planned for an iteration."""
+"""Test the planned state of an iteration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def plan(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
-def test_a_state_and_its_log_line() -> None:
+def test_a_planned_state_and_its_log_line_equal_the_published_line() -> None:
     words = ("config/models/tr11-176b.yaml", "--at", "iteration=12695", "--seconds-per-iteration", "105.22")
     value = json.loads(plan(*words, "--json").stdout)
     assert value["consumed_samples"] == 9_841_584
@@ -28,6 +28,6 @@ def test_a_state_and_its_log_line() -> None:
     assert value["mfu"] == pytest.approx(0.358, abs=0.001)
     line = plan(*words, "--log-line", "--loss", "2.463556", "--grad-norm", "0.174").stdout.rstrip("\n")
     published = TR11_LOG.read_text().splitlines()[0]
-    # Ours prints no column that nobody measures, and no rank; samples per second follow from the rounded time.
+    # Our line omits columns without a measurement and the rank. Its samples per second follow from the rounded time.
     shortened = re.sub(r" num zeros: .*? nan iterations:   0 \|", "", published.removeprefix(" [default7]:"))
     assert line == shortened.replace("19.463", "19.464")

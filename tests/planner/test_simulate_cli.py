@@ -1,4 +1,4 @@
-"""`bloomery plan simulate`: what it prints and draws."""
+"""Test the output and the figure of `bloomery plan simulate`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(*arguments: object) -> Any:
     return CliRunner().invoke(application, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
-def test_json_holds_quantiles_causes_and_what_was_assumed(run_file: Path) -> None:
+def test_the_json_output_contains_quantiles_causes_and_assumptions(run_file: Path) -> None:
     done = run(run_file, "--replicates", 50, "--json", "--save-every", 7)
     assert done.exit_code == 0
     found = json.loads(done.stdout)
@@ -38,7 +38,7 @@ def test_json_holds_quantiles_causes_and_what_was_assumed(run_file: Path) -> Non
     assert run(run_file, "--replicates", 50, "--json", "--save-every", 7).stdout == done.stdout
 
 
-def test_what_is_not_finished_at_the_day_has_no_date(run_file: Path) -> None:
+def test_an_unfinished_training_has_no_finish_day(run_file: Path) -> None:
     found = json.loads(run(run_file, "--replicates", 20, "--json", "--stop-at-days", 0.25).stdout)
     assert found["finished"] == 0
     assert found["finish_days"]["95"] is None
@@ -48,7 +48,7 @@ def test_what_is_not_finished_at_the_day_has_no_date(run_file: Path) -> None:
     assert "iteration on day 0.25" in text.stdout
 
 
-def test_incidents_bring_their_rates_and_say_how_uncertain_they_are(run_file: Path) -> None:
+def test_incidents_set_the_rates_and_their_uncertainty_is_printed(run_file: Path) -> None:
     done = run(run_file, "--replicates", 20, "--json", "--incidents", "bloom")
     found = json.loads(done.stdout)
     assert found["rates"]["failures"]["events"] == 1
@@ -61,18 +61,18 @@ def test_incidents_bring_their_rates_and_say_how_uncertain_they_are(run_file: Pa
     assert set(found["rates"]) == {"maintenances", "wanted_restarts"}
 
 
-def test_a_plan_without_failures_says_so(run_file: Path) -> None:
+def test_a_simulation_without_failures_reports_this(run_file: Path) -> None:
     done = run(changed(run_file, plan__faults={}), "--replicates", 2)
     assert "no failures assumed" in done.stderr
     assert "rework\t0.0\t0.00 %" in done.stdout
 
 
-def test_a_wrong_name_of_a_figure_is_refused_before_the_simulation(run_file: Path, tmp_path: Path) -> None:
+def test_a_wrong_figure_name_is_refused_before_the_simulation(run_file: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"a \.svg or \.png file"):
         run(run_file, "--figure", tmp_path / "figure.gif", "--replicates", 10**9)
 
 
-def test_a_figure_is_written_beside_the_answer(run_file: Path, tmp_path: Path) -> None:
+def test_a_figure_is_written_in_addition_to_the_json_output(run_file: Path, tmp_path: Path) -> None:
     done = run(run_file, "--replicates", 20, "--json", "--figure", tmp_path / "figure.svg")
     assert json.loads(done.stdout)["replicates"] == 20
     assert ElementTree.parse(tmp_path / "figure.svg").getroot().tag.endswith("svg")

@@ -1,4 +1,4 @@
-"""Suggested layouts: the ones that work are sorted by speed, and the others have a reason."""
+"""Test that suggested layouts are sorted by speed, and that rejected layouts have a reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from planner.suggest import suggest
 GIB = 2**30
 
 
-def test_suggestions_work_and_rejections_say_why(bloom: RunConfig) -> None:
+def test_possible_layouts_are_sorted_by_speed_and_others_have_a_reason(bloom: RunConfig) -> None:
     found = suggest(bloom, 384, 80 * GIB, 2048)
     good = [each for each in found if each.reason is None]
     assert good
@@ -28,7 +28,7 @@ def test_suggestions_work_and_rejections_say_why(bloom: RunConfig) -> None:
     assert all(each.reason for each in suggest(bloom, 8, 80 * GIB, 2048))
 
 
-def test_the_layout_of_bloom_is_estimated_as_it_ran(bloom: RunConfig) -> None:
+def test_the_estimate_of_blooms_layout_equals_its_published_speed(bloom: RunConfig) -> None:
     unstated = bloom.model_copy(update={"plan": bloom.plan.model_copy(update={"tflops_hardware": None})})
     ran = next(
         each

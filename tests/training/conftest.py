@@ -1,4 +1,4 @@
-"""A process group of one rank, and an apex without a GPU."""
+"""Provide a process group of one rank and a fake apex that needs no GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ranks import free_port
 
 @pytest.fixture(scope="module")
 def mesh():
-    """A mesh of one rank."""
+    """Create a mesh of one rank."""
     import torch.distributed as dist
 
     from bloomery.config.training import ParallelConfig
@@ -19,7 +19,8 @@ def mesh():
 
     quiet_logging()
     rank = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
-    # What other tests start is no rank of this one, and another suite may run beside this.
+    # The environment is restored afterwards, so processes of other tests do not join this group. The port is free,
+    # because another test run may use this machine at the same time.
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**rank, "MASTER_PORT": str(free_port())}.items():
             patch.setenv(name, value)
@@ -29,7 +30,7 @@ def mesh():
 
 @pytest.fixture
 def apex(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An apex that computes with torch."""
+    """Replace apex with modules that compute with torch."""
     from fake_apex import modules
 
     for name, module in modules().items():

@@ -1,4 +1,4 @@
-"""The launcher fetches texts of incidents during a segment, and retries a fault within the crash budget."""
+"""Test that the launcher fetches texts of incidents and treats temporary faults as crashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from training.resume.resolve_resume import resolve_resume
 CONFIGURATION = stage()
 
 
-def test_texts_are_fetched_while_the_processes_run_and_at_their_end(
+def test_texts_of_incidents_are_fetched_during_and_after_a_segment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
@@ -47,7 +47,7 @@ def test_texts_are_fetched_while_the_processes_run_and_at_their_end(
 @pytest.mark.parametrize(
     ("exit_code", "status", "crashes"), [(75, SegmentStatus.CRASHED, 1), (1, SegmentStatus.FAILED, 0)]
 )
-def test_a_fault_that_may_pass_is_tried_again_within_the_crash_budget(
+def test_a_temporary_fault_counts_as_a_crash_and_other_faults_fail(
     tmp_path: Path, exit_code: int, status: SegmentStatus, crashes: int
 ) -> None:
     make_run(tmp_path, CONFIGURATION)
@@ -61,10 +61,10 @@ def test_a_fault_that_may_pass_is_tried_again_within_the_crash_budget(
     assert (error is None) == (status is SegmentStatus.CRASHED)
 
 
-def test_a_training_that_contradicts_itself_is_refused_before_any_process_starts(
+def test_a_contradictory_stage_file_is_refused_before_any_process_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stage file that somebody edited by hand has not passed the checks of the run's YAML."""
+    """A stage file that was edited by hand has not passed the checks of the run's YAML."""
     monkeypatch.setattr(launch, "start_command", lambda *_: pytest.fail("started"))
     values = stage().model_dump(mode="json")
     values["training"]["batch"] |= {"micro_batch_size": 3, "global_batch_size": 8}

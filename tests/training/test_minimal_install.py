@@ -1,4 +1,7 @@
-"""The training room stands alone: on a GPU machine without the workflow's packages it imports and trains."""
+"""Test that the training package imports and trains without the packages that only the workflow needs.
+
+A GPU machine may lack these packages.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ ABSENT = (
     *("codecarbon", "datasets", "huggingface_hub", "matplotlib", "pyarrow", "pycld2", "regex", "rich", "snakemake"),
     *("tensorboard", "tokenizers", "transformers", "typer", "zstandard"),
 )
-"""Packages of the other rooms and of the command line."""
+"""Packages that only other rooms and the command line need."""
 
 BLOCK = f"""
 import importlib.abc, sys
@@ -30,7 +33,7 @@ import importlib, pkgutil
 import training
 
 for module in pkgutil.walk_packages(training.__path__, "training."):
-    if module.name != "training.cli":  # a verb of the command line
+    if module.name != "training.cli":  # the command line needs typer
         importlib.import_module(module.name)
 """
 
@@ -45,6 +48,6 @@ step.main()
 
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [EVERY_MODULE, ONE_STEP], ids=["every module", "a step of bench/gpu"])
-def test_training_needs_none_of_the_workflows_packages(program: str) -> None:
+def test_training_needs_no_package_of_the_workflow(program: str) -> None:
     done = subprocess.run([sys.executable, "-c", BLOCK + program], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr

@@ -46,7 +46,7 @@ def append(path: Path, text: str) -> None:
         handle.write(text)
 
 
-def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then_and_at_the_end(
+def test_without_a_terminal_progress_lines_appear_at_intervals_and_at_the_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, clock = tmp_path / "metrics.jsonl", Clock()
@@ -69,7 +69,7 @@ def test_elsewhere_than_on_a_terminal_a_line_comes_now_and_then_and_at_the_end(
     assert "iteration 100 of 100 (100 %): loss 4.5000" in capsys.readouterr().err
 
 
-def test_a_line_that_is_being_written_is_read_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_incomplete_line_is_read_after_it_is_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, clock = tmp_path / "metrics.jsonl", Clock()
     with TrainingProgressBar(path, now=clock) as bar:
         whole = line(1)
@@ -86,7 +86,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_terminal_has_a_bar_and_lines_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_a_bar_with_messages_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")

@@ -1,4 +1,4 @@
-"""How the processes of a segment ended is said in a line each, without the traceback of who started them."""
+"""Test that each failed process of a segment is reported in one line, without a traceback of the launcher."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ time.sleep(600)
     [("os.kill(os.getpid(), signal.SIGKILL)", "was ended by signal SIGKILL"), ("sys.exit(3)", "ended with code 3")],
     ids=["killed", "exited"],
 )
-def test_who_failed_is_said_in_a_line(tmp_path: Path, end: str, said: str) -> None:
+def test_a_failed_rank_is_reported_in_one_line(tmp_path: Path, end: str, said: str) -> None:
     program = tmp_path / "rank.py"
     program.write_text(PROGRAM.format(end=end))
     command = [sys.executable, "-m", "training.torchrun", "--standalone", "--nproc-per-node", "2", str(program)]

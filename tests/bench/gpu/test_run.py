@@ -1,4 +1,4 @@
-"""The runner of the GPU's measurements: its real smallest piece, and what it does when a variant fails or hangs."""
+"""Test the runner of the GPU measurements with its smallest real piece, and with variants that fail or hang."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RUN = ROOT / "bench/gpu/run.py"
 
 
 @pytest.mark.slow
-def test_the_smallest_piece_goes_through_and_is_not_measured_twice(tmp_path):
+def test_the_smallest_piece_is_measured_only_once(tmp_path):
     command = [sys.executable, str(RUN), "--output", str(tmp_path), "--shape", "tiny", "--pieces", "attention"]
     first = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert first.returncode == 0, first.stdout + first.stderr
@@ -28,7 +28,7 @@ def test_the_smallest_piece_goes_through_and_is_not_measured_twice(tmp_path):
     assert "attention sdpa, positions alibi" in first.stdout
     again = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert again.stdout == first.stdout, "the second time measured anew"
+    assert again.stdout == first.stdout, "the second run must not repeat the measurement"
     assert not again.stderr
 
 
@@ -46,7 +46,7 @@ print(json.dumps({{"step_seconds": step, "tokens_per_second": 1234.5, "model_tfl
 
 @pytest.fixture
 def runner(tmp_path, monkeypatch):
-    """run.py with scripts `good.py`, `bad.py` and `hung.py` in place of the measurements, each in turn in one piece."""
+    """Load run.py with one piece of four scripts in place of the measurements: good, bad, hung and late."""
     specification = importlib.util.spec_from_file_location("gpu_run", RUN)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
@@ -63,7 +63,8 @@ def runner(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "HERE", scripts)
     monkeypatch.setattr(module, "_pieces", lambda _shape: {"piece": [[f"{name}.py"] for name in actions]})
     monkeypatch.setattr(module, "LEAST_SECONDS", 0.5)
-    # The piece begins; then what has passed of it before each script. At the second start none has.
+    # The first value is the start of the piece. The next four are the times before each script. In the second call no
+    # time passes.
     passed = chain([0.0, 0.0, 0.0, module.PIECE_SECONDS - 1.0, module.PIECE_SECONDS], repeat(0.0))
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(passed)))
     monkeypatch.setattr(sys, "argv", ["run.py", "--output", str(tmp_path / "out")])
@@ -72,20 +73,20 @@ def runner(tmp_path, monkeypatch):
 
 
 def _starts(runner) -> dict[str, int]:
-    """How often each was run; the one that hung may have been ended before it could say."""
+    """Return how often each script was run, without the one that hangs, which may be killed before it counts."""
     counts = {path.stem: len(path.read_text()) for path in runner.scripts.glob("*.count")}
     counts.pop("hung", None)
     return counts
 
 
-def test_what_failed_or_hung_is_named_and_only_that_is_tried_again(runner, tmp_path, capsys):
+def test_failed_and_hanging_variants_are_reported_and_only_they_are_retried(runner, tmp_path, capsys):
     assert runner.main() == 1
     said = capsys.readouterr().out
     lines = {line.split()[0]: line for line in said.splitlines() if line}
     assert lines["good.py"].split()[1:] == ["2.000", "1,234", "500.0", "50.6", "%", "71.2"]
     assert "RuntimeError: CUDA out of memory" in lines["bad.py"]
-    assert "not done within 1 s" in lines["hung.py"]
-    assert "no time was left of the piece's 450 s" in lines["late.py"]
+    assert "did not finish within 1 s" in lines["hung.py"]
+    assert "skipped, because the piece's 450 s were used up" in lines["late.py"]
     assert "1b3: best MFU 50.6 %, goal 50 %" in said
     assert _starts(runner) == {"good": 1, "bad": 1}
     for name in ("bad", "hung"):
@@ -97,8 +98,8 @@ def test_what_failed_or_hung_is_named_and_only_that_is_tried_again(runner, tmp_p
     assert not any("error" in each for each in written)
 
 
-def test_a_piece_that_is_not_there_is_named(runner, monkeypatch, capsys):
+def test_an_unknown_piece_is_refused_with_the_known_names(runner, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--pieces", "other"])
     with pytest.raises(SystemExit, match="2"):
         runner.main()
-    assert "no piece other; there are piece" in capsys.readouterr().err
+    assert "unknown piece other; known pieces: piece" in capsys.readouterr().err

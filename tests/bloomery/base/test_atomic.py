@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, whatever happens to the writer."""
+"""Test that a file is written completely or not at all, even if the writer fails or is killed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bloomery.base.atomic import (
 from bloomery.base.errors import InputError, ResourceError, TryAgainError
 
 
-def test_a_written_file_is_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_write_creates_the_complete_file_and_no_temporary_file(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "file.json"
     write_json(target, {"b": 1, "a": "é"})
     assert target.read_text() == '{\n  "a": "é",\n  "b": 1\n}\n'
@@ -68,7 +68,8 @@ def test_a_killed_writer_leaves_the_old_content(tmp_path: Path) -> None:
     process.wait()
     assert target.read_text() == "old"
     [left] = [path for path in tmp_path.iterdir() if path != target]
-    # Not to be touched: a live process of this host, a young file of another, and a target with a longer name.
+    # Three temporary files must stay: one of a live process of this host, a recent one of another host, and one of a
+    # target with a longer name. The old file of another host must go.
     host = left.name.removeprefix(".file.").split(".")[0]
     alive, young, longer, old = (
         tmp_path / name
@@ -82,7 +83,7 @@ def test_a_killed_writer_leaves_the_old_content(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([target, alive, young, longer])
 
 
-def test_a_full_disk_is_a_clear_error_and_nothing_is_half_written(tmp_path: Path) -> None:
+def test_a_full_disk_raises_a_clear_error_and_keeps_the_old_file(tmp_path: Path) -> None:
     mount = tmp_path / "small"
     mount.mkdir()
     if os.geteuid() != 0 or shutil.which("mount") is None:
@@ -117,7 +118,7 @@ def test_a_file_beyond_the_size_limit_leaves_the_old_content(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
+def test_an_unwritable_path_raises_a_clear_error(tmp_path: Path) -> None:
     obstacle = tmp_path / "file"
     obstacle.write_text("")
     for place in (obstacle / "below", obstacle / "far/below"):
@@ -131,7 +132,7 @@ def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     user = os.geteuid()
     if user == 0:
-        os.seteuid(65534)  # root may write everywhere; nobody may not
+        os.seteuid(65534)  # root ignores permissions, so the test acts as the user `nobody`
     try:
         with pytest.raises(ResourceError, match="permission denied"):
             write_bytes(tmp_path / "new", b"x")
@@ -140,7 +141,7 @@ def test_an_unwritable_folder_is_a_clear_error(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_an_unchanged_file_keeps_its_time(tmp_path: Path) -> None:
+def test_write_if_changed_keeps_the_modification_time_of_an_unchanged_file(tmp_path: Path) -> None:
     target = tmp_path / "file"
     assert write_if_changed(target, "a")
     os.utime(target, ns=(0, 0))
@@ -149,7 +150,7 @@ def test_an_unchanged_file_keeps_its_time(tmp_path: Path) -> None:
     assert write_if_changed(target, "b")
 
 
-def test_json_that_no_other_program_reads_is_refused(tmp_path: Path) -> None:
+def test_invalid_json_is_neither_written_nor_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         dump_json(float("nan"))
     damaged = tmp_path / "x.json"
@@ -163,7 +164,9 @@ def test_json_that_no_other_program_reads_is_refused(tmp_path: Path) -> None:
     assert json.loads(dump_json({"é": [1]})) == {"é": [1]}
 
 
-def test_json_that_a_file_server_does_not_give_may_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_file_handle_while_reading_json_is_a_temporary_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stale(path: Path, **_: object) -> str:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(path))
 

@@ -1,11 +1,11 @@
-"""Identities of values and documents."""
+"""Test the digests that identify values and documents."""
 
 from __future__ import annotations
 
 from bloomery.base.digest import digest_json, document_id, seed_for
 
 
-def test_identities_depend_on_content_only() -> None:
+def test_digests_depend_only_on_content() -> None:
     assert digest_json({"a": 1, "b": [1.5, None]}) == digest_json({"b": [1.5, None], "a": 1})
     assert document_id("a", "b") != document_id("ab", "")
     assert len(document_id("a", "b")) == 32

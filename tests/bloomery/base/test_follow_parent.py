@@ -1,4 +1,7 @@
-"""A verb ends when the workflow that started it is gone, even by kill -9 and with a shell between."""
+"""Test that a verb ends when the workflow that started it ends.
+
+This also holds after `kill -9` and when a shell runs between the workflow and the verb.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +31,20 @@ WORKFLOW = """
 """
 
 
-def test_a_verb_ends_with_its_killed_workflow(tmp_path: Path) -> None:
+def test_a_verb_ends_when_its_workflow_is_killed(tmp_path: Path) -> None:
     verb, told, started = tmp_path / "verb.py", tmp_path / "told", tmp_path / "started"
     verb.write_text(textwrap.dedent(VERB))
     code = textwrap.dedent(WORKFLOW).replace("{variable}", PARENT_VARIABLE)
     workflow = subprocess.Popen([sys.executable, "-c", code, f"{sys.executable} {verb} {told} {started}"])
     wait_for(started.exists)
     workflow.send_signal(signal.SIGKILL)
-    # Not waited for yet: the workflow is a zombie, as under an init that does not reap.
+    # The killed workflow is still a zombie here, because `wait` comes later. An init that does not reap causes the same
+    # state.
     wait_for(told.exists)
     workflow.wait()
 
 
-def test_without_a_workflow_nothing_is_followed(tmp_path: Path) -> None:
+def test_without_a_workflow_no_watching_thread_starts(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if key != PARENT_VARIABLE}
     code = "import threading, bloomery.base.follow_parent as p; p.follow_parent(); print(threading.active_count())"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The Hub client's pauses between retries."""
+"""Test the Hub client's pauses between retries."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ from bloomery.base.hub import pause_seconds
         ({}, 50, 60),
     ],
 )
-def test_the_pause_is_what_the_hub_asks_for_else_it_doubles(headers, attempt, seconds):
+def test_the_pause_follows_the_hubs_headers_or_doubles_with_each_attempt(headers, attempt, seconds):
     assert pause_seconds(headers, attempt) == seconds

@@ -1,4 +1,4 @@
-"""Which distributions are installed, and which packages only share a name with them."""
+"""Test the detection of installed packages, also when another package has the same name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from bloomery.base.installed import Apex, apex
 
 
-def test_the_real_apex_is_told_from_its_namesake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nvidias_apex_is_distinguished_from_another_package_named_apex(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     assert apex() is Apex.ABSENT
     (tmp_path / "apex/normalization").mkdir(parents=True)

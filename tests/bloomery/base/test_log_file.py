@@ -9,7 +9,7 @@ from bloomery.base.errors import InputError, ResourceError
 from bloomery.base.log_file import stderr_in_log
 
 
-def test_what_is_printed_to_stderr_is_in_the_log_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_printed_to_stderr_is_also_written_to_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "logs" / "a.log"
     before = sys.stderr
     with stderr_in_log(path):
@@ -21,9 +21,7 @@ def test_what_is_printed_to_stderr_is_in_the_log_too(tmp_path: Path, capsys: pyt
     assert capsys.readouterr().err == "one\ntwo, unfinished\n"
 
 
-def test_an_error_is_in_the_log_and_left_to_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_is_logged_and_raised_but_not_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.log"
     with pytest.raises(InputError), stderr_in_log(path):
         raise InputError("no such file", where="x.yaml")
@@ -31,7 +29,7 @@ def test_an_error_is_in_the_log_and_left_to_the_command_line(
     assert capsys.readouterr().err == ""
 
 
-def test_a_closed_terminal_does_not_end_the_work(tmp_path: Path) -> None:
+def test_a_closed_terminal_does_not_stop_the_work(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
 
     def closed(_line: str) -> None:
@@ -43,7 +41,7 @@ def test_a_closed_terminal_does_not_end_the_work(tmp_path: Path) -> None:
     assert path.read_text() == "still written\n"
 
 
-def test_a_log_that_cannot_be_written_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_an_unwritable_log_raises_an_error_that_names_its_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ResourceError, match="file"), stderr_in_log(tmp_path / "file" / "a.log"):
         pass

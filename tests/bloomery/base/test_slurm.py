@@ -1,4 +1,7 @@
-"""The scheduler client where there is no scheduler; tests/integration/cluster asks a real one."""
+"""Test the scheduler client on a machine without a scheduler.
+
+tests/integration/cluster tests the client with a real scheduler.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +23,27 @@ from bloomery.base.errors import ResourceError, TryAgainError
         ("", None),
     ],
 )
-def test_durations_are_read_as_squeue_writes_them(text, seconds):
+def test_durations_are_parsed_in_squeues_format(text, seconds):
     assert slurm.parse_duration(text) == seconds
 
 
-def test_a_program_that_is_not_there_is_named():
+def test_a_missing_program_is_named_in_the_error():
     with pytest.raises(ResourceError, match="no-such-program: no such program"):
         slurm.call("no-such-program")
 
 
-def test_a_failing_program_may_be_asked_again():
+def test_a_failing_program_raises_a_retryable_error():
     with pytest.raises(TryAgainError, match=r"ls /no/such/folder: .*No such file"):
         slurm.call("ls", "/no/such/folder")
 
 
-def test_a_program_that_hangs_is_given_up(monkeypatch):
+def test_a_hanging_program_is_stopped_after_the_time_limit(monkeypatch):
     monkeypatch.setattr(slurm, "_CALL_SECONDS", 0.2)
     with pytest.raises(TryAgainError, match="no answer within"):
         slurm.call("sleep", "60")
 
 
-def test_nothing_is_asked_for_when_no_job_is_named():
+def test_squeue_is_not_called_without_job_names():
     assert slurm.queue() == []
 
 
@@ -55,5 +58,5 @@ def test_nothing_is_asked_for_when_no_job_is_named():
         ("", ""),
     ],
 )
-def test_the_comment_of_a_job_says_its_rule_or_group(comment, rule):
+def test_the_rule_or_group_is_read_from_a_jobs_comment(comment, rule):
     assert slurm.QueuedJob("1", "u", comment, "RUNNING", None, 1, "node1", "N/A").rule == rule

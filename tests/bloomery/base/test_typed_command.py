@@ -21,14 +21,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_a_program_on_the_path_is_called_by_its_name(programs: Path) -> None:
+def test_a_program_on_the_path_variable_is_called_by_its_name(programs: Path) -> None:
     typed = ["--profile", "slurm", "--configfile", "my run.yaml"]
     assert (
         typed_command([str(programs / "snakemake"), *typed]) == "snakemake --profile slurm --configfile 'my run.yaml'"
     )
 
 
-def test_a_program_that_the_shell_would_not_find_is_called_by_its_path(programs: Path, tmp_path: Path) -> None:
+def test_a_program_outside_the_path_variable_is_called_by_its_path(programs: Path, tmp_path: Path) -> None:
     other = tmp_path / ".venv" / "bin" / "snakemake"
     other.parent.mkdir(parents=True)
     other.write_text("#!/bin/sh\n")

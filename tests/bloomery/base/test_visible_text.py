@@ -17,5 +17,5 @@ from bloomery.base.visible_text import visible_text
         ("Ünïcödé 汉字 🙂", "Ünïcödé 汉字 🙂"),
     ],
 )
-def test_control_characters_are_shown_and_other_text_stays(text: str, shown: str) -> None:
+def test_control_characters_become_escapes_and_other_text_is_unchanged(text: str, shown: str) -> None:
     assert visible_text(text) == shown

@@ -1,4 +1,4 @@
-"""Rows of the embedding that a training keeps."""
+"""Test the number of embedding rows of a resumed training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bloomery.spec.parameters import padded_vocabulary
 MODEL = ModelConfig(layers=3, hidden_size=12, heads=4, sequence_length=8, vocabulary_multiple=8)
 
 
-def test_a_training_keeps_the_rows_that_it_began_with() -> None:
+def test_a_resumed_training_keeps_its_number_of_embedding_rows() -> None:
     from types import SimpleNamespace
 
     assert embedding_rows(None, 33, MODEL, 2) == padded_vocabulary(33, MODEL, 2) == 48

@@ -1,4 +1,4 @@
-"""Where a parameter lies in the flat state, against the state laid out element by element."""
+"""Compare the computed positions in the flat optimizer state with a state built element by element."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ MODEL = ModelConfig(layers=3, hidden_size=12, heads=4, sequence_length=8, vocabu
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize(("tensor", "pipeline"), [(1, 1), (2, 2), (4, 3)])
-def test_every_element_is_found_where_the_flat_state_has_it(replicas: int, tensor: int, pipeline: int) -> None:
+def test_each_parameter_element_is_found_at_its_position_in_the_flat_state(
+    replicas: int, tensor: int, pipeline: int
+) -> None:
     parameters = declare(MODEL, 32)
     bounds = stage_bounds(MODEL, 32, pipeline, "parameters")
     for first, end in pairwise(bounds):
         own = held(parameters, first, end)
         state = FlatState(own, tensor, replicas)
-        # The flat state of each group as a list of (parameter, element), cut into equal parts.
+        # Build each group's flat state as a list of (parameter, element) pairs, and split it equally among the
+        # replicas.
         for number, group in enumerate(optimizer_groups(own)):
             flat = [(p.name, n) for p in group for n in range(math.prod(p.shard_shape(tensor)))]
             flat += [("", 0)] * (-len(flat) % (2 * replicas))

@@ -1,4 +1,4 @@
-"""Stages of the blend that cannot be meant are refused, with the key and what would be right."""
+"""Test that invalid blend stages are refused with their key and the expected value."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text(
 
 def configured(*stages: dict[str, Any]) -> RunConfig:
     raw = copy.deepcopy(SAMPLE)
-    # 10 steps of 8, and 5 samples that no step reads.
+    # 85 samples fill 10 steps of 8 samples; no step reads the last 5 samples.
     raw["training"] |= {"train_samples": 85, "batch": {"micro_batch_size": 1, "global_batch_size": 8}}
     raw["training"]["optimizer"] = {"learning_rate": 0.01}
     raw["index"] = {"blend": list(stages)}
     return validate_config(raw, where="my.yaml")
 
 
-def test_stages_reach_the_index_stage_alone() -> None:
+def test_blend_stages_change_only_the_index_section() -> None:
     plain = stage_sections(configured())
     staged = stage_sections(configured({"spread_to": 80}, {"from_sample": 40, "weights": {"en": 1, "fr/web": 0.5}}))
     assert {name for name in plain if plain[name] != staged[name]} == {"index"}
@@ -63,12 +63,12 @@ def test_stages_reach_the_index_stage_alone() -> None:
         ([{"from": 0}], "index.blend[0].from: unknown key"),
     ],
 )
-def test_stages_that_cannot_be_meant_are_refused(stages: list[dict[str, Any]], says: str) -> None:
+def test_invalid_blend_stages_are_refused(stages: list[dict[str, Any]], says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         configured(*stages)
     assert says in str(caught.value)
     assert str(caught.value).startswith("my.yaml: 1 problem\n")
 
 
-def test_a_stage_may_be_laid_out_beyond_the_end_of_the_training() -> None:
+def test_spread_to_may_exceed_the_end_of_the_training() -> None:
     assert configured({"spread_to": 1000}).index.blend[0].spread_to == 1000

@@ -1,4 +1,4 @@
-"""Contradictions in the schedule of a training."""
+"""Test that contradictions in a training's schedule are refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from changed_sample import changed, message
 
 
 def test_bert12s_published_warmup_is_refused() -> None:
-    # A published script warmed up over .16 x 63,600 = 10,176 of 6,400 iterations at batch 8,192.
+    # A published script warms up for .16 x 63,600 = 10,176 iterations, but trains only 6,400 at batch size 8,192.
     text = message(
         changed(
             training__train_samples=6400 * 8192,

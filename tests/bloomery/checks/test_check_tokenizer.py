@@ -1,4 +1,4 @@
-"""Contradictions around the tokenizer, also with an existing one."""
+"""Test that contradictory tokenizer settings are refused, also with an existing tokenizer."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def problems(**tokenizer: Any) -> list[Problem]:
         ("max_pieces", 1000),
     ],
 )
-def test_what_only_training_decides_is_refused_beside_an_existing_tokenizer(key: str, value: Any) -> None:
+def test_keys_of_tokenizer_training_are_refused_with_an_existing_tokenizer(key: str, value: Any) -> None:
     (problem,) = problems(existing="owner/name", **{key: value})
     assert problem.key == f"tokenizer.{key}"
     assert "applies only to a trained tokenizer, but tokenizer.existing is set" in problem.reason
     assert configuration(**{key: value})
 
 
-def test_a_limit_that_needs_counts_is_refused_beside_an_existing_tokenizer() -> None:
+def test_max_over_monolingual_is_refused_with_an_existing_tokenizer() -> None:
     (problem,) = problems(existing="owner/name", report={"gate": {"max_over_monolingual": 0.1}})
     assert problem.key == "tokenizer.report.gate.max_over_monolingual"
     assert configuration(report={"gate": {"max_over_monolingual": 0.1}})
@@ -45,23 +45,23 @@ def test_a_limit_that_needs_counts_is_refused_beside_an_existing_tokenizer() -> 
                                                         "references": [{"name": "a", "tokenizer": "b/c"}]})  # fmt: skip
 
 
-def test_an_empty_name_is_no_tokenizer() -> None:
+def test_an_empty_tokenizer_name_is_refused() -> None:
     (problem,) = problems(existing="")
     assert problem.key == "tokenizer.existing"
 
 
-def test_defaults_that_were_written_out_are_no_wish() -> None:
+def test_written_out_defaults_are_accepted_with_an_existing_tokenizer() -> None:
     config = configuration(existing="owner/name", vocabulary_size=50_257)
     assert validate_config(config.model_dump(mode="json")) == config
 
 
-def test_a_trained_tokenizer_has_its_own_end_of_document() -> None:
+def test_end_of_document_is_refused_for_a_trained_tokenizer() -> None:
     (problem,) = problems(end_of_document="[SEP]")
     assert problem.key == "tokenizer.end_of_document"
     assert configuration(existing="owner/name", end_of_document="[SEP]")
 
 
-def test_token_files_need_the_tokenizer_that_wrote_them() -> None:
+def test_token_files_require_an_existing_tokenizer_and_a_language() -> None:
     tokens = {"name": "tokens", "kind": "megatron", "paths": ["data/fr_text_document"], "language": "fr"}
     text = message(changed(sources=[tokens]))
     assert "tokenizer.existing: null, but sources[0].kind megatron" in text

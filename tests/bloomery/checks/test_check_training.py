@@ -1,11 +1,11 @@
-"""Contradictions in the training section: its layout, batch and schedule."""
+"""Test that contradictions in a training's layout, batch and schedule are refused."""
 
 from __future__ import annotations
 
 from changed_sample import SAMPLE, changed, message
 
 
-def test_contradictions_say_what_would_be_right() -> None:
+def test_contradictions_are_refused_with_the_expected_value() -> None:
     assert "hidden_size 130 must be divisible by heads 4; expected: a multiple of 4, such as 132" in message(
         changed(model__hidden_size=130)
     )

@@ -1,11 +1,11 @@
-"""Contradictions between the sections of a configuration."""
+"""Test the report of contradictions between sections of a configuration."""
 
 from __future__ import annotations
 
 from changed_sample import changed, message
 
 
-def test_contradictions_come_with_the_wrong_values_and_never_from_them() -> None:
+def test_contradictions_are_reported_with_wrong_values_but_not_caused_by_them() -> None:
     raw = changed(
         name="a/b",
         seed="x",
@@ -35,7 +35,7 @@ def test_contradictions_come_with_the_wrong_values_and_never_from_them() -> None
         "the name 's' is used twice",
     ):
         assert text.count(part) == 1, part
-    # train_samples and learning_rate are wrong themselves.
+    # train_samples and learning_rate are invalid, so checks that use these two values must not report anything.
     for part in ("min_learning_rate", "warmup_samples", "first batch"):
         assert part not in text
     assert text.startswith(f"my.yaml: {len(text.splitlines()) - 1} problems")

@@ -1,4 +1,4 @@
-"""`bloomery cluster`: the verbs, on a machine without SLURM and with what SLURM prints."""
+"""Test the verbs of `bloomery cluster` without SLURM and with recorded output of SLURM."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def nothing(tmp_path: Path) -> str:
 
 @pytest.fixture
 def slurm(nothing: str) -> str:
-    """Programs that print what SLURM 22.05 printed for a cluster of nodes with eight GPUs."""
+    """Return a folder of programs that print recorded SLURM 22.05 output of a cluster with eight GPUs a node."""
     for program, printed in (("sinfo", "sinfo_eight_gpus.txt"), ("scontrol", "scontrol_config.txt")):
         path = Path(nothing) / program
         path.write_text(f'#!/bin/sh\nwhile read -r line; do echo "$line"; done < {DATA / printed}\n')
@@ -45,7 +45,7 @@ def slurm(nothing: str) -> str:
     return nothing
 
 
-def test_init_writes_what_it_detects(tmp_path: Path, slurm: str) -> None:
+def test_init_writes_the_detected_site(tmp_path: Path, slurm: str) -> None:
     done = bloomery("init", "--yes", cwd=tmp_path, path=slurm, LOADEDMODULES="gcc/12", SCRATCH=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "partition gpu_100h, the default account; jobs of 100 h 0 min, one after another" in done.stdout
@@ -56,7 +56,7 @@ def test_init_writes_what_it_detects(tmp_path: Path, slurm: str) -> None:
     assert "modules: [gcc/12]" in text
 
 
-def test_init_asks_nothing_where_nobody_sits(tmp_path: Path, slurm: str) -> None:
+def test_init_asks_no_questions_without_a_terminal(tmp_path: Path, slurm: str) -> None:
     done = bloomery("init", "--json", "--training-partition", "gpu_20h", "--qos", "long", cwd=tmp_path, path=slurm)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -65,7 +65,7 @@ def test_init_asks_nothing_where_nobody_sits(tmp_path: Path, slurm: str) -> None
     assert len(report["warnings"]) == 1
 
 
-def test_init_keeps_a_file_unless_forced(tmp_path: Path, slurm: str) -> None:
+def test_init_keeps_an_existing_file_without_force(tmp_path: Path, slurm: str) -> None:
     (tmp_path / "site.yaml").write_text("account: mine\n")
     done = bloomery("init", "--yes", cwd=tmp_path, path=slurm)
     assert (done.returncode, done.stdout) == (2, "")
@@ -75,7 +75,7 @@ def test_init_keeps_a_file_unless_forced(tmp_path: Path, slurm: str) -> None:
     assert read_site(tmp_path / "site.yaml").jobs.partition == "cpu"
 
 
-def test_init_without_slurm(tmp_path: Path, nothing: str) -> None:
+def test_init_without_slurm_needs_its_answers_as_options(tmp_path: Path, nothing: str) -> None:
     done = bloomery("init", "--partition", "cpu", cwd=tmp_path, path=nothing)
     assert done.returncode == 1
     assert "all of --training-partition --gpus-per-node --max-minutes" in done.stderr
@@ -93,7 +93,7 @@ def test_init_refuses_a_wrong_answer(tmp_path: Path, nothing: str) -> None:
     assert not (tmp_path / "site.yaml").exists()
 
 
-def test_a_scheduler_that_does_not_answer_is_worth_another_try(tmp_path: Path, slurm: str) -> None:
+def test_a_scheduler_without_an_answer_exits_with_code_75(tmp_path: Path, slurm: str) -> None:
     (Path(slurm) / "scontrol").write_text("#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
     done = bloomery("init", "--yes", cwd=tmp_path, path=slurm)
     assert done.returncode == 75
@@ -101,7 +101,7 @@ def test_a_scheduler_that_does_not_answer_is_worth_another_try(tmp_path: Path, s
 
 
 @pytest.mark.slow
-def test_rehearse_writes_beside_where_it_is_called_and_says_what_to_type(tmp_path: Path, nothing: str) -> None:
+def test_rehearse_writes_into_the_current_folder_and_prints_the_command_to_type(tmp_path: Path, nothing: str) -> None:
     assert bloomery("init", *ALL, cwd=tmp_path, path=nothing).returncode == 0
     done = bloomery("rehearse", str(ROOT / "config/sample.yaml"), cwd=tmp_path, path=nothing)
     assert done.returncode == 0, done.stderr
@@ -109,7 +109,7 @@ def test_rehearse_writes_beside_where_it_is_called_and_says_what_to_type(tmp_pat
     assert f"start it\t{command}" in done.stdout
     assert "16 = tensor 2 x pipeline 2 x data 4, on 2 nodes" in done.stdout
     assert load_config(tmp_path / "sample.rehearsal.yaml").training.parallel.world_size == 16
-    # It may be written again, and nothing else is replaced.
+    # A second call replaces its own file, but a file of the user is never replaced.
     again = bloomery("rehearse", str(ROOT / "config/sample.yaml"), "--json", cwd=tmp_path, path=nothing)
     assert json.loads(again.stdout)["command"] == command
     (tmp_path / "mine.yaml").write_text("name: mine\n")
@@ -118,7 +118,7 @@ def test_rehearse_writes_beside_where_it_is_called_and_says_what_to_type(tmp_pat
     assert (tmp_path / "mine.yaml").read_text() == "name: mine\n"
 
 
-def test_rehearse_submits_only_from_bloomery_s_folder(tmp_path: Path, nothing: str) -> None:
+def test_rehearse_submits_only_from_the_folder_of_the_snakefile(tmp_path: Path, nothing: str) -> None:
     done = bloomery(
         "rehearse", str(ROOT / "config/sample.yaml"), "--nodes", "1", "--submit", cwd=tmp_path, path=nothing
     )
@@ -126,7 +126,7 @@ def test_rehearse_submits_only_from_bloomery_s_folder(tmp_path: Path, nothing: s
     assert "no Snakefile and profile" in done.stderr
 
 
-def test_doctor_knows_the_site_and_a_scheduler_that_forgets(
+def test_doctor_reports_problems_of_the_site_file_and_of_min_job_age(
     tmp_path: Path, slurm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from bloomery.commands.doctor_checks import FindingState, site
@@ -146,7 +146,9 @@ def test_doctor_knows_the_site_and_a_scheduler_that_forgets(
     only = "only gpu_20h, gpu_100h, visu, cpu, old, archive"
     assert site().advice == f"training.partition: sinfo shows no partition 'gpu_40h', {only}"
     (Path(slurm) / "sinfo").write_text("#!/bin/sh\necho 'cannot reach the controller' >&2\nexit 1\n")
-    assert (site().state, site().advice) == (FindingState.OK, ""), "nothing is known against it"
+    assert (site().state, site().advice) == (FindingState.OK, ""), (
+        "without an answer of sinfo, the site has no known problem"
+    )
     assert (scheduler().state, scheduler().found) == (FindingState.WARN, "sinfo: cannot reach the controller")
     (Path(slurm) / "sinfo").write_text("#!/bin/sh\necho 'main* up 4 idle'\n")
     found = scheduler()

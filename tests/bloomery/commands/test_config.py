@@ -1,4 +1,4 @@
-"""The verb `bloomery config`."""
+"""Test the verb `bloomery config`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from command_line import bloomery
 
 
-def test_check_says_what_the_run_will_be() -> None:
+def test_check_prints_the_sizes_of_the_run() -> None:
     done = bloomery("config", "check", "config/sample.yaml", "--json")
     figures = json.loads(done.stdout)
     assert figures["world_size"] == 4
@@ -18,7 +18,7 @@ def test_check_says_what_the_run_will_be() -> None:
     assert f"{figures['iterations']:,}" in plain
 
 
-def test_show_prints_a_configuration_that_is_valid_again(tmp_path: Path) -> None:
+def test_show_prints_a_configuration_that_can_be_loaded_again(tmp_path: Path) -> None:
     shown = tmp_path / "shown.yaml"
     shown.write_text(bloomery("config", "show", "config/sample.yaml").stdout)
     first = bloomery("config", "show", "config/sample.yaml", "--json").stdout

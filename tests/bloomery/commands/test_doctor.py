@@ -1,4 +1,4 @@
-"""The verb `bloomery doctor`."""
+"""Test the verb `bloomery doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from command_line import bloomery
 
 
 @pytest.mark.slow
-def test_doctor_reports_as_json_and_never_shows_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_prints_json_and_never_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_secret_of_this_test")
     done = bloomery("doctor", "--json")
     assert done.returncode == 0, done.stdout

@@ -1,4 +1,4 @@
-"""What `bloomery doctor` finds on a machine."""
+"""Test the checks that `bloomery doctor` makes on a machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 
-def test_doctor_says_which_kernels_a_gpu_would_get(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the rules of training, for the GPU that PyTorch sees."""
+def test_doctor_names_the_kernels_that_training_would_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doctor applies training's rules to the GPU that PyTorch detects."""
     from bloomery.base.installed import Apex
     from bloomery.commands import doctor_checks
 
@@ -32,7 +32,7 @@ def test_doctor_says_which_kernels_a_gpu_would_get(monkeypatch: pytest.MonkeyPat
     assert found([7, 0])["training.kernels.attention"].startswith("sdpa (flash: the GPU is older than ")
 
 
-def test_doctor_knows_the_wrong_apex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_warns_about_the_wrong_apex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
 
     from bloomery.commands.doctor_checks import FindingState, apex
@@ -48,7 +48,7 @@ def test_doctor_knows_the_wrong_apex(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "without its CUDA kernels" in apex().found
 
 
-def test_doctor_says_what_is_missing() -> None:
+def test_doctor_reports_a_missing_module_and_a_full_disk() -> None:
     from bloomery.commands import doctor_checks
 
     assert doctor_checks._run_python("import a_module_that_is_not_there") == (

@@ -1,4 +1,4 @@
-"""A table of sources is as good as the YAML, and what is wrong with it is found by line and column."""
+"""Test that a catalogue equals the same sources in YAML, and that its errors name line and column."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def message(path: Path, **changes: Any) -> str:
     return str(caught.value)
 
 
-def test_a_row_is_what_the_yaml_would_say(tmp_path: Path) -> None:
+def test_a_row_gives_the_same_source_as_yaml(tmp_path: Path) -> None:
     path = table(
         tmp_path,
         "name,kind,paths,language,licence,weight,priority,trust_language,max_bad_share,languages,documents,,",
@@ -71,7 +71,9 @@ def test_tabs_and_a_byte_order_mark_are_read(tmp_path: Path) -> None:
     assert load(path).sources[0].paths == ["x,y.jsonl"]  # type: ignore[union-attr]
 
 
-def test_a_run_without_sources_of_its_own_and_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalogue_alone_is_enough_and_its_cells_may_use_environment_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table(tmp_path, "name,kind,paths", "a,jsonl,${BLOOMERY_TEST_FOLDER}/x.jsonl")
     raw = {key: value for key, value in SAMPLE.items() if key != "sources"}
     raw["catalogue"] = "${BLOOMERY_TEST_FOLDER}/sources.csv"
@@ -81,11 +83,11 @@ def test_a_run_without_sources_of_its_own_and_variables(tmp_path: Path, monkeypa
     monkeypatch.setenv("BLOOMERY_TEST_FOLDER", str(tmp_path))
     config = validate_config(raw)
     assert config.sources[0].paths == [f"{tmp_path}/x.jsonl"]  # type: ignore[union-attr]
-    # What `bloomery config show` prints is a run of its own.
+    # The output of `bloomery config show` must be a valid configuration.
     assert validate_config(config.model_dump(mode="json")) == config
 
 
-def test_problems_of_rows_come_with_all_others_by_line_and_column(tmp_path: Path) -> None:
+def test_problems_of_rows_name_line_and_column_and_are_reported_with_all_others(tmp_path: Path) -> None:
     path = table(
         tmp_path,
         "name,kind,paths,weight,documents,recipe",
@@ -111,7 +113,7 @@ def test_problems_of_rows_come_with_all_others_by_line_and_column(tmp_path: Path
     assert text.startswith("config: 8 problems")
 
 
-def test_problems_of_the_yaml_keep_their_place(tmp_path: Path) -> None:
+def test_problems_of_yaml_sources_keep_their_key_paths(tmp_path: Path) -> None:
     path = table(tmp_path, "name,kind,paths", "a,jsonl,")
     text = message(path, sources=[{"name": "a", "kind": "jsonl"}])
     assert "sources[0].paths: missing" in text
@@ -129,18 +131,18 @@ def test_problems_of_the_yaml_keep_their_place(tmp_path: Path) -> None:
         (["name,kind", 'a,"jsonl'], "cannot be read (unexpected end of data)"),
     ],
 )
-def test_what_is_no_table_of_sources_is_refused(tmp_path: Path, rows: list[str], says: str) -> None:
+def test_an_invalid_table_of_sources_is_refused(tmp_path: Path, rows: list[str], says: str) -> None:
     assert says in message(table(tmp_path, *rows))
 
 
-def test_a_file_that_is_not_there_or_no_table_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_unsuitable_catalogue_file_is_refused(tmp_path: Path) -> None:
     assert "no such file; expected: a table, absolute or relative to" in message(tmp_path / "none.csv")
     assert "expected: a file that ends in .csv or .tsv" in message(table(tmp_path, "name,kind", name="sources.xlsx"))
     assert "at least one source, here or in a catalogue" in message(table(tmp_path, "name,kind"))
     assert "catalogue: 5 is not right" in message(5)  # type: ignore[arg-type]
 
 
-def test_the_shipped_catalogue_reaches_the_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_catalogue_sets_the_stages_sections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     config = load_config(Path("config/catalogue.yaml"))
     assert [source.name for source in config.sources] == ["europe", "africa", "code"]

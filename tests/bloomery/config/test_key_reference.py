@@ -1,4 +1,4 @@
-"""The reference names every key once, with its type and default."""
+"""Test that the key reference lists every key once, with its type and default."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ def test_every_leaf_of_the_configuration_is_in_the_reference() -> None:
     listed = {key.path.replace("[]", "").replace(".<language>", "") for _, _, keys in sections() for key in keys}
     known = set(all_keys(RunConfig))
     leaves = {path for path in known if not any(other.startswith(f"{path}.") for other in known)}
-    # A recipe has the keys of thresholds, which are listed once.
+    # A recipe has the same keys as `thresholds`, and the reference lists these keys only once.
     assert {leaf.replace("judge.recipes.", "judge.thresholds.") for leaf in leaves} <= listed
     assert not {path for path in listed - known if not path.startswith("sources.")}
 
 
-def test_a_row_says_type_and_default() -> None:
+def test_a_row_states_type_and_default() -> None:
     rows = {key.path: key for _, _, keys in sections() for key in keys}
     assert (rows["corpus.ingest.shard_bytes"].kind, rows["corpus.ingest.shard_bytes"].default) == (
         "size",

@@ -1,4 +1,4 @@
-"""Profiles of languages and published thresholds."""
+"""Test the language profiles and the published thresholds."""
 
 import math
 
@@ -11,7 +11,7 @@ vi wo xh yo zhs zht zu
 """.split()  # noqa: SIM905
 
 
-def test_there_is_a_profile_for_each_language_of_roots_and_each_number_says_where_it_is_from() -> None:
+def test_each_language_of_roots_has_a_profile_and_each_number_its_source() -> None:
     profiles = language_profiles()
     assert sorted(profiles) == sorted([*ROOTS, "code", "default"])
     for code, profile in profiles.items():
@@ -21,26 +21,29 @@ def test_there_is_a_profile_for_each_language_of_roots_and_each_number_says_wher
         assert all(math.isfinite(limit) and limit >= 0 for limit in limits.values()), code
         assert all(limit <= 1 for name, limit in limits.items() if name.endswith("_ratio")), code
         assert limits["min_words"] <= 50, code
-        assert limits.get("max_mean_word_length", 5) <= 20, "FineWeb-2's 3141 for Xhosa is noise"
+        assert limits.get("max_mean_word_length", 5) <= 20, (
+            "larger values, such as FineWeb-2's 3141 for Xhosa, are noise"
+        )
     assert {code for code, profile in profiles.items() if profile.unspaced} == {"zhs", "zht"}
     assert {code for code, profile in profiles.items() if not profile.accept} == {"code", "default"}
 
 
-def test_published_presets() -> None:
+def test_presets_have_the_published_thresholds() -> None:
     def limits(preset: str, language: str) -> dict[str, float]:
         resolved = resolved_thresholds(JudgeConfig.model_validate({"preset": preset}))
         return (resolved.get(language) or resolved["default"]).model_dump(exclude_none=True)
 
-    # Rae et al. 2021, table A1, for any language; code keeps its own profile.
+    # Rae et al. 2021, table A1, applies to every language. Source code keeps its own profile.
     assert limits("gopher", "fr") == limits("gopher", "xx")
     assert (limits("gopher", "fr")["min_words"], limits("gopher", "fr")["max_top_2gram_ratio"]) == (50, 0.2)
     for preset in ("gopher", "roots", "fineweb2"):
         assert limits(preset, "code") == limits("bloomery", "code")
-    # parameters_filtering.py; the special characters of Hindi held its vowel signs.
+    # Source: parameters_filtering.py of ROOTS. Its special characters for Hindi include vowel signs, so that limit is
+    # dropped.
     assert limits("roots", "fr")["max_word_repetition_ratio"] == 0.13
     assert limits("roots", "xx")["min_words"] == 10
     assert "max_special_ratio" not in limits("roots", "hi")
-    # fineweb-2/configs: a language's row over Gopher's numbers.
+    # Source: fineweb-2/configs. Values of a language replace Gopher's values.
     assert (limits("fineweb2", "hi")["max_mean_word_length"], limits("fineweb2", "hi")["min_words"]) == (21, 50)
     assert limits("fineweb2", "sw")["max_duplicate_line_fraction"] == 0.302
     assert set(published_thresholds("fineweb2")) - {"default"} == set(ROOTS) - {"ak", "en", "zht"}

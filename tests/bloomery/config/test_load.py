@@ -1,4 +1,4 @@
-"""Errors of a configuration: all at once, each with its key path, its value and what would be right."""
+"""Test that all errors of a configuration are reported at once, each with key path, value and expected value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_shipped_file_is_valid(path: Path, monkeypatch: pytest.MonkeyPatch
     assert load_config(path).name
 
 
-def test_an_unknown_key_names_the_nearest_known_one() -> None:
+def test_an_unknown_key_suggests_the_nearest_known_key() -> None:
     assert "model.hidden: unknown key (value 64); did you mean 'model.hidden_size'?" in message(
         changed(model__hidden=64)
     )
@@ -38,7 +38,7 @@ def test_a_key_of_another_kind_of_source_is_unknown() -> None:
     assert "sources[0].dataset: unknown key" in text
 
 
-def test_all_problems_come_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     text = message(
         changed(model__layers=0, tokenizer__alpha=1, export__dtype="int8", seed=-1, corpus__mixture__alpha=2)
     )
@@ -53,7 +53,7 @@ def test_all_problems_come_at_once() -> None:
     assert "corpus.mixture.alpha: 2" in text
 
 
-def test_an_environment_variable_is_put_in_and_a_missing_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_are_expanded_and_a_missing_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = changed(sources=[{"name": "a", "kind": "jsonl", "paths": ["${BLOOMERY_TEST_FOLDER}/*.jsonl"]}])
     monkeypatch.delenv("BLOOMERY_TEST_FOLDER", raising=False)
     assert "sources[0].paths[0]: environment variable BLOOMERY_TEST_FOLDER is not set" in message(raw)
@@ -68,7 +68,7 @@ def test_a_key_written_twice_is_refused(tmp_path: Path) -> None:
         load_config(path)
 
 
-def test_what_is_no_configuration_is_named(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_configuration_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         load_config(tmp_path / "absent.yaml")
     path = tmp_path / "x.yaml"
@@ -83,7 +83,7 @@ def test_what_is_no_configuration_is_named(tmp_path: Path) -> None:
         load_config(path)
 
 
-def test_sizes_have_units() -> None:
+def test_sizes_are_read_with_their_units() -> None:
     ingest = validate_config(
         changed(corpus__ingest={"shard_bytes": "2 MB", "max_document_bytes": "64KiB"})
     ).corpus.ingest
@@ -122,7 +122,7 @@ def test_sizes_have_units() -> None:
         ("corpus.judge.thresholds", {"frr": {}}, "corpus.judge.thresholds.frr: unknown language (did you mean 'fr'?)"),
     ],
 )
-def test_values_that_no_run_can_have_are_refused(key: str, value: Any, says: str) -> None:
+def test_impossible_values_are_refused(key: str, value: Any, says: str) -> None:
     raw = copy.deepcopy(SAMPLE)
     place: Any = raw
     *sections, last = key.split(".")
@@ -140,7 +140,7 @@ def test_a_language_that_a_source_declares_may_have_thresholds() -> None:
     assert validate_config(raw).corpus.judge.thresholds["frr"].min_words == 3
 
 
-def test_empty_and_odd_documents_end_in_one_message() -> None:
+def test_empty_and_malformed_configurations_raise_one_error() -> None:
     assert "name: missing" in message({})
     for raw in ({1: 2}, {"model": {1: 2}}, {"sources": {}}, {"sources": []}, {"sources": [{}]}, {"training": [1]}):
         assert "problems" in message(raw)
@@ -163,7 +163,7 @@ def test_empty_and_odd_documents_end_in_one_message() -> None:
         ),
     ],
 )
-def test_yaml_that_is_no_tree_of_words_is_refused(tmp_path: Path, text: str, says: str) -> None:
+def test_yaml_with_cycles_deep_nesting_or_complex_keys_is_refused(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "odd.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=says):

@@ -1,4 +1,4 @@
-"""A stage's part changes exactly when what it reads changes (house decision 2)."""
+"""Test that a stage's section changes exactly when a key that the stage reads changes (house decision 2)."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ def sections(path: str = "", new: Any = None) -> dict[str, Any]:
         ("root", "elsewhere", set()),
     ],
 )
-def test_a_key_reaches_its_own_stages_only(path: str, new: Any, stages: set[str]) -> None:
+def test_a_key_changes_only_the_sections_of_its_stages(path: str, new: Any, stages: set[str]) -> None:
     before, after = sections(), sections(path, new)
     assert {name for name in before if before[name] != after[name]} == stages
 
 
-def test_a_recipe_changes_the_limits_of_its_sources_in_every_language() -> None:
+def test_a_recipe_changes_the_thresholds_of_its_sources_in_every_language() -> None:
     raw = copy.deepcopy(SAMPLE)
     raw["corpus"]["judge"] = {
         "thresholds": {"fr": {"min_words": 7}},
@@ -95,7 +95,7 @@ def test_a_recipe_changes_the_limits_of_its_sources_in_every_language() -> None:
     assert judge.limits("sample", "fr").min_words == 7
 
 
-def test_a_recipe_that_keeps_nothing_is_refused_once() -> None:
+def test_a_recipe_that_no_document_can_pass_is_refused_once() -> None:
     raw = copy.deepcopy(SAMPLE)
     raw["corpus"]["judge"] = {"recipes": {"odd": {"min_words": 9, "max_words": 3}}}
     with pytest.raises(ConfigError) as caught:
@@ -104,13 +104,13 @@ def test_a_recipe_that_keeps_nothing_is_refused_once() -> None:
     assert "1 problem\n" in str(caught.value)
 
 
-def test_the_index_holds_what_the_last_batch_reads() -> None:
+def test_the_index_holds_only_samples_that_fill_whole_batches() -> None:
     config = validate_config(SAMPLE)
     expected = samples_to_read(config.training.batch, config.training.train_samples)
     assert sections()["index"]["train_samples"] == expected <= config.training.train_samples
 
 
-def test_a_part_is_written_once_and_read_back(tmp_path: Path) -> None:
+def test_a_section_is_written_once_and_read_back(tmp_path: Path) -> None:
     config = validate_config(SAMPLE)
     stage = ingest_stage(config, config.sources[0], 3, ["a.jsonl"])
     path = tmp_path / "ingest.json"
@@ -120,7 +120,7 @@ def test_a_part_is_written_once_and_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [(True, "full"), (False, "none")])
-def test_the_training_of_a_run_of_0_1_0_is_still_read(tmp_path: Path, old: bool, new: str) -> None:
+def test_a_train_section_of_version_0_1_0_can_still_be_read(tmp_path: Path, old: bool, new: str) -> None:
     written = sections()["train"]
     written["training"]["activation_checkpointing"] = old
     write_json(tmp_path / "train.json", written)

@@ -1,4 +1,7 @@
-"""Settings of the tokenizer's report: what cannot be meant together is refused; training does not depend on them."""
+"""Test the settings of the tokenizer's report.
+
+Contradictory settings are refused, and the tokenizer's training does not depend on the settings.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def configured(report: dict[str, Any]) -> Any:
         ({"gate": {"max_over_reference": 0.1}}, "references"),
     ],
 )
-def test_contradictions_are_refused_by_their_key(report: dict[str, Any], key: str) -> None:
+def test_contradictory_report_settings_are_refused_with_their_key(report: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         configured(report)
     assert [problem.key for problem in caught.value.problems] == [f"tokenizer.report.{key}"]
@@ -41,7 +44,7 @@ def test_contradictions_are_refused_by_their_key(report: dict[str, Any], key: st
 @pytest.mark.parametrize(
     ("limits", "key"), [(-1, "max_parity"), (float("nan"), "max_parity"), ({"en": -1}, "max_parity.en")]
 )
-def test_a_wrong_limit_is_named_by_its_key(limits: Any, key: str) -> None:
+def test_a_wrong_limit_is_refused_with_its_key(limits: Any, key: str) -> None:
     with pytest.raises(ConfigError) as caught:
         configured({"gate": {"max_parity": limits}})
     keys = {problem.key for problem in caught.value.problems}
@@ -49,12 +52,12 @@ def test_a_wrong_limit_is_named_by_its_key(limits: Any, key: str) -> None:
     assert keys <= {"tokenizer.report.gate.max_parity", "tokenizer.report.gate.max_parity.en"}
 
 
-def test_a_missing_aligned_text_is_said_before_anything_starts() -> None:
+def test_a_missing_parallel_text_is_reported_before_any_stage_starts() -> None:
     with pytest.raises(ConfigError, match=r"tokenizer\.report\.parallel: no file or folder '/no/where'"):
         stage_sections(configured({"parallel": "/no/where"}))
 
 
-def test_training_and_counting_do_not_depend_on_the_report() -> None:
+def test_report_settings_change_only_the_section_of_the_report() -> None:
     plain, other = (
         stage_sections(configured(report))
         for report in ({}, {"gate": {"max_parity": 2}, "monolingual_vocabulary": None})

@@ -1,4 +1,4 @@
-"""The list of a run's checkpoints."""
+"""Test the list of a run's checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 from bloomery.contracts.checkpoint import step_folders
 
 
-def test_checkpoints_that_cannot_be_listed_are_not_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_checkpoint_folder_raises_instead_of_listing_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def gone(_folder: Path) -> None:
         raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 

@@ -1,4 +1,4 @@
-"""The `.bin/.idx` format against its description, and what opening refuses."""
+"""Test the `.bin/.idx` format against its description, and the errors of damaged files."""
 
 import json
 import struct
@@ -21,12 +21,12 @@ def write_pair(folder, lengths, dtype="<u2"):
 
 
 @pytest.mark.parametrize(("size", "dtype"), [(65_499, "<u2"), (65_500, "<i4"), (250_680, "<i4"), (260, "<u2")])
-def test_token_type_follows_megatrons_rule(size, dtype):
+def test_the_token_type_follows_megatrons_rule(size, dtype):
     assert token_dtype(size) == np.dtype(dtype)
 
 
 @pytest.mark.parametrize(("dtype", "code"), [("<u2", 8), ("<i4", 4)])
-def test_idx_bytes_are_the_described_ones(tmp_path, dtype, code):
+def test_the_bytes_of_an_idx_file_follow_the_format_description(tmp_path, dtype, code):
     write_pair(tmp_path, [3, 1, 2], dtype)
     width = np.dtype(dtype).itemsize
     assert (tmp_path / "x.idx").read_bytes() == (
@@ -39,7 +39,7 @@ def test_idx_bytes_are_the_described_ones(tmp_path, dtype, code):
 
 
 @given(lengths=st.lists(st.integers(0, 9), max_size=20), dtype=st.sampled_from(["<u2", "<i4"]), check=st.booleans())
-def test_what_is_written_is_read(tmp_path_factory, lengths, dtype, check):
+def test_written_token_files_are_read_back(tmp_path_factory, lengths, dtype, check):
     file = open_token_file(write_pair(tmp_path_factory.mktemp("x"), lengths, dtype), check=check)
     assert file.dtype == np.dtype(dtype)
     assert file.lengths.tolist() == lengths
@@ -47,9 +47,9 @@ def test_what_is_written_is_read(tmp_path_factory, lengths, dtype, check):
     assert file.tokens.tolist() == list(range(sum(lengths)))
 
 
-def test_offsets_go_beyond_32_bits(tmp_path):
+def test_offsets_may_exceed_32_bits(tmp_path):
     with (tmp_path / "x.bin").open("wb") as handle:
-        handle.truncate(3 * (2**31 - 1) * 4)  # sparse: takes no disk
+        handle.truncate(3 * (2**31 - 1) * 4)  # a sparse file uses no disk space
     write_idx(tmp_path / "x.idx", np.full(3, 2**31 - 1, np.int32), np.dtype("<i4"))
     assert open_token_file(tmp_path / "x").offsets[-1] == 2 * (2**31 - 1) * 4
 
@@ -78,7 +78,7 @@ def test_a_damaged_idx_is_refused(tmp_path, at, data, what):
 
 
 @pytest.mark.parametrize("at", range(34 + 12, 34 + 12 * 6 + 8 * 7, 4))
-def test_damage_in_any_piece_of_a_check_is_found(tmp_path, monkeypatch, at):
+def test_damage_in_any_chunk_of_the_check_is_found(tmp_path, monkeypatch, at):
     monkeypatch.setattr(index, "_CHECKED", 2)
     prefix = write_pair(tmp_path, [3, 1, 2, 4, 1, 1])
     assert open_token_file(prefix).lengths.tolist() == [3, 1, 2, 4, 1, 1]
@@ -91,7 +91,7 @@ def test_damage_in_any_piece_of_a_check_is_found(tmp_path, monkeypatch, at):
 
 @pytest.mark.parametrize("cut", [1, 60, 90])
 @pytest.mark.parametrize("check", [True, False])
-def test_a_cut_file_is_refused(tmp_path, cut, check):
+def test_a_truncated_file_is_refused(tmp_path, cut, check):
     prefix = write_pair(tmp_path, [3, 1, 2])
     (tmp_path / "x.idx").write_bytes((tmp_path / "x.idx").read_bytes()[:-cut])
     with pytest.raises(InputError, match="bytes"):
@@ -103,7 +103,7 @@ def test_a_cut_file_is_refused(tmp_path, cut, check):
 
 
 @pytest.mark.parametrize("value", [{"format": 1}, {}, []])
-def test_an_index_of_an_earlier_format_is_refused_with_what_to_do(tmp_path, value):
+def test_an_index_of_another_format_is_refused_with_the_next_step(tmp_path, value):
     path = tmp_path / "index.json"
     path.write_text(json.dumps(value))
     with pytest.raises(InputError, match="format 2; delete it and run the index stage again"):
@@ -111,7 +111,7 @@ def test_an_index_of_an_earlier_format_is_refused_with_what_to_do(tmp_path, valu
 
 
 @pytest.mark.parametrize("name", ["x.idx", "x.bin"])
-def test_what_cannot_be_read_is_refused(tmp_path, name):
+def test_an_unreadable_token_file_is_refused(tmp_path, name):
     prefix = write_pair(tmp_path, [3, 1])
     (tmp_path / name).unlink()
     (tmp_path / name).mkdir()
@@ -119,7 +119,7 @@ def test_what_cannot_be_read_is_refused(tmp_path, name):
         open_token_file(prefix)
 
 
-def test_an_array_that_a_crash_left_empty_is_refused(tmp_path):
+def test_an_empty_array_file_is_refused(tmp_path):
     (tmp_path / "x.npy").touch()
     with pytest.raises(InputError, match="not a readable array"):
         index.open_array(tmp_path, index.ArrayEntry(path="x.npy", dtype="int16", shape=[3], digest=""))

@@ -1,4 +1,4 @@
-"""Log lines are read as they are printed: BigScience's, Megatron-LM's, ours."""
+"""Test that log lines of BigScience, Megatron-LM and Bloomery are parsed and rendered."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MEGATRON = (
 )
 
 
-def test_a_published_line_comes_back_to_the_letter() -> None:
+def test_a_published_line_is_rendered_exactly_as_it_was_parsed() -> None:
     for text in PUBLISHED.read_text().splitlines():
         line = parse_line(text)
         assert line is not None
         assert f"[default7]:{render_line(line)}" == text.lstrip()
 
 
-def test_a_line_of_todays_megatron() -> None:
+def test_a_line_of_todays_megatron_is_parsed() -> None:
     line = parse_line(MEGATRON)
     assert line == LogLine(
         iteration=100,
@@ -47,11 +47,11 @@ def test_a_line_of_todays_megatron() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "validation loss at iteration 3 on fr | lm loss value: 1.0 |", "iteration 3"])
-def test_other_lines_are_passed_over(text: str) -> None:
+def test_other_lines_are_ignored(text: str) -> None:
     assert parse_line(text) is None
 
 
-def test_a_line_that_a_dying_job_cut_short_says_what_is_whole() -> None:
+def test_only_complete_columns_of_a_truncated_line_are_parsed() -> None:
     text = PUBLISHED.read_text().splitlines()[0]
     line = parse_line(text[: text.index("9841584") + 3])
     assert line == LogLine(iteration=12_695, total_iterations=115_311)
@@ -78,7 +78,7 @@ def measured(**changes: Any) -> MetricsRecord:
     return MetricsRecord.model_validate(values | changes)
 
 
-def test_our_line_has_the_columns_that_are_measured_and_no_others() -> None:
+def test_our_line_has_exactly_the_measured_columns() -> None:
     assert render(measured()) == (
         " iteration        7/      90 | consumed samples:           56 | consumed tokens:          448"
         " | elapsed time per iteration (s): 0.10 | learning rate: 1.000E-03 | global batch size:     8"
@@ -87,16 +87,18 @@ def test_our_line_has_the_columns_that_are_measured_and_no_others() -> None:
     )
     left_out = parse_line(render(measured(loss=math.nan, grad_norm=math.nan, update_skipped=True, skipped_updates=9)))
     assert left_out is not None
-    assert (left_out.skipped_iterations, left_out.nan_iterations) == (1, 1), "since the line before, as Megatron's"
+    assert (left_out.skipped_iterations, left_out.nan_iterations) == (1, 1), (
+        "counts since the previous line, as in Megatron's log"
+    )
     assert left_out.loss is not None
     assert math.isnan(left_out.loss)
     fp16 = {"grad_norm": math.inf, "update_skipped": True, "loss_scale": 1.0}
     for changes, is_nan in (
-        ({"overflowed": True}, 0),  # the search for a scale
-        ({"overflowed": False}, 1),  # with the least scale
+        ({"overflowed": True}, 0),  # fp16 still searches for a loss scale
+        ({"overflowed": False}, 1),  # fp16 is at its minimum loss scale
         ({"overflowed": True, "loss": math.nan}, 1),
-        ({"loss_scale": None}, 1),  # bf16
-        ({"loss_scale": None, "grad_norm": 1.0}, 0),  # left out by a guard
+        ({"loss_scale": None}, 1),  # bf16 has no loss scale
+        ({"loss_scale": None, "grad_norm": 1.0}, 0),  # a guard skipped the update
     ):
         line = parse_line(render(measured(**fp16 | changes)))
         assert line is not None

@@ -1,4 +1,4 @@
-"""Records of metrics.jsonl: which of them count when they are read back."""
+"""Test which records of metrics.jsonl are valid when they are read back."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def write(path: Path, *values: dict[str, Any], tail: str = "") -> Path:
     return path
 
 
-def test_after_a_crash_the_later_record_of_an_iteration_counts(tmp_path: Path) -> None:
+def test_after_a_crash_the_last_record_of_an_iteration_is_valid(tmp_path: Path) -> None:
     path = write(
         tmp_path / "m", record(1), record(2, loss=4.0), validation(2, 4.0), record(2, loss=3.0), validation(2, 3.0)
     )
@@ -70,14 +70,14 @@ def test_after_a_crash_the_later_record_of_an_iteration_counts(tmp_path: Path) -
     assert [r.validation["fr"] for r in valid_records(path)[1]] == [3.0]
 
 
-def test_what_lies_behind_a_checkpoint_that_was_gone_back_to_is_void(tmp_path: Path) -> None:
-    # A roll-back skips samples, so that the training may end with fewer iterations than it had recorded.
+def test_records_after_the_checkpoint_of_a_roll_back_are_invalid(tmp_path: Path) -> None:
+    # A roll-back skips samples, so the training may end with fewer iterations than it has recorded.
     before = [record(1), record(2), record(3), record(4), validation(4, 9.0), record(5), validation(5, 9.0)]
     path = write(tmp_path / "m", *before, validation(2, 4.0), record(3, loss=3.0), record(4, loss=2.0))
     assert [(r.iteration, r.loss) for r in valid_records(path)[0]] == [(1, 5.0), (2, 5.0), (3, 3.0), (4, 2.0)]
     assert [(r.iteration, r.validation_mean) for r in valid_records(path)[1]] == [(2, 4.5)]
     step = find_step(path, 5)
-    assert step is not None, "still there to look at"
+    assert step is not None, "an invalid record can still be found by its iteration"
     assert step.loss == 5.0
 
 
@@ -93,7 +93,7 @@ def energy(segment: int, kwh: float, **changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_null_and_comes_back(tmp_path: Path, value: float) -> None:
+def test_a_value_that_is_not_finite_is_written_as_null_and_read_as_none(tmp_path: Path, value: float) -> None:
     step = MetricsRecord.model_validate(record(1, loss=value, grad_norm=value, skipped_updates=1, non_finite=1))
     check = ValidationRecord.model_validate(
         validation(1, 2.0) | {"validation": {"fr": value}, "validation_mean": value}
@@ -104,13 +104,13 @@ def test_what_is_not_finite_is_null_and_comes_back(tmp_path: Path, value: float)
     assert (step.loss, step.grad_norm, check.validation["fr"], check.validation_mean) == (None, None, None, None)
 
 
-def test_columns_that_nobody_measured_are_not_written() -> None:
+def test_columns_without_a_measurement_are_not_written() -> None:
     kept = json.loads(dump_record(MetricsRecord.model_validate(record(1))))
     assert {"mfu", "sequence_length", "loss_scale", "overflowed", "slowest_rank"}.isdisjoint(kept)
     assert (kept["skipped_updates"], kept["update_skipped"]) == (0, False)
 
 
-def test_events_and_energy_are_records_too(tmp_path: Path) -> None:
+def test_events_and_energy_are_separate_records(tmp_path: Path) -> None:
     told = event(2, from_sample=8, to_sample=24)
     path = write(tmp_path / "m", record(1), energy(1, 0.5), record(2), told, validation(2, 2.0), told)
     assert [found.event for found in events(path)] == ["spike", "spike"]
@@ -124,17 +124,17 @@ def test_events_and_energy_are_records_too(tmp_path: Path) -> None:
     )
 
 
-def test_energy_is_summed_over_segments_and_over_attempts_at_one(tmp_path: Path) -> None:
-    # Segment 2 was stopped and began again: its meter starts at 0.
+def test_energy_is_summed_over_segments_and_their_restarts(tmp_path: Path) -> None:
+    # Segment 2 was stopped and restarted, so its meter starts at 0 again.
     rows = [energy(1, 0.0), energy(1, 1.0), energy(1, 3.0), energy(2, 4.0), energy(2, 0.0), energy(2, 5.0)]
     found = total_energy(write(tmp_path / "m", record(1), *rows))
     assert found is not None
     assert (found.energy_kwh, found.co2_kg, found.nodes) == (12.0, 6.0, 2)
-    assert found.estimated_kwh is None, "an older file, which does not say"
+    assert found.estimated_kwh is None, "records of older versions do not state the estimated energy"
     assert total_energy(write(tmp_path / "n", record(1))) is None
 
 
-def test_energy_that_no_sensor_measured_is_summed_where_every_segment_says_it(tmp_path: Path) -> None:
+def test_estimated_energy_is_summed_only_if_every_segment_states_it(tmp_path: Path) -> None:
     rows = [energy(1, 2.0, estimated_kwh=0.5), energy(1, 4.0, estimated_kwh=1.0), energy(2, 2.0, estimated_kwh=0.25)]
     found = total_energy(write(tmp_path / "m", *rows))
     assert found is not None
@@ -147,28 +147,30 @@ def test_energy_that_no_sensor_measured_is_summed_where_every_segment_says_it(tm
     assert (half_said.energy_kwh, half_said.estimated_kwh) == (7.0, None)
 
 
-def test_a_half_written_last_line_is_left_out(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_ignored(tmp_path: Path) -> None:
     assert len(list(read_records(write(tmp_path / "m", record(1), tail='{"iteration": 2, "con')))) == 1
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+def test_a_damaged_line_is_refused_with_its_number(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"m:2: not a metrics record"):
         list(read_records(write(tmp_path / "m", record(1), {"iteration": 2})))
     with pytest.raises(InputError, match="no such file"):
         list(read_records(tmp_path / "absent"))
 
 
-def test_the_tail_holds_the_last_records_and_passes_over_what_is_none(tmp_path: Path) -> None:
+def test_the_tail_holds_the_last_records_and_ignores_other_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "m", record(1), validation(1, 2.0), record(2), record(3))
     path.write_bytes(b"\xff\n{}\n\n" + path.read_bytes() + b'\xff\n{}\n\n{"iteration": 4, "unfin')
     assert [found.iteration for found in read_tail(path)] == [1, 1, 2, 3]
-    assert [found.iteration for found in read_tail(path, limit=path.stat().st_size - 8)] == [1, 2, 3], "one is cut"
+    assert [found.iteration for found in read_tail(path, limit=path.stat().st_size - 8)] == [1, 2, 3], (
+        "the first line of the tail is truncated"
+    )
     assert read_tail(path, limit=20) == []
     assert read_tail(tmp_path / "absent") == []
 
 
 @pytest.mark.parametrize("between", [0, 1, 700, 5000])
-def test_the_newest_step_and_validation_are_found_however_far_back(tmp_path: Path, between: int) -> None:
+def test_the_newest_step_and_validation_are_found_at_any_distance(tmp_path: Path, between: int) -> None:
     steps = [record(n) for n in range(8, 8 + between)]
     path = write(tmp_path / "m", validation(3, 9.0), record(7), validation(7, 2.0), *steps, tail='{"iteration": 9')
     step, found = last_records(path)
@@ -178,17 +180,19 @@ def test_the_newest_step_and_validation_are_found_however_far_back(tmp_path: Pat
     assert (found.iteration, found.validation_mean) == (7, 2.5)
 
 
-def test_newest_records_of_files_that_lack_some(tmp_path: Path) -> None:
+def test_last_records_returns_none_for_missing_records(tmp_path: Path) -> None:
     assert last_records(tmp_path / "absent") == (None, None)
     assert last_records(write(tmp_path / "m")) == (None, None)
     assert last_records(write(tmp_path / "m", tail="no record\n")) == (None, None)
-    assert last_records(write(tmp_path / "m", tail=json.dumps(record(1)))) == (None, None), "being written"
+    assert last_records(write(tmp_path / "m", tail=json.dumps(record(1)))) == (None, None), (
+        "a line without a line feed is still being written"
+    )
     step, found = last_records(write(tmp_path / "m", *map(record, range(1, 3000)), tail="{}\nno record\n"))
     assert step is not None
     assert (step.iteration, found) == (2999, None)
 
 
-def test_lines_longer_than_what_is_read_at_once_are_read_whole(tmp_path: Path) -> None:
+def test_lines_longer_than_a_read_block_are_read_completely(tmp_path: Path) -> None:
     many = validation(2, 2.0)
     many["validation"] = {f"set {n}": 1.0 for n in range(40_000)}
     path = write(tmp_path / "m", record(1), many, record(2), many, tail="\n")
@@ -201,7 +205,7 @@ def test_lines_longer_than_what_is_read_at_once_are_read_whole(tmp_path: Path) -
     assert [each.iteration for each in read_tail(path, limit=path.stat().st_size)] == [1, 2, 2, 2]
 
 
-def test_validation_is_printed_a_set_a_line(tmp_path: Path) -> None:
+def test_validation_is_printed_with_one_line_a_set(tmp_path: Path) -> None:
     lines = render_validation(valid_records(write(tmp_path / "m", validation(7, 2.0)))[1][0])
     assert lines == [
         " validation loss at iteration 7 on en | lm loss value: 3.000000E+00 | lm loss PPL: 2.008554E+01 |",
@@ -210,6 +214,6 @@ def test_validation_is_printed_a_set_a_line(tmp_path: Path) -> None:
     ]
 
 
-def test_a_stamp_has_the_fields_that_every_record_shares() -> None:
+def test_every_record_has_the_fields_of_a_stamp() -> None:
     for kind in (EventRecord, EnergyRecord, ValidationRecord, MetricsRecord):
         assert Stamp.__annotations__.keys() <= kind.model_fields.keys()

@@ -1,4 +1,7 @@
-"""What the first samples of an index follow from: equal where they are equal, and said where not."""
+"""Test the description of an index's first samples.
+
+Two descriptions are equal exactly when the samples are equal. Otherwise their differences are reported.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ ARRAY = ArrayEntry(path="", dtype="", shape=[], digest="")
 
 
 def index(*stages: tuple[int, int, dict[str, int]], **identities: str) -> IndexManifest:
-    """Stages of (from, to, quotas), of the datasets aa, bb and cc."""
+    """Return an index of the datasets aa, bb and cc; each stage is (first sample, end, quotas)."""
     train = [
         DatasetEntry(
             name=name,
@@ -60,7 +63,7 @@ def index(*stages: tuple[int, int, dict[str, int]], **identities: str) -> IndexM
 WHOLE = index((0, 100, {"aa": 75, "bb": 25}))
 
 
-def test_a_stage_behind_what_was_read_changes_nothing() -> None:
+def test_a_stage_after_the_read_samples_does_not_change_the_prefix() -> None:
     changed = index((0, 40, {"aa": 75, "bb": 25}), (40, 120, {"cc": 80}))
     for samples in (0, 1, 39, 40):
         assert sample_prefix(changed, samples) == sample_prefix(WHOLE, samples)
@@ -68,7 +71,7 @@ def test_a_stage_behind_what_was_read_changes_nothing() -> None:
     assert sample_prefix(changed, 41).datasets.keys() == {"aa", "bb", "cc"}
 
 
-def test_the_same_stage_laid_out_to_another_end_is_another_one() -> None:
+def test_another_spread_to_changes_the_prefix() -> None:
     shorter = index((0, 40, {"aa": 30, "bb": 10}), (40, 100, {"aa": 60}))
     before, after = sample_prefix(WHOLE, 20), sample_prefix(shorter, 20)
     assert prefix_differences(before, after) == [
@@ -82,9 +85,9 @@ def test_the_same_stage_laid_out_to_another_end_is_another_one() -> None:
     )
 
 
-def test_only_documents_of_what_was_read_matter() -> None:
+def test_only_documents_of_read_datasets_change_the_prefix() -> None:
     other = index((0, 100, {"aa": 75, "bb": 25}), bb="other text")
-    # Of 75 : 25 the third sample is the first of bb.
+    # With quotas 75 and 25, the third sample is the first one from bb.
     assert sample_prefix(other, 2) == sample_prefix(WHOLE, 2)
     before, after = sample_prefix(WHOLE, 3), sample_prefix(other, 3)
     assert before.datasets == {"aa": "aa", "bb": "bb"}
@@ -101,7 +104,7 @@ def test_an_index_that_is_too_short_differs() -> None:
 
 
 @pytest.mark.parametrize("samples", [60, 100])
-def test_how_to_keep_several_stages(samples: int) -> None:
+def test_how_to_keep_lists_several_stages(samples: int) -> None:
     staged = index((0, 40, {"aa": 75, "bb": 25}), (40, 100, {"aa": 30, "bb": 60}))
     text = how_to_keep(sample_prefix(staged, samples))
     assert "{from_sample: 0, ...} unchanged; {from_sample: 40, spread_to: 130} with its old weights; " in text

@@ -1,4 +1,4 @@
-"""The reader against a naive concatenation, on an index written by hand."""
+"""Compare the sample reader with a naive concatenation of the documents, on an index written by hand."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,10 @@ def write_array(folder, name, values, dtype):
 
 
 def write_index(folder, files, order, sequence_length, shuffle, starts=None):
-    """One dataset `en`, for training and validation; `files`: documents a file, `order`: (file, document) pairs."""
+    """Write an index whose dataset `en` serves training and validation, and open it.
+
+    `files` lists the documents of each token file. `order` lists (file, document) pairs.
+    """
     entries = []
     for number, documents in enumerate(files):
         np.array([token for tokens in documents for token in tokens], "<u2").tofile(folder / f"{number}.bin")
@@ -83,13 +86,13 @@ def reader(tmp_path):
     return write_index(tmp_path, [[[5, 6, 7, 2]], [[8, 2], [9, 2]]], [(1, 0), (0, 0), (1, 1)], 3, [1, 0])
 
 
-def test_names(reader):
+def test_the_reader_lists_its_datasets(reader):
     assert reader.train_names == reader.validation_names == ["en"]
     assert reader.train(0).tolist() == [6, 7, 2, 9]
 
 
 @pytest.mark.parametrize("number", [-1, 2, 10**12])
-def test_a_sample_out_of_range_is_our_index_error(reader, number):
+def test_a_sample_number_out_of_range_raises_sample_range_error(reader, number):
     with pytest.raises(SampleRangeError, match="0 to 1"):
         reader.train(number)
     with pytest.raises(IndexError):
@@ -97,7 +100,7 @@ def test_a_sample_out_of_range_is_our_index_error(reader, number):
     assert issubclass(SampleRangeError, BloomeryError)
 
 
-def test_an_unknown_validation_set_names_the_known_ones(reader):
+def test_an_unknown_validation_set_is_refused_with_the_known_names(reader):
     with pytest.raises(SampleRangeError, match="one of en"):
         reader.validation("fr", 0)
 
@@ -108,7 +111,7 @@ def test_samples_beyond_the_documents_are_refused(tmp_path):
         reader.train(0)
 
 
-def test_few_token_files_stay_open(tmp_path, monkeypatch):
+def test_the_number_of_open_token_files_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(sample_reader, "OPEN_TOKEN_FILES", 2)
     files = [[[number, 2]] for number in range(10)]
     reader = write_index(tmp_path, files, [(number, 0) for number in range(10)], 19, [0])
@@ -116,6 +119,6 @@ def test_few_token_files_stay_open(tmp_path, monkeypatch):
     assert len(reader._open_files) == 2
 
 
-def test_a_folder_without_an_index_is_an_input_error(tmp_path):
+def test_a_folder_without_an_index_is_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         SampleReader(tmp_path)

@@ -1,4 +1,4 @@
-"""The file that says how a segment ended."""
+"""Test the file that records how a segment ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_segment_is_read_back(tmp_path: Path) -> None:
         read_segment(tmp_path / "2.json")
 
 
-def test_a_request_that_was_heeded_is_cleared(tmp_path: Path) -> None:
+def test_a_handled_request_is_removed(tmp_path: Path) -> None:
     request = tmp_path / STOP_FILE
     clear_request(request)
     request.touch()

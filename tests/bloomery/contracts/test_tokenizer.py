@@ -1,4 +1,4 @@
-"""Roles of special tokens, whoever wrote the folder."""
+"""Test that special tokens are found in the folder of any tokenizer."""
 
 import pytest
 from tokenizers import Tokenizer, models
@@ -19,7 +19,7 @@ def end(folder):
     return end_of_document(path, load_tokenizer(path))
 
 
-def test_the_configuration_goes_before_the_map_and_tokens_may_be_objects(folder):
+def test_tokenizer_config_takes_precedence_over_the_map_and_tokens_may_be_objects(folder):
     write_json(folder / "special_tokens_map.json", {"eos_token": "</s>", "pad_token": "a"})
     assert end(folder) == 1
     write_json(
@@ -29,7 +29,7 @@ def test_the_configuration_goes_before_the_map_and_tokens_may_be_objects(folder)
     assert special_tokens(folder) == {"eos": "<end>", "pad": "a"}
 
 
-def test_a_folder_without_an_end_of_document_is_refused_with_what_lacks(folder):
+def test_a_folder_without_an_end_of_document_is_refused_with_the_reason(folder):
     with pytest.raises(InputError, match="names no eos_token"):
         end(folder)
     write_json(folder / "tokenizer_config.json", {"eos_token": "<|endoftext|>"})
@@ -45,5 +45,5 @@ def test_a_folder_without_an_end_of_document_is_refused_with_what_lacks(folder):
         load_tokenizer(folder / "none.json")
 
 
-def test_the_size_counts_holes(folder):
+def test_the_vocabulary_size_includes_unused_ids(folder):
     assert vocabulary_size(load_tokenizer(folder / "tokenizer.json")) == 10

@@ -1,4 +1,4 @@
-"""The spike detector against the published log of April 2022, and against quiet stretches."""
+"""Test the spike detector on the published log of April 2022 and on simulated trainings without spikes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from bloomery.contracts.metrics_record import MetricsRecord
 from bloomery.detect.spike import GRADIENT_NORM, LOSS, SpikeDetector
 
 PUBLISHED = TR11_LOG
-"""Lines of tr11-176B-ml/chronicles.md, "2022-04-12: a spike": 31214 to 31222 and where it had recovered."""
+"""Lines of tr11-176B-ml/chronicles.md, "2022-04-12: a spike".
+
+The lines cover iterations 31214 to 31222 and two iterations after the recovery.
+"""
 
 
 def published() -> dict[int, tuple[float, float]]:
@@ -24,9 +27,11 @@ def published() -> dict[int, tuple[float, float]]:
 
 
 def quiet(count: int, seed: int, tail: float = 0.0) -> list[tuple[float, float]]:
-    """(gradient norm, loss) as the published quiet lines have them (0.174 to 0.267, 2.199 to 2.236).
+    """Draw (gradient norm, loss) pairs like those of the published lines without spikes.
 
-    `tail`: share of iterations whose norm is a third more, as in a training with harmless outliers.
+    The published gradient norms are 0.174 to 0.267, the losses 2.199 to 2.236.
+
+    `tail` is the share of harmless outliers, whose norm is a third larger.
     """
     draw = random.Random(seed)
     return [
@@ -40,7 +45,7 @@ def quiet(count: int, seed: int, tail: float = 0.0) -> list[tuple[float, float]]
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("window", [16, 128, 500])
-def test_the_founding_log_fires_with_the_gradient_norm_before_the_loss_rises(seed: int, window: int) -> None:
+def test_the_published_spike_is_detected_by_the_gradient_norm_before_the_loss_rises(seed: int, window: int) -> None:
     log, detector = published(), SpikeDetector(window, 6.0)
     before = quiet(1000, seed)
     fired = [
@@ -48,7 +53,8 @@ def test_the_founding_log_fires_with_the_gradient_norm_before_the_loss_rises(see
         for iteration, (norm, loss) in enumerate([*before, log[31_214]], start=31_214 - len(before))
         if (spike := detector.seen(iteration, norm, loss)) is not None
     ]
-    # A window of 16 knows too little to be sure in a thousand iterations; the default and longer ones are.
+    # A window of 16 iterations is too short to avoid false alarms in 1000 iterations. Windows of 128 and more avoid
+    # them.
     assert window == 16 or fired == []
     spikes = [detector.seen(iteration, *log[iteration]) for iteration in range(31_215, 31_223)]
     first = next(spike for spike in spikes if spike is not None)
@@ -56,26 +62,26 @@ def test_the_founding_log_fires_with_the_gradient_norm_before_the_loss_rises(see
     assert first.quantity == GRADIENT_NORM
     if window >= 128:
         assert first.iteration == 31_215
-        assert all(spikes), "all of the published spike"
+        assert all(spikes), "every iteration of the published spike is high"
         assert [spike.begins for spike in spikes if spike] == [True] + [False] * 7
         assert [detector.seen(iteration, *log[iteration]) for iteration in (31_250, 31_251)] == [None, None]
 
 
 @pytest.mark.parametrize(("seed", "tail"), [(1, 0.0), (2, 0.05), (3, 0.05)])
-def test_ten_thousand_quiet_iterations_fire_never(seed: int, tail: float) -> None:
+def test_ten_thousand_iterations_without_a_spike_raise_no_alarm(seed: int, tail: float) -> None:
     detector = SpikeDetector(128, 6.0)
     fired = [detector.seen(i, norm, loss) for i, (norm, loss) in enumerate(quiet(10_000, seed, tail))]
     assert not any(fired)
 
 
-def test_the_loss_of_a_young_training_falls_without_a_spike() -> None:
+def test_the_fast_changes_of_a_young_training_are_not_spikes() -> None:
     detector, draw = SpikeDetector(128, 6.0), random.Random(3)
     for iteration in range(1, 3000):
         norm = 3.0 / math.sqrt(iteration) * math.exp(draw.gauss(0, 0.2))
         assert detector.seen(iteration, norm, 2 + 9 / math.sqrt(iteration) + draw.gauss(0, 0.05)) is None
 
 
-def test_a_rise_of_the_loss_alone_is_told_with_its_numbers() -> None:
+def test_a_rise_of_the_loss_alone_is_reported_with_its_numbers() -> None:
     detector = SpikeDetector(32, 6.0)
     for iteration, (norm, loss) in enumerate(quiet(32, 1)):
         detector.seen(iteration, norm, loss)
@@ -86,7 +92,7 @@ def test_a_rise_of_the_loss_alone_is_told_with_its_numbers() -> None:
     assert "loss 2.9 at iteration 32 is" in spike.message
 
 
-def test_a_lasting_change_becomes_the_usual() -> None:
+def test_a_lasting_change_becomes_the_new_normal() -> None:
     detector = SpikeDetector(32, 6.0)
     for iteration, (norm, loss) in enumerate(quiet(64, 1)):
         detector.seen(iteration, norm, loss)
@@ -95,7 +101,7 @@ def test_a_lasting_change_becomes_the_usual() -> None:
     assert not any(higher[32:])
 
 
-def test_nothing_is_judged_before_half_a_window_and_what_is_no_number_is_passed_over() -> None:
+def test_nothing_is_judged_before_half_a_window_of_finite_values() -> None:
     detector = SpikeDetector(32, 6.0)
     for iteration in range(16):
         assert detector.seen(iteration, None, math.nan) is None
@@ -104,11 +110,11 @@ def test_nothing_is_judged_before_half_a_window_and_what_is_no_number_is_passed_
         assert detector.is_high(100.0) == (iteration == 15)
     assert not detector.is_high(math.inf)
     assert not detector.is_high(math.nan)
-    assert detector.seen(16, 0.2, 2.0) is None, "equal values leave no spread, and are no spikes"
+    assert detector.seen(16, 0.2, 2.0) is None, "without any spread, an equal value is not a spike"
 
 
-def test_the_threshold_is_so_many_deviations_of_the_logarithm() -> None:
-    """Two values in turn: their logarithms lie 0.5 from the median, 0.5 x 1.4826 is the robust deviation."""
+def test_the_threshold_counts_robust_deviations_of_the_logarithm() -> None:
+    """Two values alternate. Their logarithms differ by 0.5 from the median, so the robust deviation is 0.5 x 1.4826."""
     deviation = 0.5 * 1.4826
     for deviations, fires in ((3.9, False), (4.1, True)):
         detector = SpikeDetector(32, 4.0)
@@ -119,7 +125,7 @@ def test_the_threshold_is_so_many_deviations_of_the_logarithm() -> None:
         assert (detector.seen(32, value, 2.0) is not None) is fires
 
 
-def test_asking_records_nothing() -> None:
+def test_is_high_does_not_change_the_detector() -> None:
     one, other = SpikeDetector(32, 6.0), SpikeDetector(32, 6.0)
     for iteration, (norm, loss) in enumerate(quiet(40, 1)):
         one.is_high(100.0 * norm)
@@ -147,7 +153,7 @@ def record(iteration: int, grad_norm: float | None, loss: float | None) -> Metri
     )
 
 
-def test_a_resumed_training_judges_as_an_uninterrupted_one() -> None:
+def test_a_resumed_training_gives_the_same_verdicts_as_an_uninterrupted_one() -> None:
     values = quiet(300, 5, tail=0.1)
     values[180], values[220] = (math.nan, math.nan), (7.0, 4.0)
     whole, resumed = SpikeDetector(64, 6.0), SpikeDetector(64, 6.0)

@@ -1,4 +1,4 @@
-"""A site's file against the cluster that it is meant for."""
+"""Test the comparison of a site file with its cluster."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def found(site: dict[str, object], where: Cluster | None = None) -> list[str]:
     return site_problems(where or cluster(), dotted(Site.model_validate(site).model_dump()))
 
 
-def test_a_site_that_asks_for_nothing_contradicts_nothing() -> None:
+def test_an_empty_site_has_no_problems() -> None:
     assert found({}) == []
 
 
-def test_a_site_that_asks_for_what_is_there() -> None:
+def test_a_site_that_requests_existing_resources_has_no_problems() -> None:
     training = {"partition": "gpu_20h,gpu_100h", "gpus_per_node": 8, "max_minutes": 1200, "account": "ABC@GPU"}
     assert found({"account": "abc@cpu", "training": training, "internet": {"partition": "archive"}}) == []
 
 
 @pytest.mark.parametrize("place", ["jobs", "training", "internet"])
-def test_what_the_cluster_lacks_is_named_with_its_key(place: str) -> None:
+def test_a_missing_partition_or_account_is_reported_with_its_key(place: str) -> None:
     said = found({place: {"partition": "cpu,prepost,old", "account": "xyz"}})
     assert [line.split(":")[0] for line in said] == [f"{place}.partition", f"{place}.partition", f"{place}.account"]
     assert "no partition 'prepost', only gpu_20h, gpu_100h, visu, cpu, old, archive" in said[0]
@@ -39,7 +39,7 @@ def test_what_the_cluster_lacks_is_named_with_its_key(place: str) -> None:
     assert "you may not charge account 'xyz', only abc@gpu, abc@cpu" in said[2]
 
 
-def test_a_node_and_a_time_that_the_partition_does_not_have() -> None:
+def test_too_many_gpus_and_too_long_a_time_are_reported() -> None:
     said = found({"training": {"partition": "visu", "gpus_per_node": 16, "max_minutes": 60}})
     assert said == [
         "training.gpus_per_node: 16, but a node of 'visu' has 8",
@@ -47,6 +47,6 @@ def test_a_node_and_a_time_that_the_partition_does_not_have() -> None:
     ]
 
 
-def test_what_slurm_does_not_say_contradicts_nothing() -> None:
+def test_unknown_facts_of_the_cluster_cause_no_problems() -> None:
     silent = cluster_from("", "", "")
     assert found({"account": "xyz", "training": {"partition": "gpu"}}, silent) == []

@@ -1,4 +1,7 @@
-"""What SLURM prints becomes a cluster. The texts in data/ were printed by SLURM 22.05."""
+"""Test that the output of SLURM is parsed into a cluster.
+
+SLURM 22.05 printed the texts in data/.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def text(name: str) -> str:
     return (DATA / name).read_text()
 
 
-def test_partitions_limits_and_nodes() -> None:
+def test_partitions_are_parsed_with_their_limits_and_nodes() -> None:
     found = {each.name: each for each in parse_partitions(text("sinfo_eight_gpus.txt"))}
     assert list(found) == ["gpu_20h", "gpu_100h", "visu", "cpu", "old", "archive"]
     gpu = found["gpu_100h"]
@@ -38,7 +41,7 @@ def test_partitions_limits_and_nodes() -> None:
     assert [name for name, each in found.items() if not each.is_up] == ["old"]
 
 
-def test_nothing_and_noise_are_no_partitions() -> None:
+def test_empty_output_and_error_messages_contain_no_partitions() -> None:
     assert parse_partitions("") == []
     assert parse_partitions("slurm_load_partitions: Unable to contact slurm controller (connect failure)\n") == []
 
@@ -55,11 +58,11 @@ def test_nothing_and_noise_are_no_partitions() -> None:
         ("gpu", 1),
     ],
 )
-def test_gpus_of_a_node(gres: str, gpus: int) -> None:
+def test_the_gpus_of_a_node_are_counted_from_its_gres(gres: str, gpus: int) -> None:
     assert gpus_of(gres) == gpus
 
 
-def test_settings_of_the_scheduler() -> None:
+def test_settings_of_the_scheduler_are_parsed() -> None:
     cluster = cluster_from(text("sinfo_lab.txt"), text("scontrol_config.txt"))
     assert (cluster.name, cluster.min_job_age_seconds, cluster.accounting) == ("lab", 30.0, False)
     assert cluster.partition("gpu,other") == cluster.partitions[1]
@@ -72,16 +75,16 @@ def test_accounts_are_listed_once() -> None:
     assert parse_accounts(" a \nb\na\n") == ["a", "b"]
 
 
-def test_a_scheduler_that_forgets_too_soon_is_a_problem() -> None:
+def test_a_too_short_min_job_age_is_a_problem() -> None:
     assert job_age_problem(300, 40) is None
     assert job_age_problem(120, 40) is None
     assert job_age_problem(None, 40) is None
     assert "--slurm-init-seconds-before-status-checks 10" in (job_age_problem(30, 20) or "")
-    # The executor takes SLURM's "never forget" for too little, and no waiting time mends that.
+    # SLURM's value 0 means that it never forgets a job. The executor takes 0 for too short, so no waiting time helps.
     assert "init-seconds" not in (job_age_problem(0, 20) or "init-seconds")
 
 
-def test_the_waiting_time_is_that_of_the_profile(tmp_path: Path) -> None:
+def test_the_waiting_time_is_read_from_the_profile(tmp_path: Path) -> None:
     profile = ROOT / "workflow/profiles/slurm/config.yaml"
     assert f"slurm-init-seconds-before-status-checks: {poll_seconds()}" in profile.read_text()
     assert poll_seconds(tmp_path) == 40
@@ -91,7 +94,7 @@ def test_the_waiting_time_is_that_of_the_profile(tmp_path: Path) -> None:
     assert poll_seconds(tmp_path) == 9
 
 
-def test_modules_and_scratch_come_from_the_environment() -> None:
+def test_modules_and_scratch_are_read_from_the_environment() -> None:
     assert loaded_modules({"LOADEDMODULES": "gcc/12:cuda/12.4"}) == ["gcc/12", "cuda/12.4"]
     assert loaded_modules({}) == []
     assert scratch_folder({"WORK": "/work/me", "SCRATCH": "/scratch/me"}) == "${SCRATCH}"

@@ -1,4 +1,4 @@
-"""The environment that a run's jobs get."""
+"""Test the environment of a run's jobs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bloomery.base.follow_parent import PARENT_VARIABLE
 from bloomery.orchestration.job_environment import prepare_environment
 
 
-def test_jobs_find_this_environments_programs_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_find_the_programs_of_this_python_environment_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin")
     monkeypatch.setenv(PARENT_VARIABLE, "1")
     prepare_environment(follow_workflow=True)

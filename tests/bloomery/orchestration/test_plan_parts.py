@@ -1,4 +1,4 @@
-"""Planning parts: a pure function of file names and sizes."""
+"""Test that parts are planned from file names and sizes alone."""
 
 import os
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_files_are_sorted_and_grouped_up_to_the_shard_size(tmp_path: Path) -> No
     assert not any(part.piece for part in parts)
 
 
-def test_the_number_of_parts_follows_the_bytes_whatever_the_files(tmp_path: Path) -> None:
+def test_a_large_file_is_cut_into_pieces_of_the_shard_size(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_bytes(b"x" * 4097)
     for name in ("a", "c", "d"):
         (tmp_path / f"{name}.jsonl").write_bytes(b"x" * 10)
@@ -38,13 +38,13 @@ def test_the_number_of_parts_follows_the_bytes_whatever_the_files(tmp_path: Path
 
 
 @pytest.mark.parametrize(("documents", "pieces"), [("line", 3), ("file", 1), ("paragraph", 1)])
-def test_text_is_cut_where_a_line_is_a_document(tmp_path: Path, documents: str, pieces: int) -> None:
+def test_a_text_file_is_cut_only_if_each_line_is_a_document(tmp_path: Path, documents: str, pieces: int) -> None:
     (tmp_path / "a.txt").write_bytes(b"x\n" * 3000)
     text = TextSource(name="s", kind="text", paths=[f"{tmp_path}/a.txt"], documents=documents)
     assert len(plan_parts(text, LIMITS)) == pieces
 
 
-def test_a_pattern_reaches_into_folders_and_a_name_with_brackets_is_literal(tmp_path: Path) -> None:
+def test_a_pattern_searches_folders_and_an_existing_name_with_brackets_is_literal(tmp_path: Path) -> None:
     (tmp_path / "x" / "y").mkdir(parents=True)
     (tmp_path / "x" / "y" / "deep.jsonl").write_text("{}")
     (tmp_path / "odd[1].jsonl").write_text("{}")
@@ -56,7 +56,7 @@ def names(*parts: PartInput) -> list[str]:
     return [name_of(file) for part in parts for file in part.files or []]
 
 
-def test_files_of_one_name_in_several_folders_differ_whichever_part_holds_them(
+def test_files_with_the_same_name_in_several_folders_get_different_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder in "ab":
@@ -73,7 +73,7 @@ def test_files_of_one_name_in_several_folders_differ_whichever_part_holds_them(
     parts = plan_parts(source("../*/en.jsonl"), LIMITS)
     assert names(*parts) == expected
     assert all(Path(file).is_file() for part in parts for file in part.files or [])
-    # The folder that a pattern names is no part of the name: data may move.
+    # The names do not include the folder that the pattern states, so the data may move to another folder.
     assert names(*plan_parts(source("en.jsonl"), LIMITS)) == names(*plan_parts(source(f"{tmp_path}/a/*"), LIMITS))
 
 
@@ -85,7 +85,7 @@ def test_a_file_name_that_is_not_utf8_is_refused(tmp_path: Path, pattern: str) -
 
 
 @pytest.mark.parametrize("pattern", ["nothing/*.jsonl", "."])
-def test_a_pattern_without_files_names_its_key(tmp_path: Path, pattern: str) -> None:
+def test_a_pattern_without_files_is_refused_with_its_key(tmp_path: Path, pattern: str) -> None:
     (tmp_path / "a.jsonl").write_text("{}")
     with pytest.raises(ConfigError, match=r"sources\[s\]\.paths\[1\]"):
         plan_parts(source(f"{tmp_path}/a.jsonl", f"{tmp_path}/{pattern}"), LIMITS)
@@ -109,7 +109,7 @@ def test_each_pair_of_token_files_is_a_part(tmp_path: Path) -> None:
     assert plan_parts(megatron(f"{tmp_path}/*"), LIMITS) == parts
 
 
-def test_a_missing_token_file_is_named_with_its_key(tmp_path: Path) -> None:
+def test_a_missing_token_file_is_refused_with_its_key(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"sources\[m\].paths\[0\]: no file matches"):
         plan_parts(megatron(f"{tmp_path}/a"), LIMITS)
     (tmp_path / "a.idx").touch()

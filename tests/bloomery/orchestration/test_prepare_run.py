@@ -1,4 +1,4 @@
-"""The stages' parts of the configuration are files that change exactly when their content does."""
+"""Test that the files of the stages' sections change exactly when their content changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_sections_are_written_once_and_read_back(tmp_path: Path) -> None:
     assert [part.files for part in parts] == [["a.jsonl"], ["b.jsonl", "c.jsonl"]]
 
 
-def test_only_what_changed_is_written_again(tmp_path: Path) -> None:
+def test_only_changed_sections_are_rewritten(tmp_path: Path) -> None:
     write_sections(config(tmp_path), plan_run(config(tmp_path), two_parts))
     run = config(tmp_path, seed=43)
     changed = {path.stem for path in write_sections(run, plan_run(run, two_parts))}
@@ -60,7 +60,7 @@ def test_only_what_changed_is_written_again(tmp_path: Path) -> None:
     assert changed == {"parts", "token_files"}
 
 
-def test_shards_that_the_run_has_no_more_are_found(tmp_path: Path) -> None:
+def test_shards_of_removed_parts_are_found(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     names = ["clean/sample/00000", "clean/sample/00001", "clean/sample/00002", "removed/gone/00000", "raw/gone/00000"]
     for name in names:
@@ -79,7 +79,7 @@ def pairs_and_shards(source: Any, ingest: Any) -> list[PartInput]:
     return [PartInput(["x.idx", "x.bin"])] if source.kind == "megatron" else two_parts(source, ingest)
 
 
-def test_token_files_that_exist_come_after_the_shards(tmp_path: Path) -> None:
+def test_adopted_token_files_are_listed_after_the_shards(tmp_path: Path) -> None:
     sample = yaml.safe_load((ROOT / "config/sample.yaml").read_text())["sources"]
     changes = {"sources": [MEGATRON, *sample], "tokenizer": {"existing": "theirs"}}
     run, paths = config(tmp_path, **changes), RunPaths.of(str(tmp_path), "sample")
@@ -92,13 +92,15 @@ def test_token_files_that_exist_come_after_the_shards(tmp_path: Path) -> None:
     assert read_parts(paths) == parts
     again = changes | {"sources": [MEGATRON | {"licence": "CC0-1.0", "weight": 2}, *sample]}
     changed = {path.stem for path in write_sections(config(tmp_path, **again), parts)}
-    assert changed == {"mixture", "export"}, "what a later stage reads does not read the token files again"
+    assert changed == {"mixture", "export"}, (
+        "a change for later stages must not make a stage read the token files again"
+    )
     without_ends = [MEGATRON | {"ends_with_end_of_document": False}, *sample]
     changed = {path.stem for path in write_sections(config(tmp_path, **changes | {"sources": without_ends}), parts)}
     assert "00000" in changed
 
 
-def test_a_run_of_token_files_alone_has_no_shards(tmp_path: Path) -> None:
+def test_a_run_may_consist_of_token_files_alone(tmp_path: Path) -> None:
     run = config(tmp_path, sources=[MEGATRON], tokenizer={"existing": "theirs"})
     parts = plan_run(run, pairs_and_shards)
     write_sections(run, parts)
@@ -106,12 +108,12 @@ def test_a_run_of_token_files_alone_has_no_shards(tmp_path: Path) -> None:
     assert read_parts(RunPaths.of(str(tmp_path), "sample")) == parts
 
 
-def test_a_run_of_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_anything_to_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the sources contain nothing to read"):
         plan_run(config(tmp_path), lambda *_: [])
 
 
-def test_shards_of_a_source_share_a_pair_of_token_files_named_after_the_first(tmp_path: Path) -> None:
+def test_consecutive_shards_of_a_source_share_token_files_named_after_the_first_shard(tmp_path: Path) -> None:
     parts = [Part(source, number, PartInput([])) for source, size in (("b", 5), ("a", 2)) for number in range(size)]
     adopted = Part("c", 0, PartInput(["x.idx", "x.bin"]), adopted=True)
     assert token_groups([*parts, adopted], 1) == {part.name: [part.name] for part in parts}

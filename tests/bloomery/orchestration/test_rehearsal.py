@@ -1,4 +1,4 @@
-"""A rehearsal goes the same way with a tiny model, on exactly the nodes asked for."""
+"""Test that a rehearsal runs the same stages with a tiny model on exactly the requested nodes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_written_file_is_a_valid_run_that_fills_the_nodes(
     assert read == [None if source.kind == "udhr" else DOCUMENTS for source in small.sources]
 
 
-def test_a_large_run_keeps_what_is_rehearsed_and_shrinks_what_costs() -> None:
+def test_a_rehearsal_keeps_the_settings_under_test_and_shrinks_the_cost() -> None:
     small = validate_config(rehearsal(big(), EIGHT, 2))
     training, parallel = small.training, small.training.parallel
     assert (parallel.tensor, parallel.pipeline, parallel.data) == (4, 2, 2)
@@ -59,7 +59,7 @@ def test_a_large_run_keeps_what_is_rehearsed_and_shrinks_what_costs() -> None:
     assert (training.optimizer.learning_rate, training.optimizer.beta2) == (6e-5, 0.9)
     assert training.optimizer.decay_samples == training.train_samples
     assert training.batch.rampup is not None
-    # Every pipeline stage has a micro-batch to work on, at the first batch of the ramp-up but one half of them.
+    # The full batch has at least two micro-batches for each pipeline stage.
     assert training.batch.global_batch_size >= 2 * parallel.data * parallel.pipeline
     assert (training.segment.max_crashes, training.peak_tflops, training.on_change) == (7, 312, "restart")
     assert small.corpus.dedup.partitions == 2
@@ -68,19 +68,19 @@ def test_a_large_run_keeps_what_is_rehearsed_and_shrinks_what_costs() -> None:
     assert small.model.heads % parallel.tensor == 0
     assert training.checkpoint.every_iterations < overview(small).iterations // 2
     assert training.validation.every_iterations < overview(small).iterations
-    # At least two segments, in whatever time.
+    # Training needs at least two segments, and no segment ends by time.
     assert training.segment.minutes is None
     assert training.segment.iterations is not None
     assert training.segment.iterations < overview(small).iterations
 
 
-def test_what_cannot_be_trained_is_not_rehearsed() -> None:
+def test_a_run_that_cannot_be_trained_is_not_rehearsed() -> None:
     config = load_config(ROOT / "config/models/bert-large.yaml")
     with pytest.raises(ConfigError, match=r"not trained yet: model.family bert, training.optimizer.kind lamb"):
         rehearsal(config, EIGHT, 1)
 
 
-def test_a_curriculum_and_its_schedule_are_rehearsed_in_small() -> None:
+def test_a_rehearsal_scales_down_a_curriculum_and_its_schedule() -> None:
     config = load_config(ROOT / "config/models/tr8-104b-curriculum.yaml")
     parallel = config.training.parallel.model_copy(update={"sequence_parallel": True})
     skip = [SkipRange(from_sample=10**6, to_sample=10**6 + 5)]
@@ -100,8 +100,8 @@ def test_a_curriculum_and_its_schedule_are_rehearsed_in_small() -> None:
         ((4, 12, 8), 32, 8, (4, 4, 2)),
         ((4, 12, 8), 64, 8, (4, 8, 2)),
         ((4, 12, 8), 8, 4, (2, 2, 2)),
-        ((4, 12, 8), 4, 2, (2, 1, 2)),  # the pipeline goes first
-        ((4, 12, 8), 2, 1, (1, 1, 2)),  # then tensor parallelism
+        ((4, 12, 8), 4, 2, (2, 1, 2)),  # pipeline parallelism is given up first
+        ((4, 12, 8), 2, 1, (1, 1, 2)),  # tensor parallelism is given up second
         ((4, 32, 1), 16, 8, (4, 4, 1)),
         ((2, 2, 1), 4, 2, (2, 2, 1)),
         ((2, 2, 1), 16, 8, (2, 2, 4)),
@@ -113,7 +113,9 @@ def test_a_curriculum_and_its_schedule_are_rehearsed_in_small() -> None:
         ((4, 1, 4), 24, 12, (4, 1, 6)),
     ],
 )
-def test_layouts(wanted: tuple[int, int, int], world: int, ranks: int, found: tuple[int, int, int]) -> None:
+def test_the_layout_of_a_rehearsal_fits_the_processes(
+    wanted: tuple[int, int, int], world: int, ranks: int, found: tuple[int, int, int]
+) -> None:
     tensor, pipeline, data = wanted
     assert layout(ParallelConfig(tensor=tensor, pipeline=pipeline, data=data), world, ranks) == found
 
@@ -133,12 +135,12 @@ def test_every_layout_fills_the_nodes_and_is_valid() -> None:
             assert small.training.parallel.world_size == 2 * ranks
 
 
-def test_several_nodes_need_to_know_how_many_processes_a_node_takes() -> None:
+def test_several_nodes_require_training_ranks_per_node() -> None:
     with pytest.raises(ConfigError, match=r"training\.ranks_per_node"):
         rehearsal(big(), Site(), 2)
 
 
-def test_a_small_existing_vocabulary_is_allowed_and_a_rehearsal_keeps_the_tokenizer() -> None:
+def test_a_rehearsal_keeps_an_existing_tokenizer_with_a_small_vocabulary() -> None:
     config = configuration(existing="owner/name", vocabulary_size=300)
     values = rehearsal(config, Site(), 1)
     assert values["tokenizer"] == {"existing": "owner/name", "vocabulary_size": 300}

@@ -1,4 +1,4 @@
-"""The configuration file of a rehearsal, with its comments."""
+"""Test the comments in a rehearsal's configuration file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bloomery.orchestration.rehearsal_file import render
 EIGHT = Site.model_validate({"training": {"gpus_per_node": 8}})
 
 
-def test_comments_say_what_the_run_itself_has() -> None:
+def test_comments_state_the_values_of_the_original_run() -> None:
     config = big()
     text = render(rehearsal(config, EIGHT, 2), config.model_dump(mode="json"), "big.yaml", 2, "snakemake")
     assert "  layers: 4  # 70: " in text

@@ -1,4 +1,4 @@
-"""The inputs and parameters of the rules."""
+"""Test the inputs and parameters of the rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_names_are_split_into_the_values_of_two_wildcards() -> None:
     assert wildcard_values([]) == {"source": [], "part": []}
 
 
-def test_a_pattern_of_names_matches_these_names_only() -> None:
+def test_one_of_matches_exactly_the_given_names() -> None:
     pattern = one_of(["web", "a.b", "web"])
     assert pattern == r"a\.b|web"
     assert re.fullmatch(pattern, "a.b")
@@ -40,7 +40,7 @@ def test_a_pattern_of_names_matches_these_names_only() -> None:
     assert not re.search(one_of([]), "")
 
 
-def test_the_files_of_a_part(tmp_path: Path) -> None:
+def test_files_of_part_returns_the_input_files_of_a_part(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     assert files_of_part(plan, "web/00001") == [str(tmp_path / "texts/web/1.jsonl")]
     release(plan)
@@ -48,14 +48,14 @@ def test_the_files_of_a_part(tmp_path: Path) -> None:
     assert files_of_part(plan, "tokens/00000") == [str(tmp_path / "tokens.idx"), str(tmp_path / "tokens.bin")]
 
 
-def test_the_clean_shards_of_a_pair_of_token_files(tmp_path: Path) -> None:
+def test_shards_of_pair_returns_the_clean_shards_of_a_pair_of_token_files(tmp_path: Path) -> None:
     plan = planned(tmp_path, index={"shards_per_file": 2})
     clean = f"{tmp_path}/runs/small/corpus/clean"
     assert shards_of_pair(plan, "web/00000") == [f"{clean}/web/00000.parquet", f"{clean}/web/00001.parquet"]
     assert shards_of_pair(plan, "web/00002") == [f"{clean}/web/00002.parquet"]
 
 
-def test_tables_of_the_runs_own_shards_and_of_an_earlier_runs(tmp_path: Path) -> None:
+def test_deduplication_reads_tables_of_this_run_and_of_earlier_runs(tmp_path: Path) -> None:
     old = earlier_run(tmp_path / "old")
     plan = planned(tmp_path, corpus={"dedup": {"against": [str(old)]}})
     own, earlier = f"{tmp_path}/runs/small/corpus", f"{old}/corpus"
@@ -68,12 +68,12 @@ def test_tables_of_the_runs_own_shards_and_of_an_earlier_runs(tmp_path: Path) ->
     assert member_tables(plan, "_earlier/0/old/00000") == [f"{earlier}/measures/old/00000.parquet"]
 
 
-def test_members_are_gathered_from_the_stripped_texts_where_lines_are_stripped(tmp_path: Path) -> None:
+def test_member_tables_use_the_stripped_texts_if_lines_are_stripped(tmp_path: Path) -> None:
     plan = planned(tmp_path, corpus={"lines": {"enabled": True}})
     assert member_tables(plan, "web/00000")[1].endswith("/corpus/stripped/web/00000.parquet")
 
 
-def test_every_file_follows_its_flag() -> None:
+def test_repeated_option_writes_the_flag_before_every_file() -> None:
     assert repeated_option({"duplicates": ["a", "b c"], "repeated": [], "contaminated": ["d"]}) == [
         *("--duplicates", "a", "--duplicates", "b c"),
         *("--contaminated", "d"),
@@ -83,7 +83,7 @@ def test_every_file_follows_its_flag() -> None:
 @pytest.mark.parametrize(
     ("ends", "flag"), [(True, "--end-of-document"), (False, "--without-end-of-document")], ids=["ends", "no-ends"]
 )
-def test_options_of_adopted_token_files(tmp_path: Path, ends: bool, flag: str) -> None:
+def test_adopt_options_state_the_source_language_and_end_of_document(tmp_path: Path, ends: bool, flag: str) -> None:
     source = token_source(tmp_path) | {"ends_with_end_of_document": ends}
     plan = planned(tmp_path, sources=[source], tokenizer=TOKENIZER)
     assert adopt_options(plan, "tokens") == ["--source", "tokens", "--language", "fr", flag]

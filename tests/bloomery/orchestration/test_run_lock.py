@@ -1,4 +1,4 @@
-"""One workflow a run; the kernel gives the lock back however its holder dies."""
+"""Test that a run has one workflow at a time, and that the kernel releases the lock of a killed holder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOLDER = """
 """
 
 
-def test_a_second_process_is_refused_with_the_holders_name(tmp_path: Path) -> None:
+def test_a_second_process_is_refused_with_the_process_id_of_the_holder(tmp_path: Path) -> None:
     code = textwrap.dedent(HOLDER)
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -36,14 +36,14 @@ def test_a_second_process_is_refused_with_the_holders_name(tmp_path: Path) -> No
         assert caught.value.exit_code == 75
         process.send_signal(signal.SIGKILL)
         process.wait()
-        # A program that the holder started lives on; the lock is free all the same.
+        # A child process of the holder is still alive, and the lock is free nevertheless.
         os.kill(child, 0)
         RunLock.acquire(tmp_path).release()
     finally:
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_lock_given_back_is_free_and_names_its_last_holder(tmp_path: Path) -> None:
+def test_a_released_lock_can_be_acquired_again_and_names_its_holder(tmp_path: Path) -> None:
     RunLock.acquire(tmp_path / "run").release()
     lock = RunLock.acquire(tmp_path / "run")
     last = holder(tmp_path / "run")
@@ -52,7 +52,7 @@ def test_a_lock_given_back_is_free_and_names_its_last_holder(tmp_path: Path) -> 
     lock.release()
 
 
-def test_a_damaged_lock_file_does_not_matter(tmp_path: Path) -> None:
+def test_a_damaged_lock_file_does_not_prevent_acquisition(tmp_path: Path) -> None:
     (tmp_path / LOCK_NAME).write_bytes(b"\xff\x00")
     assert holder(tmp_path) is None
     lock = RunLock.acquire(tmp_path)

@@ -1,4 +1,4 @@
-"""The plan of a run: which parts, partitions and files the rules work on, and who writes the sections."""
+"""Test the plan of a run, which lists the rules' parts, partitions and files and writes the sections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _no_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HF_TOKEN", raising=False)
 
 
-def test_a_plan_of_texts(tmp_path: Path) -> None:
+def test_a_plan_lists_the_parts_of_text_sources(tmp_path: Path) -> None:
     plan = planned(tmp_path, index={"shards_per_file": 2})
     assert [part.name for part in plan.text_parts] == [*WEB, "books/00000"]
     assert plan.adopted_parts == []
@@ -38,7 +38,7 @@ def test_a_plan_of_texts(tmp_path: Path) -> None:
     assert (plan.evaluation_files, plan.tokenizer_files, plan.online) == ([], [], None)
 
 
-def test_lines_are_stripped_only_where_they_are_enabled(tmp_path: Path) -> None:
+def test_lines_are_stripped_only_if_enabled(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     assert (plan.strips_lines, list(plan.line_partitions), plan.text_group) == (False, [], "read")
     release(plan)
@@ -60,7 +60,7 @@ def test_a_run_of_token_files_alone_has_no_partitions(tmp_path: Path) -> None:
     assert plan.text_group == "read"
 
 
-def test_the_gate_holds_where_there_is_text(tmp_path: Path) -> None:
+def test_the_tokenizer_gate_is_planned_for_text_sources(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     assert plan.tokenizer_gate is None
     release(plan)
@@ -69,12 +69,12 @@ def test_the_gate_holds_where_there_is_text(tmp_path: Path) -> None:
     assert gate is not None
 
 
-def test_memory_of_the_search_for_duplicates_is_what_it_may_hold_and_1000_mb(tmp_path: Path) -> None:
+def test_deduplication_requests_its_memory_limit_plus_1000_mb(tmp_path: Path) -> None:
     corpus = {"dedup": {"memory_bytes": "512MiB"}}
     assert planned(tmp_path, corpus=corpus).dedup_memory_mb == 512 + 1000
 
 
-def test_shards_of_an_earlier_run_take_part_in_the_search_for_duplicates(tmp_path: Path) -> None:
+def test_deduplication_includes_the_shards_of_an_earlier_run(tmp_path: Path) -> None:
     old = earlier_run(tmp_path / "old")
     plan = planned(tmp_path, corpus={"dedup": {"against": [str(old)]}})
     assert plan.dedup_shards[-1] == "_earlier/0/old/00000"
@@ -83,12 +83,12 @@ def test_shards_of_an_earlier_run_take_part_in_the_search_for_duplicates(tmp_pat
     (old / "corpus/duplicates/clusters.json").unlink()
     with pytest.raises(InputError, match=r"its corpus has no duplicates/clusters\.json"):
         planned(tmp_path, name="other", corpus={"dedup": {"against": [str(old)]}})
-    # A job does not look again: the corpus of the earlier run may have changed since.
+    # A job uses the planned list of parts, because the corpus of the earlier run may have changed since the planning.
     job = planned(tmp_path, is_main_process=False, corpus={"dedup": {"against": [str(old)]}})
     assert job.earlier_parts == ["_earlier/0/old/00000"]
 
 
-def test_a_job_reads_the_parts_that_the_main_process_planned(tmp_path: Path) -> None:
+def test_a_job_reads_the_parts_that_the_main_process_wrote(tmp_path: Path) -> None:
     main = planned(tmp_path)
     (tmp_path / "texts/web/3.jsonl").write_bytes(b" " * 1500)
     job = planned(tmp_path, is_main_process=False)
@@ -98,7 +98,7 @@ def test_a_job_reads_the_parts_that_the_main_process_planned(tmp_path: Path) -> 
     assert len(planned(tmp_path).parts) == len(main.parts) + 1
 
 
-def test_while_another_workflow_holds_the_run_nothing_is_written(
+def test_nothing_is_written_while_another_workflow_holds_the_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = planned(tmp_path)
@@ -111,7 +111,7 @@ def test_while_another_workflow_holds_the_run_nothing_is_written(
     assert [record.message for record in caplog.records] == [f"{second.lock}; this process writes no files of the run"]
 
 
-def test_files_of_tokenizers_and_evaluation_texts(tmp_path: Path) -> None:
+def test_a_plan_lists_files_of_tokenizers_and_evaluation_texts(tmp_path: Path) -> None:
     for name in ("own", "other"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "tokenizer.json").touch()
@@ -130,14 +130,16 @@ def test_files_of_tokenizers_and_evaluation_texts(tmp_path: Path) -> None:
     assert not planned(tmp_path, tokenizer={"report": {"references": references}}).references_are_local
 
 
-def test_a_wrong_site_ends_the_plan_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_site_is_refused_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLOOMERY_SITE", str(tmp_path / "missing.yaml"))
     with pytest.raises(ConfigError, match="no such file"):
         planned(tmp_path)
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_sites_place_with_internet_is_used_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_internet_partition_of_the_site_is_used_only_without_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "site.yaml").write_text("internet: {partition: transfer}\n")
     plan = planned(tmp_path)
     assert plan.online is not None
@@ -147,14 +149,14 @@ def test_the_sites_place_with_internet_is_used_without_a_token(tmp_path: Path, m
     assert planned(tmp_path).online is None
 
 
-def test_a_key_written_twice_in_a_file_is_refused(tmp_path: Path) -> None:
+def test_a_duplicate_key_in_a_configuration_file_is_refused(tmp_path: Path) -> None:
     given = small_config(tmp_path).model_dump(mode="json")
     (tmp_path / "run.yaml").write_text("name: one\nname: two\n")
     with pytest.raises(ConfigError, match="the key 'name' is written twice"):
         read_config(given, [str(tmp_path / "run.yaml")])
 
 
-def test_problems_name_the_files_or_the_command_line(tmp_path: Path) -> None:
+def test_configuration_problems_name_the_file_or_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("name: one\n")
     with pytest.raises(ConfigError, match=r"^run\.yaml: \d+ problem"):
         read_config({"name": "one", "seed": "x"}, [Path("run.yaml")])

@@ -1,4 +1,4 @@
-"""Which segment of a training the workflow asks for next."""
+"""Test which segment of a training the workflow runs next."""
 
 from __future__ import annotations
 
@@ -34,13 +34,11 @@ def test_a_chain_begins_with_segment_1() -> None:
 
 
 @pytest.mark.parametrize("status", [status for status in SegmentStatus if status is not SegmentStatus.FINISHED])
-def test_a_segment_that_did_not_finish_the_training_is_followed_by_another(
-    tmp_path: Path, status: SegmentStatus
-) -> None:
+def test_an_unfinished_training_gets_another_segment(tmp_path: Path, status: SegmentStatus) -> None:
     assert next_segment([segment_file(tmp_path, 1, status)], 3) == 2
 
 
-def test_a_finished_training_ends_the_chain_even_at_its_limit(tmp_path: Path) -> None:
+def test_a_finished_training_ends_the_chain_even_at_max_segments(tmp_path: Path) -> None:
     chain = [
         segment_file(tmp_path, 1, SegmentStatus.TIME_LIMIT),
         segment_file(tmp_path, 2, SegmentStatus.FINISHED),
@@ -49,7 +47,7 @@ def test_a_finished_training_ends_the_chain_even_at_its_limit(tmp_path: Path) ->
     assert next_segment(chain, 5) is None
 
 
-def test_a_chain_that_is_too_long_says_which_limit_it_met(tmp_path: Path) -> None:
+def test_a_chain_at_max_segments_is_refused_with_the_key_of_the_limit(tmp_path: Path) -> None:
     chain = [segment_file(tmp_path, number, SegmentStatus.TIME_LIMIT) for number in (1, 2)]
     with pytest.raises(WorkflowError) as caught:
         next_segment(chain, 2)
@@ -57,7 +55,7 @@ def test_a_chain_that_is_too_long_says_which_limit_it_met(tmp_path: Path) -> Non
     assert str(caught.value) == expected
 
 
-def test_a_file_that_is_no_segment_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_segment_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text("{}")
     with pytest.raises(InputError, match="not a segment"):
         next_segment([str(tmp_path / "1.json")], 3)

@@ -1,4 +1,4 @@
-"""The site file that the answers are written to."""
+"""Test the site file that holds the answers of `bloomery cluster init`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def answers(found: Cluster | None, **given: Any) -> dict[str, Any]:
     return collect(found, {key.replace("__", "."): value for key, value in given.items()}, modules=[], scratch=None)
 
 
-def test_the_file_has_every_key_with_its_meaning_and_reads_back(tmp_path: Path) -> None:
+def test_the_site_file_explains_every_key_and_can_be_read_back(tmp_path: Path) -> None:
     values = nested(answers(cluster("eight_gpus"), account="007", modules=["gcc/12", "null"], scratch="/s"))
     site = write_site(tmp_path / "site.yaml", values, ["A cluster."])
     written = (tmp_path / "site.yaml").read_text()
@@ -43,12 +43,12 @@ def test_the_file_has_every_key_with_its_meaning_and_reads_back(tmp_path: Path) 
     assert not list(tmp_path.glob(".*"))
 
 
-def test_nothing_is_written_when_an_answer_is_wrong(tmp_path: Path) -> None:
+def test_nothing_is_written_if_an_answer_is_invalid(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"jobs\.partition: 'a b' is not right"):
         write_site(tmp_path / "site.yaml", {"jobs": {"partition": "a b"}}, [])
     assert not list(tmp_path.iterdir())
 
 
-def test_defaults_alone_are_the_default_site(tmp_path: Path) -> None:
+def test_a_site_file_without_answers_is_the_default_site(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text(render({}, []))
     assert read_site(tmp_path / "site.yaml") == Site()

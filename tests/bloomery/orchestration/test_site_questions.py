@@ -1,4 +1,4 @@
-"""Proposals for a site, their answers, and doubts about them."""
+"""Test the proposed answers for a site file and the doubts about answers."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ def answers(found: Cluster | None, **given: Any) -> dict[str, Any]:
     return collect(found, {key.replace("__", "."): value for key, value in given.items()}, modules=[], scratch=None)
 
 
-def test_training_goes_where_most_gpus_and_the_longest_jobs_are() -> None:
+def test_the_proposed_training_partition_has_the_most_gpus_and_the_longest_jobs() -> None:
     proposed = answers(cluster("eight_gpus"))
     assert proposed["training.partition"] == "gpu_100h"
     assert (proposed["training.gpus_per_node"], proposed["training.max_minutes"]) == (8, 6000)
     assert (proposed["jobs.partition"], proposed["jobs.max_minutes"]) == ("cpu", 1200)
 
 
-def test_what_depends_on_an_answer_follows_it() -> None:
+def test_proposals_follow_the_answers_that_they_depend_on() -> None:
     proposed = answers(cluster("eight_gpus"), training__partition="gpu_20h", internet__partition="archive")
     assert proposed["training.max_minutes"] == 1200
     assert answers(cluster("eight_gpus"), training__partition="cpu")["training.gpus_per_node"] == 0
     assert nested(proposed)["internet"] == {"partition": "archive"}
 
 
-def test_without_limit_and_with_one_partition() -> None:
+def test_a_single_partition_without_a_time_limit_gets_proposals() -> None:
     proposed = answers(cluster("lab"))
     assert (proposed["jobs.partition"], proposed["training.partition"]) == ("main", "main")
     assert (proposed["training.max_minutes"], proposed["jobs.max_minutes"]) == (1200, None)
 
 
-def test_a_person_is_asked_with_the_proposals_and_decides() -> None:
+def test_questions_show_the_proposals_and_answers_replace_them() -> None:
     asked: dict[str, Any] = {}
 
     def ask(question: Question, proposed: Any) -> Any:
@@ -58,11 +58,11 @@ def test_a_person_is_asked_with_the_proposals_and_decides() -> None:
     assert asked["training.max_minutes"] == 1200
     assert asked["modules"] == ["gcc"]
     assert "account" not in asked
-    assert "training.ranks_per_node" not in asked  # as many as GPUs
+    assert "training.ranks_per_node" not in asked  # ranks equal GPUs, so there is no question
     assert (found["account"], found["scratch"]) == ("abc", "${WORK}")
 
 
-def test_without_slurm_the_options_must_say_what_is_needed() -> None:
+def test_without_slurm_the_required_options_must_be_given() -> None:
     with pytest.raises(ResourceError, match="--gpus-per-node --max-minutes") as raised:
         answers(None, jobs__partition="cpu", training__partition="gpu")
     assert "--account" not in str(raised.value)
@@ -72,7 +72,7 @@ def test_without_slurm_the_options_must_say_what_is_needed() -> None:
     assert nested(found)["container_options"] == ["--nv"]
 
 
-def test_doubts_name_the_key_and_what_is_known() -> None:
+def test_doubts_name_the_key_and_the_facts_of_the_cluster() -> None:
     found = cluster("eight_gpus", "a\nb\n")
     said = doubts(found, answers(found, training__partition="visu", jobs__partition="old", internet__partition="net"))
     assert [each.split(":")[0] for each in said] == [
@@ -91,7 +91,7 @@ def test_doubts_name_the_key_and_what_is_known() -> None:
     assert doubts(found, answers(found, account="b")) == []
 
 
-def test_every_question_is_a_key_of_the_site() -> None:
+def test_every_question_sets_a_key_of_the_site() -> None:
     assert {question.key for question in QUESTIONS} <= set(all_keys(Site))
 
 
@@ -106,7 +106,7 @@ def test_the_example_of_a_cluster_with_eight_gpus_is_valid(monkeypatch: pytest.M
         "qos": "qos_gpu-t3",
         "constraint": "a100",
     }
-    # The two lines for jobs of 100 h, as a person would take them in.
+    # Uncomment the two lines for jobs of 100 hours, as a user would.
     other = path.read_text().replace("  qos: qos_gpu-t3\n  max_minutes: 1200\n", "")
     other = other.replace("  # qos: qos_gpu-t4\n  # max_minutes: 6000\n", "  qos: qos_gpu-t4\n  max_minutes: 6000\n")
     assert Site.model_validate(yaml.safe_load(other.replace("${SCRATCH}", "/s"))).training.max_minutes == 6000

@@ -1,4 +1,4 @@
-"""What a job's shell does first, and what its environment does not hold."""
+"""Test the shell prefix of a job, and that no job's environment contains the token."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ def bash(prefix: str, command: str, **environment: str) -> subprocess.CompletedP
     )
 
 
-def test_without_a_site_the_shell_is_only_strict():
+def test_without_a_site_the_prefix_only_sets_strict_mode():
     assert shell_prefix(Site()) == "set -euo pipefail; "
 
 
-def test_modules_are_loaded_in_order_before_the_shell_becomes_strict(tmp_path):
+def test_modules_are_loaded_in_order_before_strict_mode(tmp_path):
     site = Site.model_validate({"modules": ["gcc/12", "cuda/12.4"]})
     module = 'module() { echo module "$@" "${UNSET_VARIABLE}"; }; '
     done = bash(module + shell_prefix(site), "echo rule; false | true; echo not reached")
     assert done.stdout.splitlines() == ["module load gcc/12 cuda/12.4 ", "rule"]
 
 
-def test_temporary_files_go_to_scratch(tmp_path):
+def test_temporary_files_are_written_to_scratch(tmp_path):
     done = bash(shell_prefix(Site.model_validate({"scratch": str(tmp_path)})), 'cd "$TMPDIR"; pwd', USER="ada")
     assert done.stdout.strip() == str(tmp_path / "bloomery-ada")
 
 
-def test_programs_run_in_the_container_but_the_launcher_does_not(tmp_path):
+def test_programs_run_in_the_container_and_the_launcher_runs_outside(tmp_path):
     for name in ("apptainer", "bloomery"):
         program = tmp_path / name
         program.write_text(f'#!/bin/sh\necho {name} "$@"\n')
@@ -48,7 +48,7 @@ def test_programs_run_in_the_container_but_the_launcher_does_not(tmp_path):
     ]
 
 
-def test_the_token_leaves_the_environment_but_programs_of_this_machine_find_it():
+def test_the_token_is_removed_from_the_environment_but_local_programs_find_it():
     code = """
 import os, subprocess, sys
 from bloomery.orchestration.slurm_jobs import hide_token
@@ -66,7 +66,7 @@ print(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
     assert done.stdout.strip() == "hf_" + "secret", done.stderr
 
 
-def test_the_names_of_the_workflows_jobs_are_kept(tmp_path):
+def test_the_slurm_run_ids_of_the_last_20_workflows_are_stored(tmp_path):
     paths = RunPaths(tmp_path / "run")
     assert workflow_names(paths) == []
     log = tmp_path / "snakemake.log"

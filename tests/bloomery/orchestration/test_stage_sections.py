@@ -1,4 +1,4 @@
-"""The sections of the configuration that each stage reads."""
+"""Test the sections of the configuration that each stage reads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bloomery.orchestration.stage_sections import stage_sections
 SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 
 
-def test_skipped_samples_and_an_end_by_tokens_build_no_other_index() -> None:
+def test_skip_and_train_tokens_do_not_change_the_index_section() -> None:
     raw = copy.deepcopy(SAMPLE)
     raw["training"] |= {"skip": [{"from_sample": 3, "to_sample": 40}], "train_tokens": 10_000}
     raw["training"]["optimizer"] |= {"warmup_samples": 0, "schedule": "constant"}

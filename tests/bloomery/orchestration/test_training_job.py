@@ -1,4 +1,4 @@
-"""The flags of sbatch for a training job, as Snakemake's SLURM executor itself writes them."""
+"""Test the flags of sbatch for a training job, as Snakemake's SLURM executor writes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bloomery.orchestration.training_job import training_job
 
 
 class Resources(dict):
-    """Items and attributes, as a job of Snakemake has its resources."""
+    """Provide resources as items and attributes, as a job of Snakemake does."""
 
     __getattr__ = dict.__getitem__
 
@@ -51,7 +51,7 @@ def flags(job, **more) -> list[str]:
 
 
 @pytest.mark.parametrize(("layout", "nodes"), [((2, 4, 1), 1), ((4, 4, 1), 2), ((4, 4, 2), 4), ((4, 12, 8), 48)])
-def test_a_job_with_gpus_has_one_task_a_node_and_its_gpus_on_each(layout, nodes):
+def test_a_job_with_gpus_has_one_task_and_all_gpus_on_each_node(layout, nodes):
     site = Site.model_validate({"training": {"gpus_per_node": 8, "cpus_per_node": 64, "memory_mb_per_node": 480000}})
     assert flags(training_job(config(*layout), site)) == [
         *("-t", "1200", "--mem", "480000", f"--nodes={nodes}", "--cpus-per-task=64"),
@@ -68,24 +68,24 @@ def test_a_job_without_gpus_has_as_many_tasks_as_nodes(layout, nodes):
     ]
 
 
-def test_fewer_gpus_than_a_node_has_are_asked_for_when_the_model_is_small():
+def test_a_small_layout_requests_only_the_gpus_that_it_uses():
     job = training_job(config(2, 1, 1), Site.model_validate({"training": {"gpus_per_node": 8}}))
     assert (job.nodes, job.ranks_per_node, job.gres) == (1, 2, "gpu:2")
 
 
-def test_the_launcher_hears_of_the_same_nodes():
+def test_the_launcher_gets_the_same_number_of_nodes_as_sbatch():
     job = training_job(config(4, 4, 2), Site.model_validate({"training": {"gpus_per_node": 8, "cpus_per_node": 64}}))
     assert job.launch_options() == ["--nodes", "4", "--ranks-per-node", "8", "--cpus-per-node", "64"]
 
 
-def test_a_dependency_and_whole_nodes_are_asked_for():
+def test_a_job_may_request_a_dependency_and_exclusive_nodes():
     site = Site.model_validate({"account": "abc", "training": {"exclusive": True, "partition": "gpu_p1", "qos": "t3"}})
     job = training_job(config(2, 1, 1), site)
     assert {"--exclusive", "--dependency=afterany:17"} <= set(flags(job, dependency="afterany:17"))
     assert job.place == {"slurm_account": "abc", "slurm_partition": "gpu_p1", "qos": "t3"}
 
 
-def test_processes_that_do_not_fill_nodes_are_refused():
+def test_a_layout_that_does_not_fill_its_nodes_is_refused():
     with pytest.raises(ConfigError, match="= 6 processes do not fill nodes of 4; expected: a multiple of 4"):
         training_job(config(2, 3, 1), Site.model_validate({"training": {"ranks_per_node": 4}}))
 

@@ -9,7 +9,7 @@ from bloomery.orchestration.workflow_log import WorkflowLog
 
 
 class Clock:
-    """Starts at 00:00:00 UTC."""
+    """A clock that starts at 00:00:00 UTC and that tests advance."""
 
     seconds = 0.0
 
@@ -60,7 +60,7 @@ def message(text: str, level: str = "INFO", **more: Any) -> dict[str, Any]:
     return {"levelname": level, "message": text, **more}
 
 
-def test_a_finished_job_is_one_line_with_its_start_end_and_duration(
+def test_a_finished_job_gets_one_line_with_start_end_and_duration(
     log: WorkflowLog, lines: list[str], clock: Clock
 ) -> None:
     log.add({"event": "run_info", "stats": {"measure": 3, "all": 1, "total": 4}})
@@ -81,7 +81,7 @@ def test_a_rule_without_a_message_is_named_with_its_wildcards(log: WorkflowLog, 
     assert lines[0].endswith("measure udhr 00000 (0.0 s)")
 
 
-def test_a_target_is_no_line(log: WorkflowLog, lines: list[str]) -> None:
+def test_a_target_rule_prints_no_line(log: WorkflowLog, lines: list[str]) -> None:
     log.add(job(1, "all: everything is there") | {"shellcmd": None})
     for record in finished(1, 1, 1):
         log.add(record)
@@ -114,7 +114,7 @@ def test_a_training_on_this_machine_shows_its_own_progress(
     assert lines == ["[0/0] 00:00:00Z  train segment 1 is running"]
 
 
-def test_a_failed_job_shows_its_cause_first_and_then_its_log(
+def test_a_failed_job_shows_its_cause_and_then_its_log_file(
     log: WorkflowLog, lines: list[str], clock: Clock, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.log"
@@ -134,7 +134,7 @@ def test_a_failed_job_shows_its_cause_first_and_then_its_log(
     ]
 
 
-def test_a_failed_group_names_its_jobs(log: WorkflowLog, lines: list[str], tmp_path: Path) -> None:
+def test_a_failed_group_lists_its_jobs(log: WorkflowLog, lines: list[str], tmp_path: Path) -> None:
     paths = [tmp_path / "a.log", tmp_path / "b.log"]
     paths[1].write_text("error: disk is full\n")
     for number in (1, 2):
@@ -146,7 +146,7 @@ def test_a_failed_group_names_its_jobs(log: WorkflowLog, lines: list[str], tmp_p
     assert lines[1:] == ["  error: disk is full", f"  log: {paths[1]}"]
 
 
-def test_an_interrupted_workflow_says_how_to_resume_and_reports_no_failure(
+def test_an_interrupted_workflow_prints_the_resume_command_and_no_failure(
     log: WorkflowLog, lines: list[str], tmp_path: Path
 ) -> None:
     log.add(job(1, "train segment 1"))
@@ -160,7 +160,7 @@ def test_an_interrupted_workflow_says_how_to_resume_and_reports_no_failure(
     assert lines[1].endswith("Resume with: snakemake --profile slurm")
 
 
-def test_messages_of_snakemake_about_itself_are_left_out_and_others_shown(log: WorkflowLog, lines: list[str]) -> None:
+def test_snakemakes_internal_messages_are_hidden_and_others_are_shown(log: WorkflowLog, lines: list[str]) -> None:
     for text in ("Building DAG of jobs...", "Select jobs to execute...", "Using shell: /usr/bin/bash", "None", ""):
         log.add(message(text) if text != "None" else {"event": "resources_info", "msg": "Provided cores: 2"})
     log.add(message("Trying to restart job 3."))

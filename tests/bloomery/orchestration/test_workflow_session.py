@@ -1,4 +1,4 @@
-"""What a workflow does before its first job and at its end."""
+"""Test the steps of a workflow before its first job and at its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_err
 
 @pytest.fixture
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the steps in the order of their calls; nothing is started and no scheduler is asked."""
+    """Record the names of the steps in the order of their calls, without starting a process or calling a scheduler."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("BLOOMERY_SITE", raising=False)
@@ -43,14 +43,14 @@ def start(session: WorkflowSession, *, on_cluster: bool = False) -> None:
     session.start([], is_main_process=True, on_cluster=on_cluster)
 
 
-def test_an_error_of_ours_is_logged_and_becomes_its_exit_code(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_bloomery_error_is_logged_and_sets_the_exit_code(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR), pytest.raises(SystemExit) as caught, exit_on_error(LOGGER):
         raise InputError("is damaged", where="x.json")
     assert caught.value.code == InputError.exit_code
     assert [record.message for record in caplog.records] == ["error: x.json: is damaged"]
 
 
-def test_other_errors_are_not_touched() -> None:
+def test_other_errors_are_raised_unchanged() -> None:
     with pytest.raises(ZeroDivisionError), exit_on_error(LOGGER):
         1 / 0  # noqa: B018
 
@@ -60,18 +60,18 @@ def test_on_one_machine_only_the_sync_starts(tmp_path: Path, steps: list[str]) -
     assert steps == ["start_sync"]
 
 
-def test_a_process_that_is_not_the_main_one_starts_no_sync(tmp_path: Path, steps: list[str]) -> None:
+def test_only_the_main_process_starts_the_sync(tmp_path: Path, steps: list[str]) -> None:
     session = WorkflowSession(planned(tmp_path), LOGGER)
     session.start([], is_main_process=False, on_cluster=False)
     assert steps == []
 
 
-def test_on_a_cluster_the_sync_starts_before_the_token_leaves_the_environment(tmp_path: Path, steps: list[str]) -> None:
+def test_on_a_cluster_the_sync_starts_before_the_token_is_hidden(tmp_path: Path, steps: list[str]) -> None:
     start(WorkflowSession(planned(tmp_path), LOGGER), on_cluster=True)
     assert steps == ["end_data_jobs", "start_sync", "remember_workflow", "hide_token"]
 
 
-def test_cancelled_jobs_of_an_earlier_workflow_make_the_workflow_start_again(
+def test_the_workflow_restarts_after_it_cancels_jobs_of_an_earlier_workflow(
     tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class StartedAgainError(Exception):
@@ -115,7 +115,7 @@ def test_a_second_workflow_is_refused_and_removes_nothing(
         ("export_wanted", {"positions": "learned"}, "can be trained, but not exported yet"),
     ],
 )
-def test_what_cannot_be_made_is_refused_only_when_it_is_wanted(
+def test_an_unsupported_model_is_refused_only_if_its_training_or_export_is_requested(
     tmp_path: Path, steps: list[str], caplog: pytest.LogCaptureFixture, wanted: str, model: dict[str, Any], said: str
 ) -> None:
     session = WorkflowSession(planned(tmp_path, model=model), LOGGER)
@@ -128,7 +128,7 @@ def test_what_cannot_be_made_is_refused_only_when_it_is_wanted(
     assert said in caplog.text
 
 
-def test_shards_of_an_earlier_configuration_are_removed(tmp_path: Path, steps: list[str]) -> None:
+def test_shards_of_removed_parts_are_deleted(tmp_path: Path, steps: list[str]) -> None:
     plan = planned(tmp_path)
     files = [plan.paths.corpus / "clean" / name for name in ("web/00000.parquet", "web/00009.parquet", "gone/0.json")]
     for path in files:
@@ -138,9 +138,7 @@ def test_shards_of_an_earlier_configuration_are_removed(tmp_path: Path, steps: l
     assert [path.exists() for path in files] == [True, False, False]
 
 
-def test_the_sync_is_stopped_where_one_was_started(
-    tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_started_sync_is_stopped(tmp_path: Path, steps: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     class Sync:
         stopped = 0
 

@@ -1,4 +1,4 @@
-"""The batch size is a function of consumed samples, for any run and not only for the published one."""
+"""Test that the batch size is a function of consumed samples for any run, not only for the published one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def batches(draw: st.DrawFn) -> BatchConfig:
 
 
 @given(batches(), st.integers(1, 20_000))
-def test_counting_iterations_is_walking_them(batch: BatchConfig, samples: int) -> None:
+def test_samples_to_read_equals_the_sum_over_all_iterations(batch: BatchConfig, samples: int) -> None:
     walked = list(steps(batch, samples))
     read = walked[-1].consumed_samples + walked[-1].global_batch_size if walked else 0
     assert samples_to_read(batch, samples) == read <= samples < read + global_batch_size(batch, read)
@@ -31,7 +31,7 @@ def test_counting_iterations_is_walking_them(batch: BatchConfig, samples: int) -
 
 @given(batches(), st.integers(1, 5_000), st.integers(0, 5_000))
 def test_the_batch_is_a_function_of_consumed_samples_alone(batch: BatchConfig, samples: int, consumed: int) -> None:
-    # What a resumed run does after any number of samples is what the undisturbed run would have done.
+    # A resumed run therefore has the same batch sizes as an uninterrupted one.
     for before, after in itertools.pairwise(steps(batch, samples)):
         assert after.consumed_samples == before.consumed_samples + before.global_batch_size
     assert global_batch_size(batch, consumed) in ladder_rungs(batch)

@@ -1,4 +1,4 @@
-"""The closed form of a blend against a sort of exact fractions."""
+"""Compare the closed form of a blend with sorted exact fractions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ QUOTAS = st.dictionaries(st.text("abc/-", min_size=1, max_size=3), st.integers(0
 
 
 def in_order(quotas: dict[str, int]) -> list[tuple[str, int]]:
-    """(dataset, sample) of a stage, by plain means."""
+    """Return a stage's (dataset, sample) pairs in order, by sorting exact fractions."""
     places = [(Fraction(2 * k + 1, 2 * quota), name, k) for name, quota in quotas.items() for k in range(quota)]
     return [(name, k) for _, name, k in sorted(places)]
 
 
 @given(QUOTAS, st.data())
-def test_what_a_cut_stage_has_taken_is_what_the_order_holds_until_there(
-    quotas: dict[str, int], data: st.DataObject
-) -> None:
+def test_taken_counts_each_datasets_samples_before_the_cut(quotas: dict[str, int], data: st.DataObject) -> None:
     order = in_order(quotas)
     samples = data.draw(st.integers(0, len(order)))
     names = [name for name, _ in order[:samples]]
@@ -36,7 +34,7 @@ def test_samples_before_a_slot_are_counted_exactly(quota: int, planned: int, dat
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=6).filter(any), st.fractions(0, 1))
-def test_a_stage_beyond_32_bits_is_cut_within_a_sample_of_each_share(quotas: list[int], at: Fraction) -> None:
+def test_each_dataset_of_a_cut_stage_beyond_32_bits_is_close_to_its_share(quotas: list[int], at: Fraction) -> None:
     named = {str(number): quota for number, quota in enumerate(quotas)}
     planned = sum(quotas)
     samples = int(at * planned)

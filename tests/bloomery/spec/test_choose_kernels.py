@@ -1,4 +1,4 @@
-"""Which implementation is taken on which machine, and what is refused there."""
+"""Test which kernels are chosen on which machine, and which requests are refused."""
 
 from __future__ import annotations
 
@@ -39,23 +39,25 @@ def taken(facts: MachineFacts, model: dict[str, Any] | None = None, kind: str = 
         (CPU, {"sequence_length": 1024}, "bf16", "sdpa"),
         (H200, {}, "bf16", "flex"),
         (H200, {}, "fp32", "sdpa"),
-        (H200, {"heads": 32}, "bf16", "sdpa"),  # heads of 8 are too small for FlexAttention
+        (H200, {"heads": 32}, "bf16", "sdpa"),  # FlexAttention does not support a head size of 8
         (H200, {"positions": "rotary"}, "bf16", "sdpa"),
         (FLASH, {}, "bf16", "flash"),
-        (FLASH, {"heads": 64, "hidden_size": 256 * 5}, "bf16", "flex"),  # heads of 20
+        (FLASH, {"heads": 64, "hidden_size": 256 * 5}, "bf16", "flex"),  # the head size is 20
         (FLASH, {}, "fp32", "sdpa"),
         (FLASH, {"positions": "learned"}, "bf16", "sdpa"),
         (OLD_FLASH, {}, "bf16", "flex"),
         (V100, {}, "fp16", "sdpa"),
     ],
 )
-def test_attention(facts: MachineFacts, model: dict[str, Any], precision: str, attention: str) -> None:
+def test_automatic_choice_of_attention_fits_machine_model_and_precision(
+    facts: MachineFacts, model: dict[str, Any], precision: str, attention: str
+) -> None:
     found = taken(facts, model, precision=precision)
     assert found.attention == attention
     assert found.reasons["attention"]
 
 
-def test_apex_is_used_where_it_is_real() -> None:
+def test_apex_is_used_only_if_nvidias_apex_is_compiled() -> None:
     assert (taken(WITH_APEX).layer_norm, taken(WITH_APEX).optimizer) == ("apex", "apex")
     assert taken(WITH_APEX, compile=True).layer_norm == "torch"
     assert taken(WITH_APEX, kind="sgd").optimizer == "fused"
@@ -63,7 +65,7 @@ def test_apex_is_used_where_it_is_real() -> None:
         assert (taken(facts).layer_norm, taken(facts).optimizer) == ("torch", "fused")
 
 
-def test_a_node_without_a_c_compiler_compiles_nothing_for_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_c_compiler_flex_attention_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installed, "has", lambda module: module == "triton")
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr("shutil.which", lambda program: "/usr/bin/clang" if program == "clang" else None)
@@ -86,11 +88,13 @@ def test_a_node_without_a_c_compiler_compiles_nothing_for_its_gpu(monkeypatch: p
         (WITH_APEX, {"optimizer": "apex", "kind": "sgd"}, "for Adam, not for sgd"),
     ],
 )
-def test_what_is_asked_for_is_never_replaced(facts: MachineFacts, asked: dict[str, Any], reason: str) -> None:
+def test_a_requested_kernel_that_is_unavailable_is_refused(
+    facts: MachineFacts, asked: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(ConfigError, match=reason):
         taken(facts, **asked)
 
 
-def test_what_is_asked_for_is_taken() -> None:
+def test_a_requested_kernel_is_used() -> None:
     found = taken(FLASH, attention="eager", layer_norm="torch", optimizer="torch")
     assert (found.attention, found.layer_norm, found.optimizer) == ("eager", "torch", "torch")

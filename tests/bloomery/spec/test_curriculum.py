@@ -1,4 +1,4 @@
-"""The sequence length of a curriculum grows with the consumed samples."""
+"""Test that the sequence length of a curriculum grows with the consumed samples."""
 
 from __future__ import annotations
 

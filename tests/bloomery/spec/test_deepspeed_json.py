@@ -1,4 +1,4 @@
-"""The DeepSpeed configuration that is generated for a training."""
+"""Test the DeepSpeed configuration that is generated for a training."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bloomery.config.training import BatchConfig, OptimizerConfig, TrainingConfi
 from bloomery.spec.deepspeed_json import deepspeed_json
 
 
-def test_deepspeeds_json_promises_fp32_accumulation() -> None:
+def test_deepspeed_json_sets_fp32_gradient_accumulation() -> None:
     training = TrainingConfig(
         train_samples=100,
         batch=BatchConfig(global_batch_size=8, micro_batch_size=2),

@@ -1,4 +1,4 @@
-"""Bytes on disk: checkpoints that are kept, and the token index."""
+"""Test the disk space of checkpoints and of the token index."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from bloomery.spec.disk import disk_bytes, kept_checkpoints
 from bloomery.spec.trajectory import trajectory
 
 
-def test_checkpoints_that_are_kept(bloom: RunConfig) -> None:
+def test_kept_checkpoints_are_counted_by_the_checkpoint_rules(bloom: RunConfig) -> None:
     assert kept_checkpoints(bloom, 115_311) == 115 + 15 + 1
     assert kept_checkpoints(bloom, 250) == 3 + 1
     assert disk_bytes(bloom).checkpoints == 131 * 14 * 176_247_271_424
 
 
-def test_a_run_that_ends_by_tokens_fills_disk_for_what_it_really_does() -> None:
+def test_a_run_that_ends_by_tokens_needs_disk_only_for_its_real_iterations() -> None:
     curriculum = load_config(ROOT / "config/models/tr8-104b-curriculum.yaml")
     run = trajectory(curriculum.model, curriculum.training).end
-    # 89,033 iterations of the 292,968 that 600 M samples would be: 59 kept for good, the last 15, one in writing.
+    # The run ends after 89,033 of the 292,968 iterations of 600 M samples. It keeps 59 checkpoints permanently and the
+    # last 15, and one more is being written.
     assert (run.iteration, disk_bytes(curriculum).kept_checkpoints) == (89_033, 59 + 15 + 1)
     assert disk_bytes(curriculum).index == run.consumed_samples * 2048 * 2

@@ -1,4 +1,4 @@
-"""Groups of parameters that the optimizer holds."""
+"""Test the parameter groups of the optimizer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bloomery.spec.partition import stage_bounds
 MODEL = ModelConfig(layers=3, hidden_size=12, heads=4, sequence_length=8, vocabulary_multiple=8)
 
 
-def test_a_tied_embedding_is_held_by_both_its_stages() -> None:
+def test_a_tied_embedding_is_held_by_the_first_and_the_last_stage() -> None:
     parameters = declare(MODEL, 32)
     bounds = stage_bounds(MODEL, 32, 3, "parameters")
     holders = [[p.name for p in held(parameters, first, end)] for first, end in pairwise(bounds)]

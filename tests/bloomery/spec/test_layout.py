@@ -1,4 +1,4 @@
-"""Where processes stand and what their replicas read, against DeepSpeed's own topology and a plain count."""
+"""Compare rank coordinates with DeepSpeed's topology, and the replicas' samples with a direct count."""
 
 import itertools
 
@@ -13,7 +13,7 @@ SIZES = [(1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 3, 4), (4, 12, 8)]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("tensor", "pipeline", "data"), SIZES)
-def test_ranks_stand_where_deepspeed_puts_them(tensor, pipeline, data):
+def test_rank_coordinates_equal_those_of_deepspeed(tensor, pipeline, data):
     topology = pytest.importorskip("deepspeed.runtime.pipe.topology")
     theirs = topology.PipeModelDataParallelTopology(num_pp=pipeline, num_mp=tensor, num_dp=data)
     parallel = ParallelConfig(tensor=tensor, pipeline=pipeline, data=data)
@@ -23,7 +23,7 @@ def test_ranks_stand_where_deepspeed_puts_them(tensor, pipeline, data):
 
 
 @pytest.mark.parametrize(("tensor", "pipeline", "data"), SIZES)
-def test_a_rank_and_its_place_are_one(tensor, pipeline, data):
+def test_each_rank_has_unique_coordinates_and_back(tensor, pipeline, data):
     parallel = ParallelConfig(tensor=tensor, pipeline=pipeline, data=data)
     places = [RankCoordinates(*each) for each in itertools.product(range(pipeline), range(data), range(tensor))]
     assert [coordinates_of(parallel, rank) for rank in range(parallel.world_size)] == places
@@ -34,7 +34,7 @@ def test_a_rank_and_its_place_are_one(tensor, pipeline, data):
 
 
 @pytest.mark.parametrize(("first", "samples", "micro", "replicas"), [(0, 24, 2, 3), (100, 16, 1, 16), (7, 32, 4, 2)])
-def test_replicas_share_a_batch_out_in_turns(first, samples, micro, replicas):
+def test_replicas_take_micro_batches_of_a_batch_in_turn(first, samples, micro, replicas):
     owner = {}
     for replica in range(replicas):
         for start in micro_batch_starts(first, samples, micro, replica, replicas):

@@ -1,4 +1,4 @@
-"""The learning rate over a training, for every schedule."""
+"""Test the learning rate during a training for every schedule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODEL = ModelConfig(layers=2, hidden_size=16, heads=2, sequence_length=64)
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
-def test_the_learning_rate_warms_up_decays_and_rests(schedule: str) -> None:
+def test_the_learning_rate_warms_up_decays_and_ends_at_its_minimum(schedule: str) -> None:
     optimizer = OptimizerConfig(
         learning_rate=1.0, min_learning_rate=0.1, warmup_samples=100, decay_samples=900, schedule=schedule
     )
@@ -50,7 +50,8 @@ def _batch(size: int) -> BatchConfig:
 def test_the_learning_rate_is_continuous(
     schedule: str, warmup: int, end: int, warms_by: str, decays_by: str, least: float, share: float
 ) -> None:
-    # Lipschitz: no step of one sample moves it by more than the steepest part of its shape, also at the seams.
+    # Lipschitz continuity: a step of one sample changes the rate by at most its steepest slope, also between two
+    # phases.
     length = MODEL.sequence_length
     scale = {"samples": 1, "tokens": length}
     cooldown = max(1, int(share * (end - warmup)))

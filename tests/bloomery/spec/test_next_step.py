@@ -1,4 +1,4 @@
-"""The loop's next step, walked from any position, is the plan's trajectory."""
+"""Test that the loop's steps follow the plan's trajectory from any position."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def training(**changes: object) -> TrainingConfig:
     return TrainingConfig.model_validate(values | changes)
 
 
-def test_the_micro_batch_follows_the_batch() -> None:
+def test_the_micro_batch_size_changes_with_the_batch_size() -> None:
     changes = [{"from_batch": 16, "size": 4}, {"from_batch": 32, "size": 16}]
     config = training(skip=[])
     batch = BatchConfig.model_validate(config.batch.model_dump() | {"micro_batch_changes": changes})
@@ -42,7 +42,8 @@ def test_the_micro_batch_follows_the_batch() -> None:
         found.append((step.global_batch_size, step.micro_batch_size))
         samples = step.batch.end
     assert sorted(set(found)) == [(8, 2), (16, 4), (24, 4), (32, 16)]
-    # m + p - 1 turns of a micro-batch: 24 / (2 x 4) = 3 of 4 samples and 2 of the bubble.
+    # A step takes m + p - 1 time slots of a micro-batch: m = 24 / (2 x 4) = 3 slots with 4 samples each, and 2 slots of
+    # the bubble.
     assert samples_of_time(batch, ParallelConfig(data=2, pipeline=3), 24) == (3 + 2) * 4
 
 
@@ -50,7 +51,7 @@ def test_the_micro_batch_follows_the_batch() -> None:
     "changes",
     [{}, {"skip": []}, {"train_tokens": 20_000}, {"curriculum": None, "skip": [{"from_sample": 0, "to_sample": 9}]}],
 )
-def test_steps_from_the_position_alone_walk_the_trajectory(changes: dict[str, object]) -> None:
+def test_next_step_follows_the_trajectory_from_the_position_alone(changes: dict[str, object]) -> None:
     config = training(**changes)
     plan, samples, tokens, skipped, trained, iteration = trajectory(MODEL, config), 0, 0, 0, [], 0
     while (step := next_step(MODEL, config, samples, tokens)) is not None:

@@ -1,4 +1,4 @@
-"""The overview of a training's sizes, against those of BLOOM-176B."""
+"""Compare the overview of a training's sizes with the published sizes of BLOOM-176B."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from bloomery.spec.partition import stage_bounds
 WORLD, ROWS = 384, 250_880
 
 
-def test_twelve_pipeline_stages(bloom: RunConfig) -> None:
+def test_the_overview_shows_blooms_twelve_pipeline_stages(bloom: RunConfig) -> None:
     assert overview(bloom).stages == ["embed|5", *["6"] * 10, "5|head"]
     bounds = stage_bounds(bloom.model, ROWS, 12, "parameters")
     assert (bounds[0], bounds[1], bounds[-1]) == (0, 7, 74)
 
 
-def test_checkpoint_size(bloom: RunConfig) -> None:
+def test_the_checkpoint_size_equals_blooms(bloom: RunConfig) -> None:
     assert overview(bloom).checkpoint_bytes / 2**40 == pytest.approx(2.24, abs=0.01)

@@ -1,4 +1,4 @@
-"""Parameters of every family: the declared tensors and the formula that counts them."""
+"""Test the declared parameters of every family and the formula for their number."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def models(draw: st.DrawFn) -> ModelConfig:
 
 
 @given(models(), st.integers(1, 500))
-def test_counted_tensors_equal_the_formula(model: ModelConfig, rows: int) -> None:
+def test_the_declared_parameters_equal_the_formula(model: ModelConfig, rows: int) -> None:
     declared = declare(model, rows)
     assert sum(each.count for each in declared) == parameter_count(model, rows)
     assert len({each.name for each in declared}) == len(declared)
@@ -46,8 +46,9 @@ def test_counted_tensors_equal_the_formula(model: ModelConfig, rows: int) -> Non
     assert layers <= set(range(layer_count(model)))
 
 
-def test_bert_and_t5_as_published() -> None:
-    # Megatron-LM's paper counts 336 M for BERT-large (Shoeybi et al. 2019, table 4); T5-small has 60 M (Raffel et al.).
+def test_bert_and_t5_have_the_published_number_of_parameters() -> None:
+    # BERT-large has 336 M parameters (Shoeybi et al. 2019, Megatron-LM, table 4), and T5-small has 60 M (Raffel et
+    # al.).
     for name, millions in (("bert-large", 336), ("t5-small", 60), ("bert-85l", 1105)):
         config = load_config(ROOT / f"config/models/{name}.yaml")
         rows = 30_720 if name == "t5-small" else 30_592

@@ -1,4 +1,4 @@
-"""How layers are distributed over pipeline stages."""
+"""Test how layers are distributed over pipeline stages."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MODEL = ModelConfig(layers=10, hidden_size=64, heads=4, sequence_length=32)
 
 
 def cut(method: str, count: int, model: ModelConfig = MODEL) -> list[int]:
-    """Pipeline layers of each stage."""
+    """Return the number of pipeline layers of each stage."""
     return [end - first for first, end in pairwise(stage_bounds(model, 128, count, method))]
 
 
-def test_blooms_own_expression_gives_its_stages() -> None:
-    # train/tr11-176B-ml: --pp-partition-method 'type:transformer|embedding', 72 such layers on 12 stages.
+def test_blooms_partition_method_gives_blooms_stages() -> None:
+    # Source: train/tr11-176B-ml, --pp-partition-method 'type:transformer|embedding', with 72 such layers on 12 stages.
     training = BLOOM.training.model_copy(update={"partition": "type:transformer|embedding"})
     found = [str(stage) for stage in stages(BLOOM.model, training, 250_880)]
     assert found == ["embed|5", *["6"] * 10, "5|head"]
@@ -45,17 +45,17 @@ def test_layers_of_a_kind_are_distributed_evenly(method: str, count: int, layers
     assert cut(method, count) == layers
 
 
-def test_a_head_of_its_own_is_no_embedding() -> None:
+def test_an_untied_head_does_not_count_as_an_embedding() -> None:
     untied = MODEL.model_copy(update={"tied_embeddings": False, "layers": 3})
     tied = MODEL.model_copy(update={"layers": 3})
-    # Tied, 5 layers match and the middle stages take more; else 4.
+    # 5 layers match if the embeddings are tied, and the middle stages get more of them. Otherwise only 4 layers match.
     assert cut("type:transformer|embedding", 4, tied) != cut("type:transformer|embedding", 4, untied)
     assert cut("type:transformer|head", 4, untied) == [3, 1, 2, 1]
     assert partition_problem(untied, 4, "type:transformer|head") == "stage 3 would have no transformer block"
 
 
-def test_a_large_head_counts_as_much_as_its_product_costs() -> None:
-    # 40 blocks' worth of vocabulary at both ends: the middle stages do the work.
+def test_a_large_head_counts_by_its_number_of_parameters() -> None:
+    # The embedding and the head each have as many parameters as 40 blocks, so the middle stages get most blocks.
     model = ModelConfig(layers=40, hidden_size=64, heads=4, sequence_length=32)
     bounds = stage_bounds(model, 40 * 12 * 64, 4, "parameters")
     assert [end - first for first, end in pairwise(bounds)] == [3, 19, 19, 3]
@@ -70,7 +70,7 @@ def test_every_stage_gets_a_block_and_no_block_is_lost(layers: int, stages: int,
     assert all(second > first for first, second in itertools.pairwise(cuts))
 
 
-def test_the_partition_by_parameters_is_the_best_one() -> None:
+def test_the_partition_by_parameters_has_nearly_the_smallest_largest_stage() -> None:
     model = ModelConfig(layers=9, hidden_size=32, heads=4, sequence_length=8)
     rows, stages = 1024, 4
     block = parameter_count(model, 0) // model.layers

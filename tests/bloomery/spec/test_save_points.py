@@ -1,4 +1,4 @@
-"""When a checkpoint is due and how long it stays."""
+"""Test when a checkpoint is due and how long it is kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLICY = CheckpointConfig(
 )
 
 
-def test_each_rule_holds_up_to_its_end_and_points_come_on_top() -> None:
+def test_each_save_rule_applies_until_its_end_and_single_points_are_added() -> None:
     assert [each for each in range(161) if is_due(POLICY, each)] == [3, 6, 7, 9, 20, 33, 40, 50, 100, 150]
 
 
@@ -26,7 +26,7 @@ def test_each_rule_holds_up_to_its_end_and_points_come_on_top() -> None:
     st.lists(st.integers(1, 20), min_size=4, max_size=4),
     st.lists(st.integers(1, 99), max_size=5),
 )
-def test_saves_are_counted_as_they_come(ends: list[int], every: list[int], points: list[int]) -> None:
+def test_saves_until_counts_all_due_saves(ends: list[int], every: list[int], points: list[int]) -> None:
     rules = [SaveRule(until_iteration=end, every_iterations=own) for end, own in zip(sorted(ends), every, strict=False)]
     policy = CheckpointConfig(every_iterations=every[-1], schedule=rules, at_iterations=points)
     count = 0
@@ -35,12 +35,12 @@ def test_saves_are_counted_as_they_come(ends: list[int], every: list[int], point
         assert saves_until(policy, iteration) == count
 
 
-def test_points_and_multiples_stay_for_good() -> None:
+def test_points_and_multiples_are_kept_permanently() -> None:
     saved = [3, 6, 7, 9, 20, 33, 40, 50, 100, 150, 163]
     assert [each for each in saved if is_for_good(POLICY, each)] == [7, 33, 100]
     assert kept(POLICY, saved) == [7, 33, 100, 150, 163]
     assert kept(POLICY, []) == []
 
 
-def test_without_points_only_the_newest_stay() -> None:
+def test_without_points_only_the_newest_checkpoints_are_kept() -> None:
     assert kept(CheckpointConfig(keep_last=3), [4, 2, 8, 6]) == [4, 6, 8]

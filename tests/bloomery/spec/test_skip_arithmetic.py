@@ -1,4 +1,4 @@
-"""Skipped ranges: exactly those samples are missing, in whatever steps the run is cut into."""
+"""Test that training omits exactly the samples of skipped ranges, for any batch sizes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def trainings(draw: st.DrawFn) -> TrainingConfig:
 
 
 @given(st.lists(ranges, max_size=6), st.integers(0, 500), st.integers(1, 40))
-def test_a_batch_is_the_next_samples_that_no_range_holds(skip: list[SkipRange], consumed: int, size: int) -> None:
+def test_a_batch_holds_the_next_samples_outside_all_skipped_ranges(
+    skip: list[SkipRange], consumed: int, size: int
+) -> None:
     held = {sample for each in skip for sample in range(each.from_sample, each.to_sample)}
     expected = [sample for sample in range(consumed, consumed + size + len(held)) if sample not in held][:size]
     batch = next_batch(skip, consumed, size)
@@ -55,7 +57,7 @@ def test_a_batch_is_the_next_samples_that_no_range_holds(skip: list[SkipRange], 
 
 
 @given(trainings())
-def test_a_run_with_gaps_is_where_walking_leads(training: TrainingConfig) -> None:
+def test_the_trajectory_with_skipped_ranges_equals_a_walk_step_by_step(training: TrainingConfig) -> None:
     run, last = trajectory(MODEL, training), samples_to_read(training.batch, training.train_samples)
     iteration = consumed = tokens = 0
     read: list[int] = []
@@ -86,25 +88,25 @@ def test_a_run_with_gaps_is_where_walking_leads(training: TrainingConfig) -> Non
     assert read == [sample for sample in range(consumed) if sample not in held]
 
 
-def test_a_training_that_came_elsewhere_goes_on_from_there() -> None:
+def test_a_trajectory_starts_from_the_position_of_an_earlier_configuration() -> None:
     training = TrainingConfig(
         train_samples=100, batch=BatchConfig(global_batch_size=10), optimizer=OptimizerConfig(learning_rate=1e-3)
     )
     whole = trajectory(MODEL, training)
     assert trajectory_through(MODEL, training, whole.after_iteration(3)) is whole
-    # Three iterations of 20 before the batch was changed: four of 10 are left.
+    # Three iterations of 20 samples ran before the batch size changed, so four iterations of 10 samples remain.
     there = trajectory(MODEL, training.model_copy(update={"batch": BatchConfig(global_batch_size=20)}))
     run = trajectory_through(MODEL, training, there.after_iteration(3))
     assert (run.start.iteration, run.iterations, run.end.consumed_samples) == (3, 7, 100)
 
 
-def test_a_skipped_range_that_covers_the_start_is_passed_over() -> None:
+def test_a_skipped_range_at_the_start_is_omitted() -> None:
     skip = [SkipRange(from_sample=0, to_sample=10), SkipRange(from_sample=8, to_sample=12)]
     assert next_batch(skip, 0, 4).spans == (range(12, 16),)
     assert next_batch(skip, 0, 4).end == 16
 
 
-def test_ranges_that_follow_a_batch_are_left_to_the_next() -> None:
+def test_a_skipped_range_directly_after_a_batch_belongs_to_the_next_batch() -> None:
     skip = [SkipRange(from_sample=4, to_sample=6)]
     assert next_batch(skip, 0, 4).end == 4
     assert next_batch(skip, 4, 4).samples == [6, 7, 8, 9]

@@ -1,4 +1,4 @@
-"""The run as stretches of equal steps is the run that the loop walks step by step."""
+"""Compare the trajectory, which joins equal steps into stretches, with a walk step by step."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def trainings(draw: st.DrawFn) -> TrainingConfig:
 
 
 def walked(training: TrainingConfig) -> list[tuple[int, int, int, int, int]]:
-    """(iteration, samples, tokens, batch, length) after every step, one at a time."""
+    """Return (iteration, samples, tokens, batch size, sequence length) after every single step."""
     found, tokens = [], 0
     for step in steps(training.batch, training.train_samples):
         if training.train_tokens is not None and tokens >= training.train_tokens:
@@ -53,7 +53,7 @@ def walked(training: TrainingConfig) -> list[tuple[int, int, int, int, int]]:
 
 
 @given(trainings())
-def test_every_iteration_is_where_walking_leads(training: TrainingConfig) -> None:
+def test_every_point_of_the_trajectory_equals_a_walk_step_by_step(training: TrainingConfig) -> None:
     run, expected = trajectory(MODEL, training), walked(training)
     assert run.iterations == len(expected)
     for values in expected:
@@ -73,7 +73,7 @@ def test_every_iteration_is_where_walking_leads(training: TrainingConfig) -> Non
 
 
 @given(trainings())
-def test_the_ladder_is_short_by_less_than_one_batch(training: TrainingConfig) -> None:
+def test_the_trajectory_omits_less_than_one_batch_at_the_end(training: TrainingConfig) -> None:
     whole = training.model_copy(update={"train_tokens": None})
     run = trajectory(MODEL, whole)
     assert run.iterations == len(list(steps(whole.batch, whole.train_samples)))
@@ -83,7 +83,7 @@ def test_the_ladder_is_short_by_less_than_one_batch(training: TrainingConfig) ->
 
 
 @given(trainings(), st.integers(0, 10**6))
-def test_between_two_steps_the_last_finished_one_counts(training: TrainingConfig, number: int) -> None:
+def test_after_samples_returns_the_last_finished_step(training: TrainingConfig, number: int) -> None:
     run = trajectory(MODEL, training)
     samples = number % (run.end.consumed_samples + 1)
     point = run.after_samples(samples)
@@ -92,7 +92,7 @@ def test_between_two_steps_the_last_finished_one_counts(training: TrainingConfig
         assert run.after_iteration(point.iteration + 1).consumed_samples > samples
 
 
-def test_beyond_the_run_there_is_nothing() -> None:
+def test_a_position_outside_the_run_is_refused() -> None:
     run: Trajectory = trajectory(MODEL, TrainingConfig(train_samples=8, batch=_batch(4), optimizer=RATE))
     for look in (run.after_iteration, run.after_samples, run.after_tokens):
         with pytest.raises(ValueError, match="outside the run, which covers 0 to "):
@@ -106,7 +106,7 @@ def _batch(size: int) -> BatchConfig:
 
 
 def test_a_schedule_by_tokens_follows_the_curriculum() -> None:
-    # Short samples at first: half of the samples are fewer than half of the tokens.
+    # The first samples are short, so half of the samples contain less than half of the tokens.
     optimizer = OptimizerConfig(learning_rate=1.0, warmup_samples=100, decay_tokens=40_000, schedule="linear")
     curriculum = CurriculumConfig(start_length=8, samples=800)
     training = TrainingConfig(train_samples=1000, batch=_batch(10), optimizer=optimizer, curriculum=curriculum)

@@ -1,4 +1,4 @@
-"""The exported model's files are known before the training, whatever vocabulary the tokenizer ends up with."""
+"""Test that the exported model's file names are known before training, for any size of the vocabulary."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def config(layers: int, hidden: int, vocabulary: int) -> RunConfig:
     return validate_config(SAMPLE | {"model": model, "tokenizer": {"vocabulary_size": vocabulary}})
 
 
-def test_a_small_model_is_one_file() -> None:
+def test_a_small_model_is_exported_as_one_file() -> None:
     assert weight_files(config(4, 128, 2000)) == (files := weight_files(validate_config(SAMPLE)))
     assert (files.file, files.shard_bytes) == (WEIGHTS_NAME, MAX_SHARD_BYTES)
 
 
-def test_a_large_model_has_an_index() -> None:
+def test_a_large_model_is_exported_with_an_index() -> None:
     files = weight_files(config(70, 14336, 250_680))
     assert (files.file, files.shard_bytes) == (INDEX_NAME, MAX_SHARD_BYTES)
 
 
-def test_a_model_that_the_vocabulary_makes_large_has_an_index_with_any_tokenizer() -> None:
+def test_a_model_with_a_large_vocabulary_gets_an_index_for_any_tokenizer() -> None:
     between = config(30, 2560, 250_680)
     files = weight_files(between)
     assert files.file == INDEX_NAME
     assert files.shard_bytes < parameter_count(between.model, 460) * 2 < MAX_SHARD_BYTES
 
 
-def test_weights_are_split_whatever_number_of_entries_the_tokenizer_has() -> None:
+def test_weights_are_split_for_any_number_of_tokenizer_entries() -> None:
     large = {"model": {"layers": 1, "hidden_size": 8192, "heads": 64, "sequence_length": 128}}
     config = configuration(large, existing="owner/name")
     found = weight_files(config)

@@ -1,4 +1,4 @@
-"""Names and shapes of BLOOM's parameters in transformers."""
+"""Test the names and shapes of BLOOM's parameters in transformers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_network_that_transformers_would_build_differently_is_refused():
     check_exportable(model, 64, BloomConfig(vocab_size=64, hidden_size=32, n_layer=2, n_head=4))
     with pytest.raises(CheckFailedError, match=r"transformer\.h\.2\..* trained absent"):
         check_exportable(model, 64, BloomConfig(vocab_size=64, hidden_size=32, n_layer=3, n_head=4))
-    # The same names and shapes, and another network.
+    # This network has the same names and shapes, but computes another function.
     rotary = model.model_copy(update={"positions": "rotary"})
     with pytest.raises(ConfigError, match=r"not exported yet: model\.positions rotary"):
         check_exportable(rotary, 64, BloomConfig(vocab_size=64, hidden_size=32, n_layer=2, n_head=4))

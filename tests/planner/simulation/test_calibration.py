@@ -1,6 +1,7 @@
-"""Rates from incidents, and the first month of BLOOM played with them.
+"""Test rates that are estimated from incidents, and simulate the first month of BLOOM with these rates.
 
-Numbers: BigScience, train/tr11-176B-ml/chronicles.md; intervals: printed tables of chi-squared quantiles.
+Numbers come from BigScience, train/tr11-176B-ml/chronicles.md, and intervals from printed tables of chi-squared
+quantiles.
 """
 
 from __future__ import annotations
@@ -57,7 +58,11 @@ def chronicle() -> IncidentRecord:
 
 @pytest.fixture(scope="module")
 def bloom() -> Scenario:
-    """Seconds of an iteration as published for the full batch; below it, of 12 pipeline stages that the batch fills."""
+    """Return the scenario of BLOOM.
+
+    The full batch takes the published seconds an iteration. Smaller batches take the seconds that 12 pipeline stages
+    need for their number of micro-batches.
+    """
     batch = BatchConfig.model_validate(
         {
             "micro_batch_size": 2,
@@ -81,7 +86,7 @@ def bloom() -> Scenario:
     )
 
 
-def test_rates_of_the_chronicle(chronicle: IncidentRecord) -> None:
+def test_rates_are_estimated_from_the_chronicle(chronicle: IncidentRecord) -> None:
     rates = calibrate(chronicle)
     assert rates.days == pytest.approx(31.68, abs=0.01)
     assert rates.failures is not None
@@ -90,35 +95,38 @@ def test_rates_of_the_chronicle(chronicle: IncidentRecord) -> None:
     assert (rates.failures.events, rates.maintenances.events, rates.stops.events) == (1, 1, 8)
     assert rates.hours_lost == 7.3
     assert rates.maintenance_hours is None
-    # One GPU died in a month: the true mean may as well be a week or a year.
+    # One GPU failed in a month, so the true mean time between failures may be a week or a year.
     least, most = rates.failures.interval()
     assert least < 7
     assert most is not None
     assert most > 365
 
 
-def test_the_loss_that_was_said_is_a_whole_save_interval(chronicle: IncidentRecord, bloom: Scenario) -> None:
-    # "2 iterations before checkpoint saving time", at 250 iterations a save (README) of 105.5 s.
+def test_the_reported_loss_is_almost_a_whole_save_interval(chronicle: IncidentRecord, bloom: Scenario) -> None:
+    # The training failed "2 iterations before checkpoint saving time". It saved every 250 iterations (README), and an
+    # iteration took 105.5 s.
     lost = [incident.hours_lost for incident in chronicle.incidents if incident.hours_lost is not None]
     assert lost == [pytest.approx(248 * bloom.phases[-1].seconds / 3600, abs=0.05)]
 
 
-def test_blooms_first_month_lies_among_the_simulated_ones(chronicle: IncidentRecord, bloom: Scenario) -> None:
-    # At noon of 2022-04-12 (5 to 95 %): 30,832 to 32,839, median 32,645, 1.7 days of work more than was done. The
-    # simulated interruptions cost 17 hours on average, the month's cost 50: between the entries of 04-04 and 04-06 lie
-    # 387 iterations, 11 hours of work, and the chronicle does not say what else those two days were for.
+def test_blooms_first_month_is_within_the_simulated_range(chronicle: IncidentRecord, bloom: Scenario) -> None:
+    # The simulated iteration at noon of 2022-04-12 is 30,832 to 32,839 (5 to 95 %) with median 32,645, 1.7 days of work
+    # more than was done. The simulated interruptions cost 17 hours on average, but the real ones cost 50 hours. Between
+    # the entries of 04-04 and 04-06, only 387 iterations (11 hours of work) were done, and the chronicle does not
+    # explain the rest of those two days.
     rates = calibrate(chronicle)
     summary = summarise(simulate(bloom, 1000, rates=rates, stop_at_days=rates.days))
     assert chronicle.observed.iteration is not None
     assert summary.iteration[5] <= chronicle.observed.iteration <= summary.iteration[95]
     assert summary.iteration[50] > chronicle.observed.iteration
-    # The whole training: 124.7 days for what was left at iteration 12,695 says the chronicle, at no downtime, no saves
-    # and no validations.
+    # At iteration 12,695, the chronicle states 124.7 remaining days, without downtime, saves and validations.
     left = (Timeline(bloom).share(bloom.iterations).useful - Timeline(bloom).share(12_695).useful) / 86_400
     assert left == pytest.approx(124.7, abs=0.7)
 
 
-def test_two_days_of_the_chronicle_hold_half_a_day_of_work(chronicle: IncidentRecord, bloom: Scenario) -> None:
+def test_two_days_of_the_chronicle_contain_less_than_half_a_day_of_work(
+    chronicle: IncidentRecord, bloom: Scenario
+) -> None:
     dated = [incident for incident in chronicle.incidents if incident.iteration in (25_956, 26_343)]
     hours = (instant(dated[1].date) - instant(dated[0].date)).total_seconds() / 3600
     work = Timeline(bloom)
@@ -127,10 +135,10 @@ def test_two_days_of_the_chronicle_hold_half_a_day_of_work(chronicle: IncidentRe
 
 @pytest.mark.parametrize(
     ("events", "least", "most"),
-    # chi-squared quantiles: 0.05 with 2n, 0.95 with 2n + 2 degrees of freedom, halved.
+    # Halves of chi-squared quantiles: 0.05 with 2n and 0.95 with 2n + 2 degrees of freedom.
     [(0, 0.0, 5.991 / 2), (1, 0.1026 / 2, 9.488 / 2), (8, 7.962 / 2, 28.869 / 2), (30, 43.188 / 2, 81.381 / 2)],
 )
-def test_intervals_are_those_of_the_tables(events: int, least: float, most: float) -> None:
+def test_intervals_equal_those_of_the_tables(events: int, least: float, most: float) -> None:
     shortest, longest = Rate(events, 1.0).interval()
     assert 1 / shortest == pytest.approx(most, rel=1e-3)
     assert (1 / longest if longest else 0.0) == pytest.approx(least, rel=1e-3)
@@ -143,14 +151,14 @@ def test_drawn_rates_have_the_estimate_as_their_mean() -> None:
     assert Rate(0, 10.0).drawn(random) is None
 
 
-def test_few_incidents_widen_the_finish(chronicle: IncidentRecord, bloom: Scenario) -> None:
+def test_few_incidents_widen_the_range_of_finish_days(chronicle: IncidentRecord, bloom: Scenario) -> None:
     rates = calibrate(chronicle)
     sure = summarise(simulate(rates.estimated(bloom), 300)).finish_days
     unsure = summarise(simulate(bloom, 300, rates=rates)).finish_days
     assert unsure[95] - unsure[5] > 1.3 * (sure[95] - sure[5])
 
 
-def test_a_file_of_ones_own(tmp_path: Path, bloom: Scenario) -> None:
+def test_a_users_incident_file_gives_its_own_rates(tmp_path: Path, bloom: Scenario) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(FILE)
     rates = calibrate(load_incidents(path))
@@ -173,7 +181,7 @@ def test_a_file_of_ones_own(tmp_path: Path, bloom: Scenario) -> None:
         ("[observed]", "[observed", "cannot be read"),
     ],
 )
-def test_a_wrong_file_says_where(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_an_invalid_incident_file_is_refused_with_the_key(tmp_path: Path, old: str, new: str, said: str) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(FILE.replace(old, new, 1))
     with pytest.raises(ConfigError, match=said):

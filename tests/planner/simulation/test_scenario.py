@@ -1,4 +1,4 @@
-"""The scenario that is simulated for a configuration."""
+"""Test the scenario that is simulated for a configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bloomery.spec.duration import ladder_seconds, save_seconds
 from planner.simulation.scenario import Phase, scenario_of
 
 
-def test_a_runs_campaign_is_its_ladder_its_saves_and_its_faults(run_file: Path) -> None:
+def test_a_scenario_takes_batches_saves_and_faults_from_the_configuration(run_file: Path) -> None:
     config = load_config(run_file)
     own = scenario_of(config)
     assert own.phases == tuple(Phase(*each) for each in ladder_seconds(config))
@@ -23,7 +23,7 @@ def test_a_runs_campaign_is_its_ladder_its_saves_and_its_faults(run_file: Path) 
     assert own.job_seconds is None
 
 
-def test_a_job_is_told_to_end_in_time(run_file: Path) -> None:
+def test_a_simulated_job_stops_before_its_time_limit(run_file: Path) -> None:
     own = scenario_of(load_config(changed(run_file, plan__faults__job_hours=20.0)))
     longest = max(phase.seconds for phase in own.phases)
     assert own.job_seconds == pytest.approx(20 * 3600 - 5 * 60 - 1.5 * 20 - 2 * longest)

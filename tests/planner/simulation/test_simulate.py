@@ -1,4 +1,4 @@
-"""The simulation jumps from event to event; what it says must be what a clock that ticks every second says."""
+"""Test the event-driven simulation against closed formulas."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from planner.simulation.simulate import quantiles, simulate, summarise
 DAY = 86_400
 
 
-def test_without_faults_the_time_is_the_arithmetic_one() -> None:
+def test_without_faults_the_time_equals_the_sum_of_all_work() -> None:
     own = scenario()
     replicate = simulate(own, 1)[0]
-    # 150 iterations: 6 validations, 15 saves, one start.
+    # 150 iterations include 6 validations, 15 saves and one start.
     seconds = 60 * 600 + 90 * 3600 + 6 * 300 + 15 * 60 + 10 * 60
     assert replicate.finish_days == seconds / DAY
     assert replicate.iteration == 150
@@ -32,7 +32,7 @@ def test_without_faults_the_time_is_the_arithmetic_one() -> None:
     )
 
 
-def test_hours_by_cause_are_all_hours() -> None:
+def test_useful_and_lost_hours_add_up_to_all_hours() -> None:
     own = scenario(days_between_failures=0.5, days_between_maintenances=1.0, queue_hours=2.0, days_between_stops=1.0)
     for replicate in simulate(own, 50, seed=3):
         assert math.isclose(replicate.useful_hours + sum(replicate.lost_hours.values()), 24 * replicate.wall_days)
@@ -40,14 +40,14 @@ def test_hours_by_cause_are_all_hours() -> None:
         assert replicate.failures + replicate.maintenances > 0
 
 
-def test_the_same_seed_plays_the_same_trainings_however_many() -> None:
+def test_the_same_seed_gives_the_same_trainings_for_any_number_of_replicates() -> None:
     own = scenario(days_between_failures=0.5, queue_hours=1.0)
     assert simulate(own, 20, seed=7) == simulate(own, 20, seed=7)
     assert simulate(own, 20, seed=7)[:5] == simulate(own, 5, seed=7)
     assert simulate(own, 5, seed=7) != simulate(own, 5, seed=8)
 
 
-def test_more_failures_finish_later() -> None:
+def test_more_failures_delay_the_finish() -> None:
     finish = [
         summarise(simulate(scenario(days_between_failures=days), 300)).finish_days[50]
         for days in (8.0, 4.0, 2.0, 1.0, 0.5)
@@ -56,8 +56,8 @@ def test_more_failures_finish_later() -> None:
     assert finish[-1] > finish[0] + 1
 
 
-def test_failures_cost_what_daly_expects() -> None:
-    # Daly's expectation is exact for such failures; the first start and the last save are not in it.
+def test_failures_cost_as_much_as_dalys_formula_predicts() -> None:
+    # Daly's formula is exact for these failures, but does not include the first start and the last save.
     own = Scenario(
         phases=(Phase(1000, 100.0),),
         save_every_iterations=20,
@@ -72,7 +72,7 @@ def test_failures_cost_what_daly_expects() -> None:
     assert abs(fmean(found) - expected) < 4 * stdev(found) / math.sqrt(len(found))
 
 
-def test_a_training_that_does_not_come_forward_is_an_error() -> None:
+def test_a_training_without_progress_raises_an_error() -> None:
     own = Scenario(
         phases=(Phase(100, 600.0),),
         save_every_iterations=100,
@@ -83,14 +83,14 @@ def test_a_training_that_does_not_come_forward_is_an_error() -> None:
         simulate(own, 1)
 
 
-def test_at_a_day_it_says_how_it_stands() -> None:
+def test_a_simulation_that_stops_at_a_day_reports_the_iteration_of_that_day() -> None:
     own = scenario(days_between_failures=2.0)
     early, late = (simulate(own, 20, stop_at_days=days) for days in (1.0, 1000.0))
     assert all(each.finish_days is None and each.wall_days == 1.0 and each.iteration < 150 for each in early)
     assert late == simulate(own, 20)
 
 
-def test_quantiles_lie_between_neighbours_and_reach_infinity_last() -> None:
+def test_quantiles_are_interpolated_and_may_be_infinite() -> None:
     assert quantiles([4.0, 1.0, 3.0, 2.0, 5.0]) == pytest.approx({5: 1.2, 25: 2.0, 50: 3.0, 75: 4.0, 95: 4.8})
     found = quantiles([1.0, 2.0, 3.0, math.inf, math.inf])
     assert found[50] == 3.0
@@ -108,6 +108,6 @@ def test_quantiles_lie_between_neighbours_and_reach_infinity_last() -> None:
         ("phases", ()),
     ],
 )
-def test_impossible_numbers_are_refused(key: str, value: Any) -> None:
+def test_impossible_values_of_a_scenario_are_refused(key: str, value: Any) -> None:
     with pytest.raises(ConfigError):
         scenario(**{key: value})

@@ -1,4 +1,4 @@
-"""One simulated training: its events and its jobs."""
+"""Test one simulated training against a clock that ticks every second."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY = 86_400
 
 
 def even(least: int, most: int) -> st.SearchStrategy[int]:
-    """Even numbers of seconds: an odd horizon meets no event, and which of two goes first is no matter of taste."""
+    """Draw even numbers of seconds, so that an event and the odd horizon never happen at the same time."""
     return st.integers(least // 2, most // 2).map(lambda half: 2 * half)
 
 
@@ -47,12 +47,12 @@ odd = even(0, 3000).map(lambda second: second + 1)
 
 @settings(max_examples=400, deadline=None)
 @given(scenarios, st.tuples(times, times, times, times, times), odd | st.just(math.inf))
-def test_events_give_what_a_ticking_clock_gives(own: Scenario, events: Any, horizon: float) -> None:
+def test_the_simulation_by_events_equals_a_ticking_clock(own: Scenario, events: Any, horizon: float) -> None:
     slow = TickingClock(own, FixedWaitingTimes(*events), horizon).run()
     assert simulate_replicate(Timeline(own), FixedWaitingTimes(*events), horizon_seconds=horizon) == slow
 
 
-def test_spans_tell_where_each_job_began_and_ended() -> None:
+def test_spans_state_where_each_job_began_and_ended() -> None:
     own = scenario(days_between_failures=0.5)
     replicate, spans = next(replicates(own, 1, seed=1, with_spans=True))
     assert len(spans) > 1

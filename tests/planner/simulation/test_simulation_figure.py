@@ -1,4 +1,4 @@
-"""The figure of simulated trainings."""
+"""Test the figure of simulated trainings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def own_campaign() -> Scenario:
     )
 
 
-def test_the_figure_is_well_formed_and_the_same_each_time(tmp_path: Path) -> None:
+def test_the_figure_is_well_formed_and_reproducible(tmp_path: Path) -> None:
     written = []
     for name in ("one.svg", "two.svg"):
         shown = curves(own_campaign(), list(replicates(own_campaign(), 60, with_spans=True)))
@@ -42,7 +42,7 @@ def test_the_figure_is_well_formed_and_the_same_each_time(tmp_path: Path) -> Non
         check_name(tmp_path / "one")
 
 
-def test_curves_rise_within_their_bands_and_end_where_the_trainings_end() -> None:
+def test_bands_are_ordered_and_curves_end_at_the_last_iteration() -> None:
     own = own_campaign()
     played = list(replicates(own, 60, with_spans=True))
     shown = curves(own, played)
@@ -54,7 +54,7 @@ def test_curves_rise_within_their_bands_and_end_where_the_trainings_end() -> Non
     assert Timeline(own).done[-1] / 86_400 < min(shown.finish_days)
 
 
-def test_a_curve_stands_where_the_simulation_stops_on_that_day() -> None:
+def test_a_curve_equals_the_iteration_of_a_simulation_that_stops_on_that_day() -> None:
     own = own_campaign()
     played = list(replicates(own, 5, with_spans=True))
     shown = curves(own, played)

@@ -1,4 +1,4 @@
-"""The timeline of a training without interruptions."""
+"""Test the timeline of a training without interruptions."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from planner.simulation.scenario import scenario_of
 from planner.simulation.timeline import Timeline
 
 
-def test_days_count_the_save_and_the_validation_at_the_end(bloom: RunConfig) -> None:
-    # As the simulation without interruptions does.
+def test_training_seconds_include_the_last_save_and_validation(bloom: RunConfig) -> None:
+    # The simulation without interruptions counts them, too.
     assert training_seconds(bloom) == pytest.approx(Timeline(scenario_of(bloom)).done[-1])

@@ -1,4 +1,7 @@
-"""Checkpoints: what is loaded is what was saved, bit for bit, and whatever happens to a save, an older one is whole."""
+"""Test that a loaded checkpoint equals the saved state bit for bit.
+
+If a save fails or is killed, an older complete checkpoint must remain.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ BATCH = 8
 
 
 class Training:
-    """A training without a loop: what a rank of a test drives by hand."""
+    """One rank's training without the training loop, so that a test can call every step itself."""
 
     def __init__(self, configuration: Any, run: Path) -> None:
         from bloomery.contracts.index import read_index_manifest
@@ -48,7 +51,7 @@ class Training:
         self.position = self.checkpoints.load()
 
     def steps(self, count: int) -> list[float]:
-        """Train; the loss of each iteration."""
+        """Train for `count` iterations and return the loss of each."""
         from bloomery.spec.position import Position
         from training.data.batches import micro_batches
 
@@ -65,7 +68,7 @@ class Training:
         return losses
 
     def weights(self) -> str:
-        """Digest of everything that this rank trains."""
+        """Return the digest of all parameters on this rank."""
         digest = hashlib.sha256()
         for parameter in self.trainer.network.parameters():
             digest.update(parameter.detach().float().numpy().tobytes())
@@ -73,18 +76,21 @@ class Training:
 
 
 def draw() -> list[float]:
-    """A number of each generator of this rank."""
+    """Draw one number from each random number generator of this rank."""
     import torch
 
     return [float(torch.rand(())), random.random(), float(np.random.normal()), random.gauss(0, 1)]
 
 
 def train_and_save(configuration: Any, run: Path, wait: bool) -> dict[str, Any]:
-    """Four iterations, with a save after the second; a save in the background goes on during the others."""
+    """Train four iterations and save after the second.
+
+    A background save continues during the last two iterations.
+    """
     training = Training(configuration, run)
     assert training.position.iteration == 0
     before = training.steps(2)
-    # Each rank and generator stands elsewhere.
+    # Give the generators of each rank a different state.
     for _ in range(training.trainer.mesh.rank + 1):
         draw()
     name = training.checkpoints.save(training.position, wait=wait)
@@ -93,12 +99,12 @@ def train_and_save(configuration: Any, run: Path, wait: bool) -> dict[str, Any]:
     early = (folder / "manifest.json").exists()
     assert training.checkpoints.finish() == (None if wait else name)
     assert training.checkpoints.written_here
-    assert early == wait, "only a save that was waited for is there at once"
+    assert early == wait, "only a synchronous save is complete at once"
     return {"losses": before + after, "drawn": drawn, "weights": training.weights(), "name": name}
 
 
 def resume(configuration: Any, run: Path) -> dict[str, Any]:
-    """Go on from the newest checkpoint for two iterations."""
+    """Resume from the newest checkpoint and train two iterations."""
     training = Training(configuration, run)
     drawn, position = draw(), training.position
     return {"position": position, "losses": training.steps(2), "drawn": drawn, "weights": training.weights()}
@@ -108,7 +114,7 @@ def resume(configuration: Any, run: Path) -> dict[str, Any]:
     ("precision", "layout"),
     [("bf16", {"pipeline": 2, "data": 2}), ("fp32", {"tensor": 2}), ("fp16", {"data": 2})],
 )
-def test_resumed_training_is_the_uninterrupted_one_bit_for_bit(tmp_path, precision, layout):
+def test_a_resumed_training_equals_an_uninterrupted_one_bit_for_bit(tmp_path, precision, layout):
     configuration = stage(precision=precision, samples=320, **layout)
     world = configuration.training.parallel.world_size
     files = {}
@@ -124,16 +130,16 @@ def test_resumed_training_is_the_uninterrupted_one_bit_for_bit(tmp_path, precisi
             assert after["losses"] == before["losses"][2:]
             assert after["weights"] == before["weights"]
             assert after["drawn"] == before["drawn"]
-        assert len({tuple(rank["drawn"]) for rank in resumed}) == world, "each rank has its own generators"
+        assert len({tuple(rank["drawn"]) for rank in resumed}) == world, "each rank must restore its own generators"
         manifest = json.loads((run / "train" / "checkpoints" / "step00000002" / "manifest.json").read_text())
         files[wait] = manifest["files"]
         folder = run / "train" / "checkpoints" / "step00000002"
         assert set(manifest["files"]) == {path.name for path in folder.iterdir()} - {"manifest.json"}
-    # What was written while the weights moved on is what they were.
+    # The background save wrote the weights as they were when the save began.
     assert files[True] == files[False]
 
 
-def test_damaged_checkpoints_are_passed_over_and_replaced(tmp_path, capfd):
+def test_damaged_checkpoints_are_skipped_and_replaced(tmp_path, capfd):
     configuration = stage(pipeline=2, samples=320, checkpoint={"keep_last": 2})
     make_index(tmp_path, 320)
     folder = tmp_path / "train" / "checkpoints"
@@ -147,7 +153,7 @@ def test_damaged_checkpoints_are_passed_over_and_replaced(tmp_path, capfd):
         assert f"step00000004 is damaged and skipped: {victim}" in said
         assert resumed["position"].iteration == 3
         assert resumed["losses"][0] == whole[3]
-        # Saved again, over the damaged one.
+        # The new save has replaced the damaged checkpoint.
         assert sorted(path.name for path in folder.glob("step*")) == ["step00000003", "step00000004"]
         assert victim.stat().st_size == len(good)
     for checkpoint in folder.glob("step*"):
@@ -160,7 +166,7 @@ def test_damaged_checkpoints_are_passed_over_and_replaced(tmp_path, capfd):
         run_ranks(resume, 2, configuration, tmp_path)
 
 
-def test_a_checkpoint_that_cannot_be_read_now_is_not_a_damaged_one(tmp_path):
+def test_a_temporary_read_error_does_not_mark_a_checkpoint_as_damaged(tmp_path):
     configuration = stage(pipeline=2, samples=320)
     make_index(tmp_path, 320)
     run_ranks(save_each, 2, configuration, tmp_path, 2)
@@ -170,7 +176,7 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_a_damaged_one(tmp_path):
 
 
 def resume_without_file_server(configuration: Any, run: Path) -> tuple[int, str]:
-    """What is said when one rank's share of the files does not come."""
+    """Return the exit code and the message of the error when one rank cannot read its files."""
     from bloomery.base.errors import BloomeryError
     from bloomery.contracts import checkpoint
 
@@ -229,7 +235,7 @@ def undisturbed(tmp_path_factory):
 
 
 def save_until_killed(configuration: Any, run: Path, wait: bool, rank: int, calls: int) -> None:
-    """Save a good checkpoint; in the next save, `rank` dies as it is about to make its `calls`-th file durable."""
+    """Save a complete checkpoint, then kill `rank` in the next save, just before its fsync number `calls`."""
     training = Training(configuration, run)
     training.steps(1)
     training.checkpoints.save(training.position)
@@ -248,12 +254,15 @@ def save_until_killed(configuration: Any, run: Path, wait: bool, rank: int, call
     raise AssertionError("nothing was killed")
 
 
-# Each rank makes its layers durable, its optimizer's state and its generators; rank 0 then the manifest (its seventh)
-# with its folder, the folder of checkpoints once the new one has its name (its ninth), and the name of the newest.
+# Each rank calls fsync for its layers, its optimizer state and its generators. Rank 0 then calls fsync for the manifest
+# (call 7) and its folder, for the folder of checkpoints after the rename (call 9), and for the file that names the
+# newest checkpoint.
 @pytest.mark.parametrize(
     ("wait", "rank", "calls", "iteration"), [(True, 1, 2, 1), (False, 0, 3, 1), (True, 0, 7, 1), (True, 0, 9, 2)]
 )
-def test_killed_in_the_middle_of_a_save(tmp_path, undisturbed, wait, rank, calls, iteration):
+def test_a_complete_checkpoint_remains_when_a_rank_is_killed_during_a_save(
+    tmp_path, undisturbed, wait, rank, calls, iteration
+):
     configuration = stage(pipeline=2, samples=320)
     make_index(tmp_path, 320)
     with pytest.raises(RankError, match=f"rank {rank} failed by signal 9"):
@@ -268,7 +277,7 @@ def test_killed_in_the_middle_of_a_save(tmp_path, undisturbed, wait, rank, calls
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 2 MiB."""
+    """Mount a file system of 2 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True)
@@ -279,7 +288,7 @@ def small_disk(tmp_path):
 
 
 def fill_the_disk(configuration: Any, run: Path, wait: bool) -> str:
-    """A save that fits, then one that meets a disk that somebody else has filled since it began."""
+    """Save a checkpoint that fits, then one for which the disk fills up during the save, and return the error."""
     from bloomery.base.errors import ResourceError
 
     training = Training(configuration, run)
@@ -301,7 +310,7 @@ def fill_the_disk(configuration: Any, run: Path, wait: bool) -> str:
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_a_disk_that_fills_up_during_a_save_ends_it_on_every_rank(small_disk, wait):
+def test_a_disk_that_fills_up_during_a_save_raises_an_error_on_every_rank(small_disk, wait):
     configuration = stage(pipeline=2, samples=320)
     make_index(small_disk, 320)
     said = run_ranks(fill_the_disk, 2, configuration, small_disk, wait)

@@ -1,4 +1,4 @@
-"""Calls that every rank makes together: an error of one rank is raised on all."""
+"""Test collective calls: an error of one rank is raised on all ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bloomery.contracts.segment import SAVE_FILE
 
 
 def _told(codes: list[int], folder: Path) -> list[tuple[str, int, str]]:
-    """What a rank hears when rank 0 alone has each of these faults, and of a save that is asked for by a folder."""
+    """Return the errors that this rank raises for each fault of rank 0, and for a folder in place of the save file."""
     import torch
     import torch.distributed as dist
 
@@ -44,7 +44,7 @@ def _told(codes: list[int], folder: Path) -> list[tuple[str, int, str]]:
 
 @pytest.mark.distributed
 @pytest.mark.slow
-def test_what_the_disk_does_to_rank_0_is_told_on_every_rank(tmp_path: Path) -> None:
+def test_disk_errors_of_rank_0_are_raised_on_every_rank(tmp_path: Path) -> None:
     codes = [errno.EIO, errno.ESTALE, errno.ENOSPC, errno.EACCES, errno.EISDIR, errno.ENAMETOOLONG]
     first, second = run_ranks(_told, 2, codes, tmp_path)
     assert first == second

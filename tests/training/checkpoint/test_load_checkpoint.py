@@ -1,4 +1,7 @@
-"""A training goes on on another layout as the same training: every tensor bit for bit, the losses of the old one."""
+"""Test that a training resumes on another layout as the same training.
+
+Every tensor must be equal bit for bit, and the losses must equal those of the old layout.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 ROWS, LENGTH, HIDDEN, BATCH, SAVED, STEPS = 512, 32, 32, 12, 3, 6
 OTHERS = {"positions": "rotary", "activation": "swiglu", "tied_embeddings": False, "embedding_layernorm": False}
-"""A model in which everything is another way than in BLOOM."""
+"""Settings of a model that differ from BLOOM in every option."""
 SEQUENCE_PARALLEL = {"parallel": {"sequence_parallel": True}}
 
 Layout = tuple[int, int, int]
 Change = Callable[[dict[str, Any]], Any]
-"""Changes what a file holds, in place."""
+"""A function that changes the content of a loaded file in place."""
 
 
 def _stage(layout: Layout, precision: str, model: dict[str, Any] | None = None, **training: Any) -> TrainStage:
@@ -38,14 +41,17 @@ def _stage(layout: Layout, precision: str, model: dict[str, Any] | None = None, 
         "parallel": parallel,
         "batch": {"micro_batch_size": 2, "global_batch_size": BATCH},
         "optimizer": {"learning_rate": 0.003, "schedule": "constant"},
-        # So that fp16 finds its scale at once, and leaves out no update.
+        # This scale fits fp16 from the start, so no update is skipped.
         "loss_scale": {"initial_power": 8},
     } | training
     return TrainStage.model_validate(raw)
 
 
 def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | None, until: int) -> dict[str, Any]:
-    """On each rank: load or begin, train, save. Gives what was loaded, the losses, and the state when it was saved."""
+    """Load a checkpoint if `loads`, then train and save on one rank.
+
+    Return the losses, the final weights, and the state after loading or, if there was a save, at the save.
+    """
     import numpy as np
     import torch
     from whole_model import weights
@@ -80,7 +86,7 @@ def _go_on(configuration: TrainStage, run: Path, loads: bool, saves_at: int | No
 
 
 def _state(trainer: Any) -> dict[str, Any]:
-    """This rank's shards of weights, master weights and moments, through DeepSpeed's own eyes, and its counters."""
+    """Return this rank's weights, master weights, moments and counters as DeepSpeed's own accessors return them."""
     from whole_model import held_here, step_count, weights
 
     wrapper = trainer.engine.optimizer
@@ -103,7 +109,7 @@ KINDS = ("loaded", "master", "exp_avg", "exp_avg_sq")
 
 
 class Training:
-    """One training, saved once, that can go on on any layout."""
+    """One training with one saved checkpoint, from which any layout can resume."""
 
     def __init__(self, run: Path, configuration: TrainStage) -> None:
         make_index(run, STEPS * BATCH)
@@ -111,7 +117,8 @@ class Training:
         ranks = self.go_on(configuration, loads=False, saves_at=SAVED)
         self.curve = ranks[0]["curve"]
         self.counters = ranks[0]["steps"], ranks[0]["scaler"]
-        # A tied copy's own state may be rounded otherwise; what counts is its owner's, the first.
+        # A tied copy may have a differently rounded optimizer state. Only the state of its owner, the first stage,
+        # counts.
         self.state = {
             kind: assemble(configuration, ROWS, [rank[kind] for rank in ranks], exact=kind == "loaded")
             for kind in KINDS
@@ -135,17 +142,21 @@ CASES = {
     "fp16": ((2, 1, 2), {}, None, [(1, 2, 1)]),
     "fp32, sequence parallel, nothing like BLOOM": ((2, 1, 2), SEQUENCE_PARALLEL, OTHERS, [(1, 2, 2), (4, 1, 1)]),
 }
-"""Layout that saves, its keys, its model; layouts (tensor, pipeline, data) that go on."""
+"""For each case: the saving layout, its training keys, its model, and the layouts that resume.
+
+A layout is (tensor, pipeline, data).
+"""
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_tensor_is_bit_equal_and_the_losses_are_those_of_the_old_layout(tmp_path: Path, case: str) -> None:
+def test_every_tensor_is_bit_equal_and_the_losses_equal_those_of_the_old_layout(tmp_path: Path, case: str) -> None:
     import torch
 
     layout, keys, model, others = CASES[case]
     precision = case.split(",")[0]
     training = Training(tmp_path, _stage(layout, precision, model, **keys))
-    # Of the loss; seen: 2e-7, 6e-5, 6e-6. fp32 differs in the order of sums, which 16-bit weights round elsewhere.
+    # Relative tolerances of the loss. Measured differences are 2e-7, 6e-5 and 6e-6. Layouts add numbers in another
+    # order, and 16-bit weights amplify the rounding.
     tolerance = {"fp32": 1e-6, "bf16": 3e-4, "fp16": 3e-5}[precision]
     for other in others:
         configuration = _stage(other, precision, model, partition="uniform")
@@ -162,8 +173,8 @@ def test_every_tensor_is_bit_equal_and_the_losses_are_those_of_the_old_layout(tm
             assert found[1] == pytest.approx(training.curve[step][1], rel=10 * tolerance), (other, step)
 
 
-def test_there_and_back_again_is_as_if_it_had_never_left(tmp_path: Path) -> None:
-    """Saved by 2 x 2 x 1, loaded and saved by 1 x 1 x 3, loaded by 2 x 2 x 1: its losses, bit for bit."""
+def test_a_change_of_layout_and_back_changes_no_loss(tmp_path: Path) -> None:
+    """Layout 2 x 2 x 1 saves, 1 x 1 x 3 loads and saves, and 2 x 2 x 1 loads: the losses are equal bit for bit."""
     home, abroad = _stage((2, 2, 1), "bf16"), _stage((1, 1, 3), "bf16")
     training = Training(tmp_path, home)
     old = read_checkpoint(training.checkpoint)
@@ -177,7 +188,7 @@ def test_there_and_back_again_is_as_if_it_had_never_left(tmp_path: Path) -> None
 
 
 def _save_as(configuration: TrainStage, run: Path) -> int:
-    """Load the checkpoint `old` on this layout and save it among the checkpoints."""
+    """Load the checkpoint `old` on this layout and save it as a new checkpoint."""
     from bloomery.contracts.index import read_index_manifest
     from bloomery.contracts.sample_reader import SampleReader
     from bloomery.spec.position import Position
@@ -199,12 +210,15 @@ def _save_as(configuration: TrainStage, run: Path) -> int:
 
 
 def _moved(name: str) -> Change:
-    """Of a layer file."""
+    """Return a change that adds 0.5 to one weight of a layer file."""
     return lambda state: state[name].add_(0.5)
 
 
 def _moved_state(kind: str, element: int = 0, elements: int = 1) -> Change:
-    """Of an optimizer's file, in the group that does not decay; it begins with the embedding's LayerNorm."""
+    """Return a change that adds 0.5 to elements of an optimizer file's group without weight decay.
+
+    This group begins with the embedding's LayerNorm.
+    """
 
     def change(file: dict[str, Any]) -> None:
         optimizer = file["optimizer_state_dict"]
@@ -228,41 +242,41 @@ class _Payload:
 NORM, STATES = layer_file(1, 1), "zero_pp_rank_0_mp_rank_0{}_optim_states.pt"
 BOTH = [layer_file(1, 0), layer_file(1, 1)]
 PLANTED: dict[str, tuple[dict[str, Change], str]] = {
-    "a LayerNorm moved in every copy, so that only the logits can tell": (
+    "a LayerNorm changed in every copy, so that only the logits differ": (
         dict.fromkeys(BOTH, _moved("weight"))
         | {STATES.format(rank): _moved_state("master", elements=HIDDEN) for rank in (0, 1)},
         "the loaded network differs from the saved network: loss on the reference batch: ",
     ),
-    "weights moved away from their master weights": (
+    "weights that differ from their master weights": (
         dict.fromkeys(BOTH, _moved("weight")),
         "weights of word_embeddings_layernorm.weight differ from their fp32 master weights by up to 0.5",
     ),
-    "one replica of a weight": (
+    "one changed replica of a weight": (
         {NORM: _moved("weight")},
         "word_embeddings_layernorm.weight is a replica on every tensor rank, but on rank(s) 1 it differs",
     ),
-    "one replica of a moment": (
+    "one changed replica of a moment": (
         {STATES.format(1): _moved_state("exp_avg_sq", element=HIDDEN + 3)},
         "exp_avg_sq of word_embeddings_layernorm.bias is a replica on every tensor rank, but on rank(s) 1 it differs",
     ),
-    "one file a step further than the others": (
+    "one file with a later step than the other files": (
         {STATES.format(1): _moved_state("step")},
         f"its groups have made [{SAVED}.0, {SAVED}.5] steps",
     ),
-    "elements in another order than the layout's": (
+    "elements in an order that differs from the layout's": (
         {STATES.format(0): _misplaced},
         f"group 1 has layer 1's weight at ({HIDDEN}, {HIDDEN}); expected: (0, {HIDDEN})",
     ),
-    "a state that would run a program": (
+    "a state whose unpickling would run a program": (
         {STATES.format(0): lambda file: file.update(payload=_Payload())},
         "not a state dict that torch can read safely",
     ),
 }
-"""Changes of files that the manifest agrees with, and what is said of them."""
+"""For each case: the changes of files, after which the manifest is rewritten, and the expected error."""
 
 
 def _refusals(configuration: TrainStage, good: Path, planted: list[Path]) -> list[str]:
-    """What one trainer says of each checkpoint; nothing of the good one."""
+    """Return the error that one trainer raises for each checkpoint, and an empty text for the good checkpoint."""
     from bloomery.base.errors import BloomeryError
     from training.checkpoint.collective_calls import from_every_rank
     from training.checkpoint.continuity import check_continuity
@@ -278,7 +292,7 @@ def _refusals(configuration: TrainStage, good: Path, planted: list[Path]) -> lis
             load_checkpoint(trainer, folder, manifest)
         except BloomeryError as error:
             problem = str(error)
-        # Only the replica that keeps a parameter's state looks at it.
+        # Only the replica that holds a parameter's state checks this state.
         problem = next(filter(None, from_every_rank(partial(str, problem))), "")
         if not problem:
             try:
@@ -293,7 +307,7 @@ def _refusals(configuration: TrainStage, good: Path, planted: list[Path]) -> lis
     return said
 
 
-def test_what_is_not_the_saved_training_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_that_differs_from_the_saved_training_is_refused(tmp_path: Path) -> None:
     import torch
 
     training, folders = Training(tmp_path, _stage((2, 1, 1), "fp32")), []

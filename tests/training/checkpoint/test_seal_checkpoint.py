@@ -1,4 +1,4 @@
-"""The folder of checkpoints: what stays, what goes, and what a damaged one counts for."""
+"""Test which checkpoints are kept and removed, and how damaged checkpoints are treated."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def there(folder: Path) -> list[int]:
     return sorted(read_checkpoint(path).iteration for path in folder.glob("step*"))
 
 
-def test_the_newest_stay_and_those_that_are_for_good(tmp_path):
+def test_the_newest_and_the_permanent_checkpoints_are_kept(tmp_path):
     store = CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2, keep_every_iterations=4, at_iterations=[3]))
     save(store, *range(1, 8))
     assert there(tmp_path) == [3, 4, 6, 7]
@@ -51,18 +51,18 @@ def test_the_newest_stay_and_those_that_are_for_good(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_damaged_checkpoint_takes_no_good_ones_place(tmp_path):
+def test_a_damaged_checkpoint_does_not_count_toward_keep_last(tmp_path):
     save(CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2)), 2, 4, 6)
     store = CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2))
     store.damaged, store.newest = frozenset({step_name(6)}), step_name(4)
     save(store, 5)
-    assert there(tmp_path) == [4, 5, 6], "behind the newest good one it may still be looked at"
+    assert there(tmp_path) == [4, 5, 6], "a damaged checkpoint newer than the newest good one is kept for inspection"
     assert not store.has(6, lambda _: True)
     save(store, 7)
     assert there(tmp_path) == [5, 7]
 
 
-def test_a_damaged_checkpoint_is_replaced_when_training_comes_there_again(tmp_path):
+def test_a_damaged_checkpoint_is_replaced_when_training_reaches_its_iteration_again(tmp_path):
     save(CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2)), 2, 4)
     store = CheckpointFolders(tmp_path, CheckpointConfig(keep_last=2))
     store.damaged, store.newest = frozenset({step_name(4)}), step_name(2)
@@ -74,7 +74,7 @@ def test_a_damaged_checkpoint_is_replaced_when_training_comes_there_again(tmp_pa
     assert not store.has(4, lambda found: found.consumed_samples == 31)
 
 
-def test_what_a_kill_left_behind_is_cleared_up_by_the_next_save(tmp_path):
+def test_the_next_save_removes_leftovers_of_a_killed_save(tmp_path):
     for leftover in (".saving/step00000009", ".removing/step00000001"):
         (tmp_path / leftover).mkdir(parents=True)
     store = CheckpointFolders(tmp_path, CheckpointConfig(keep_last=1))
@@ -83,7 +83,7 @@ def test_what_a_kill_left_behind_is_cleared_up_by_the_next_save(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_checkpoint_that_cannot_fit_is_refused_before_its_first_byte(tmp_path):
+def test_a_checkpoint_that_does_not_fit_on_the_disk_is_refused_before_writing(tmp_path):
     store = CheckpointFolders(tmp_path / "checkpoints", CheckpointConfig())
     with pytest.raises(ResourceError, match="the disk is full: a checkpoint needs"):
         store.begin(1, 1 << 60)

@@ -1,4 +1,4 @@
-"""The files that one rank writes."""
+"""Test the files that one rank writes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bloomery.config.training_loop import CheckpointConfig
 from training.checkpoint.seal_checkpoint import CheckpointFolders
 
 
-def test_a_rank_that_does_not_see_the_folder_yet_makes_it(tmp_path):
+def test_a_rank_creates_a_missing_folder(tmp_path):
     import torch
 
     from training.checkpoint.shard_writer import ShardWriter

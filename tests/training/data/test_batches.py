@@ -1,4 +1,4 @@
-"""What the training reads is what `bloomery trace` says that a replica reads."""
+"""Test that training reads the samples that `bloomery trace` reports for each replica."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def test_micro_batches_hold_the_samples_of_their_replica() -> None:
     assert sorted(seen) == list(range(first, first + count))
 
 
-def test_a_batch_with_a_gap_is_distributed_by_place_and_not_by_number() -> None:
+def test_a_batch_with_a_gap_is_distributed_by_position_not_by_sample_number() -> None:
     samples = [3, 4, 90, 91]
     halves = [next(micro_batches(read, samples, 2, replica, 2))[0] for replica in range(2)]
     assert [(half[:, 0] // 100).tolist() for half in halves] == [[3, 4], [90, 91]]
 
 
-def test_a_curriculum_cuts_samples_from_their_beginning() -> None:
+def test_a_curriculum_uses_the_first_tokens_of_each_sample() -> None:
     inputs, labels = next(micro_batches(read, [7], 1, 0, 1, length=5))
     assert inputs.tolist() == [[700, 701, 702, 703, 704]]
     assert labels.tolist() == [[701, 702, 703, 704, 705]]
 
 
-def test_micro_batches_cover_the_global_batch_whatever_the_layout():
+def test_micro_batches_cover_the_global_batch_on_every_layout():
     import numpy as np
 
     from training.data.batches import micro_batches

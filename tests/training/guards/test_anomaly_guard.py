@@ -1,4 +1,4 @@
-"""What the watch says of loss and gradient norm; no process, no torch."""
+"""Test the guard's verdicts about loss and gradient norm, without torch and without other processes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def record(iteration: int, loss: float | None = 2.0, norm: float | None = 0.2, *
     )
 
 
-def test_a_spike_is_told_once_and_nothing_else_is_done() -> None:
+def test_action_log_reports_a_spike_once_and_skips_no_update() -> None:
     watch = AnomalyGuard(guards())
     calm(watch, 20)
     assert not watch.leaves_out(50.0)
@@ -69,7 +69,7 @@ def test_a_spike_is_told_once_and_nothing_else_is_done() -> None:
     assert watch.seen(outcome(22, norm=60.0)) is None
 
 
-def test_the_update_of_a_spike_is_left_out_and_each_is_told() -> None:
+def test_action_skip_skips_and_reports_each_update_of_a_spike() -> None:
     watch = AnomalyGuard(guards(spike="skip"))
     calm(watch, 20)
     assert not watch.leaves_out(0.21)
@@ -80,14 +80,14 @@ def test_the_update_of_a_spike_is_left_out_and_each_is_told() -> None:
         assert "the update is skipped" in verdict.message
 
 
-def test_a_roll_back_skips_the_samples_of_the_iterations_before_the_event_too() -> None:
+def test_a_roll_back_also_skips_the_samples_of_the_iterations_before_the_event() -> None:
     watch = AnomalyGuard(guards(spike="roll_back"))
     calm(watch, 20)
     verdict = said(watch.seen(outcome(21, norm=50.0)))
     assert (verdict.action, verdict.skip) == ("roll_back", range(BATCH * 17, BATCH * 21))
 
 
-def test_after_so_many_roll_backs_the_training_stops() -> None:
+def test_the_training_stops_after_max_roll_backs() -> None:
     watch = AnomalyGuard(guards(non_finite="roll_back", max_roll_backs=2), roll_backs=2)
     verdict = said(watch.seen(outcome(1, loss=math.nan, norm=math.inf)))
     assert verdict.action == "stop"
@@ -96,7 +96,7 @@ def test_after_so_many_roll_backs_the_training_stops() -> None:
 
 
 @pytest.mark.parametrize("policy", ["skip", "roll_back", "stop"])
-def test_what_is_not_finite_is_never_learnt_and_its_policy_is_followed(policy: str) -> None:
+def test_an_update_that_is_not_finite_is_skipped_and_its_policy_is_applied(policy: str) -> None:
     watch = AnomalyGuard(guards(non_finite=policy))
     assert watch.leaves_out(math.inf)
     verdict = said(watch.seen(outcome(1, loss=math.nan, norm=math.inf)))
@@ -104,7 +104,7 @@ def test_what_is_not_finite_is_never_learnt_and_its_policy_is_followed(policy: s
     assert "the loss is nan and the gradient norm is inf at iteration 1" in verdict.message
 
 
-def test_updates_left_out_in_a_row_end_the_training_also_over_a_restart() -> None:
+def test_too_many_skipped_updates_in_a_row_stop_the_training_even_across_a_restart() -> None:
     policy = guards(max_skipped_updates=3)
     watch = AnomalyGuard(policy)
     actions = [said(watch.seen(outcome(iteration, norm=math.inf))).action for iteration in (1, 2, 3, 4)]
@@ -114,21 +114,21 @@ def test_updates_left_out_in_a_row_end_the_training_also_over_a_restart() -> Non
     assert said(AnomalyGuard(policy, [*past, record(5)]).seen(outcome(6, norm=math.inf))).action == "skip"
 
 
-def test_after_a_restart_fp16_at_its_least_scale_is_not_taken_for_a_search() -> None:
+def test_after_a_restart_an_fp16_overflow_at_the_minimum_scale_counts_as_not_finite() -> None:
     policy = guards(max_skipped_updates=3)
     for scale, action in ((1.0, "stop"), (2.0, "skip")):
         past = [record(n, norm=None, update_skipped=True, loss_scale=scale) for n in (1, 2, 3)]
         assert said(AnomalyGuard(policy, past, least_scale=1.0).seen(outcome(4, norm=math.inf))).action == action
 
 
-def test_the_search_for_a_loss_scale_is_no_event() -> None:
+def test_the_search_for_a_loss_scale_causes_no_event() -> None:
     watch = AnomalyGuard(guards(max_skipped_updates=1))
     for iteration in range(1, 6):
         assert watch.seen(outcome(iteration, norm=math.inf, left_out=True, overflowed=True)) is None
     assert said(watch.seen(outcome(6, loss=math.nan, norm=math.inf, overflowed=True))).event == "non_finite"
 
 
-def test_a_watch_that_resumed_says_what_an_uninterrupted_one_says() -> None:
+def test_a_resumed_guard_gives_the_same_verdict_as_an_uninterrupted_one() -> None:
     policy = guards(spike="roll_back")
     watch = AnomalyGuard(policy)
     calm(watch, 20)

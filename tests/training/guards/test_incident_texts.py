@@ -1,4 +1,4 @@
-"""The texts of an incident are fetched by a process of their own."""
+"""Test that a separate process fetches the texts of an incident."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from training.guards.incident import texts_path, write_incident
 from training.guards.incident_texts import IncidentTexts
 
 
-def test_texts_that_cannot_be_fetched_are_said_and_not_tried_again(
+def test_a_failure_to_fetch_texts_is_reported_once_and_not_retried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    paths = RunPaths(tmp_path)  # no run: the trace fails
+    paths = RunPaths(tmp_path)  # the trace fails, because the folder contains no run
     path = write_incident(paths.incidents, spike(7))
     write_incident(paths.incidents, spike(8, None))
     texts = IncidentTexts(paths)
@@ -25,12 +25,12 @@ def test_texts_that_cannot_be_fetched_are_said_and_not_tried_again(
     assert sorted(found.name for found in paths.incidents.iterdir()) == [path.name, "step00000008.json"]
 
 
-def test_a_disk_that_takes_no_texts_does_not_end_the_training(
+def test_a_disk_error_while_fetching_texts_does_not_stop_the_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = RunPaths(tmp_path)
     path = write_incident(paths.incidents, spike(7))
-    # A folder stands where the trace's output would go: as any error of the disk, an OSError.
+    # A folder at the path of the trace's output causes an OSError, like any error of the disk.
     texts_path(path).with_name(f".{texts_path(path).name}.tmp").mkdir()
     texts = IncidentTexts(paths)
     assert not texts.look()
@@ -39,11 +39,11 @@ def test_a_disk_that_takes_no_texts_does_not_end_the_training(
     assert capsys.readouterr().err.count("cannot fetch more texts of incidents") == 1
 
 
-def test_who_asks_the_launcher_to_stop_does_not_wait_for_texts(tmp_path: Path) -> None:
+def test_a_stopped_launcher_does_not_wait_for_texts(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     path = write_incident(paths.incidents, spike(7))
     texts = IncidentTexts(paths)
-    assert texts.look(), "a trace has begun"
+    assert texts.look(), "a trace must have started"
     texts.finish(0.0)
     assert not texts_path(path).exists()
     assert list(paths.incidents.iterdir()) == [path]

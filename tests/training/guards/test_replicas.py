@@ -1,4 +1,4 @@
-"""Replicas that drifted are named, with the ranks that hold them."""
+"""Test that drifted replicas are reported with their ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIGURATION = stage(
 )
 
 
-def test_a_fingerprint_sees_any_one_word_that_changed() -> None:
+def test_a_change_of_any_single_element_changes_the_fingerprint() -> None:
     import torch
 
     from training.guards.replicas import fingerprint
@@ -40,7 +40,10 @@ def test_a_fingerprint_sees_any_one_word_that_changed() -> None:
 
 
 def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
-    """What the guard says of planted drifts, each mended before the next, and what a segment with one does."""
+    """Plant several drifts, undoing each before the next, and return the guard's errors.
+
+    The last entry is the error of a segment in which a drift occurs.
+    """
     import torch
 
     from training.guards.replicas import check_replicas
@@ -75,7 +78,8 @@ def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
         def drifting(batches: object) -> object:
             loss = step(batches)
             if run.position.iteration == 2 and rank == 3:
-                # The update overwrites the weights themselves: what lasts is a drift of what they are made of.
+                # The next update overwrites the weights from their fp32 master weights, so only a drift of the master
+                # weights persists.
                 block.post_attention_layernorm.bias._hp_mapping.hp_fragment.data[0] += 0.01
             return loss
 
@@ -86,7 +90,7 @@ def _drift(configuration: TrainStage, folder: Path) -> list[str | None]:
         return said
 
 
-def test_a_drift_of_one_value_on_one_rank_is_named(tmp_path: Path) -> None:
+def test_a_drift_of_one_value_on_one_rank_is_reported(tmp_path: Path) -> None:
     answers = run_ranks(_drift, 4, CONFIGURATION, tmp_path)
     assert answers[0] == answers[1] == answers[2] == answers[3]
     healthy, norm, embedding, numbers, trained = answers[0]
@@ -94,7 +98,7 @@ def test_a_drift_of_one_value_on_one_rank_is_named(tmp_path: Path) -> None:
     assert norm is not None
     assert "h.1.input_layernorm.weight on rank 3 differs from that on rank 2 (iteration 7)" in norm
     assert "h.0" not in norm
-    # The first stage's half of the embedding is also the last one's, which is the head.
+    # The last stage holds a tied copy of the embedding as the head, so ranks 1 and 3 hold the same half.
     assert "word_embeddings.weight on rank 3 differs from that on rank 1" in str(embedding)
     assert "random number state (torch) on rank 0 differs from that on rank 1, 2, 3" in str(numbers)
     assert "h.1.post_attention_layernorm.bias on rank 3 differs from that on rank 2 (iteration 4)" in str(trained)
@@ -107,7 +111,7 @@ def test_a_drift_of_one_value_on_one_rank_is_named(tmp_path: Path) -> None:
 
 
 def _drift_before_the_first_step(configuration: TrainStage, folder: Path) -> str:
-    """What a segment says whose data-parallel rank 1 has other weights and random numbers from the start."""
+    """Return the error of a segment whose data-parallel rank 1 starts with other weights and random numbers."""
     import random
 
     from training.loop.run_segment import train
@@ -121,7 +125,7 @@ def _drift_before_the_first_step(configuration: TrainStage, folder: Path) -> str
         return str(caught.value)
 
 
-def test_replicas_are_compared_before_the_first_step_and_their_random_numbers_too(tmp_path: Path) -> None:
+def test_replicas_and_their_random_numbers_are_compared_before_the_first_step(tmp_path: Path) -> None:
     for said in run_ranks(_drift_before_the_first_step, 2, stage(data=2), tmp_path):
         assert said.startswith(
             "iteration 0: replicas drifted: word_embeddings.weight on rank 1 differs from that on rank 0; "

@@ -1,4 +1,4 @@
-"""Ranks agree on what to do next, whoever hears of it first."""
+"""Test that all ranks agree on the next action, whichever rank receives the order."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _listen(folder: Path) -> list[tuple[str, object]]:
     return heard
 
 
-def test_every_rank_follows_the_first_that_hears(tmp_path: Path) -> None:
+def test_every_rank_follows_an_order_that_one_rank_receives(tmp_path: Path) -> None:
     heard = run_ranks(_listen, 3, tmp_path)
     assert heard[0] == heard[1] == heard[2]
     assert dict(heard[0]) == {

@@ -1,4 +1,7 @@
-"""Energy, by the real codecarbon: it measures this machine, offline, and only on a node's first rank."""
+"""Test the energy meter with the real codecarbon, which measures this machine offline.
+
+Only the first rank of a node measures.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ FRANCE = EnergyConfig(country="FRA", every_seconds=0.2)
 
 
 @pytest.mark.slow
-def test_a_node_is_measured_once_and_its_energy_grows(capfd: pytest.CaptureFixture[str]) -> None:
+def test_only_one_rank_of_a_node_measures_and_its_energy_grows(capfd: pytest.CaptureFixture[str]) -> None:
     from codecarbon.core.cpu import is_rapl_available
     from codecarbon.core.gpu import is_nvidia_system
 
@@ -33,18 +36,18 @@ def test_a_node_is_measured_once_and_its_energy_grows(capfd: pytest.CaptureFixtu
     assert grown.kwh > began.kwh >= 0
     assert ended.kwh >= grown.kwh
     assert ended.nodes == 1
-    # Memory is estimated everywhere, and where nobody may read counters the processors are too.
+    # Memory is always estimated. Processors are estimated too if their counters cannot be read.
     assert 0 < ended.estimated_kwh <= ended.kwh * (1 + 1e-9)
     if not is_rapl_available() and not is_nvidia_system():
         assert ended.estimated_kwh == pytest.approx(ended.kwh, rel=1e-9)
-    # A machine that computes draws between 1 W and 100 kW; France's mix is 20 to 100 g CO2 a kWh.
+    # France's electricity causes about 20 to 100 g CO2 per kWh.
     assert 0.01 < ended.co2_kg / ended.kwh < 0.2
     assert second.reading() == second.stop() == Energy()
-    assert first.stop() == ended, "ending twice does nothing"
+    assert first.stop() == ended, "a second stop must not change the result"
     assert capfd.readouterr().err == ""
 
 
-def test_what_codecarbon_takes_from_ratings_is_known_from_what_it_reads(tmp_path: Path) -> None:
+def test_estimated_columns_are_those_that_no_counter_measures(tmp_path: Path) -> None:
     from codecarbon.external.hardware import CPU, GPU
     from codecarbon.external.ram import RAM
 
@@ -55,14 +58,14 @@ def test_what_codecarbon_takes_from_ratings_is_known_from_what_it_reads(tmp_path
     sensor = CPU("", "intel_rapl", "a processor", 85, rapl_dir=str(tmp_path))
     assert sensor.measure_power_and_energy(1.0)[1].kWh == 0.0
     (counter / "energy_uj").write_text("37000000\n")
-    assert sensor.measure_power_and_energy(1.0)[1].kWh == pytest.approx(36 / 3.6e6), "36 J"
+    assert sensor.measure_power_and_energy(1.0)[1].kWh == pytest.approx(36 / 3.6e6), "the counter grew by 36 J"
     by_load, by_rating = (CPU("", mode, "a processor", 85) for mode in ("cpu_load", "constant"))
     assert estimated_columns([RAM(), sensor, GPU([])]) == {"ram_energy"}
     assert estimated_columns([RAM(), by_load]) == estimated_columns([RAM(), by_rating, GPU([])]) == BOTH
     assert estimated_columns([GPU([])]) == set()
 
 
-def test_a_record_is_due_at_once_and_then_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_is_due_at_once_and_then_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     meter, times = EnergyMeter(FRANCE, local_rank=1), iter((1000.0, 1100.0, 1299.0, 1301.0, 1302.0))
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
     assert [meter.is_due() for _ in range(5)] == [True, False, False, True, False]
@@ -73,7 +76,7 @@ def test_a_country_that_codecarbon_does_not_know_is_refused() -> None:
         EnergyMeter(EnergyConfig(country="XYZ"), local_rank=0)
 
 
-def test_without_codecarbon_the_key_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_codecarbon_the_error_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "codecarbon", None)
     with pytest.raises(ResourceError, match=r"bloomery\[energy\]"):
         EnergyMeter(FRANCE, local_rank=0)

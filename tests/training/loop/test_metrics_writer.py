@@ -1,4 +1,7 @@
-"""The metrics writer: metrics.jsonl, the log, and TensorBoard against three axes, also over a restart."""
+"""Test the metrics writer's files, also across a restart.
+
+It writes metrics.jsonl, the log, and TensorBoard files with three kinds of x-axis.
+"""
 
 from __future__ import annotations
 
@@ -47,14 +50,14 @@ def write(folder: Path, after: int, records: list[Record]) -> None:
 
 
 def curves(folder: Path) -> dict[str, dict[int, float]]:
-    """Of one folder of TensorBoard: tag -> step -> value, as its own reader sees them."""
+    """Read a folder of TensorBoard with its own reader, as a mapping tag -> step -> value."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     reader = EventAccumulator(str(folder)).Reload()
     return {tag: {event.step: event.value for event in reader.Scalars(tag)} for tag in reader.Tags()["scalars"]}
 
 
-def test_all_records_are_drawn_against_steps_samples_and_tokens_and_purged_when_the_training_goes_back(
+def test_tensorboard_has_three_axes_and_a_restart_purges_later_points(
     tmp_path: Path,
 ) -> None:
     event = EventRecord.model_validate(
@@ -67,7 +70,7 @@ def test_all_records_are_drawn_against_steps_samples_and_tokens_and_purged_when_
     write(tmp_path, 0, [step(1), step(2), event, validation(2), energy, hurt, step(4), blown, step(5)])
     with (tmp_path / "metrics.jsonl").open("a") as handle:
         handle.write('{"iteration": 6, "unfin')
-    # Killed at 6, resumed from the checkpoint of 3.
+    # The training was killed at iteration 6 and resumed from the checkpoint of iteration 3.
     write(tmp_path, 3, [step(4, loss=1.0), step(5, loss=1.5)])
 
     steps, checks = valid_records(tmp_path / "metrics.jsonl")
@@ -110,7 +113,7 @@ def test_all_records_are_drawn_against_steps_samples_and_tokens_and_purged_when_
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 300 kB."""
+    """Mount a file system of 300 kB."""
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(tmp_path)], capture_output=True)
     if mounted.returncode:
         pytest.skip(f"mounting a small disk needs root: {mounted.stderr.decode().strip()}")
@@ -118,9 +121,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-# TensorBoard's own thread ends by the full disk, and says so.
+# The full disk also raises an exception in TensorBoard's own thread.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_full_disk_is_an_error_in_words_and_whole_lines_stay(small_disk: Path) -> None:
+def test_a_full_disk_raises_a_clear_error_and_complete_lines_remain(small_disk: Path) -> None:
     writer = MetricsWriter(small_disk, **counts(0))
 
     def fill() -> None:
@@ -135,7 +138,7 @@ def test_a_full_disk_is_an_error_in_words_and_whole_lines_stay(small_disk: Path)
     assert len(kept) > 10
 
 
-def test_a_training_room_without_tensorboard_writes_the_rest(
+def test_without_tensorboard_all_other_files_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)

@@ -1,4 +1,4 @@
-"""What a rank says is in its own file, and on the terminal; also the last words of a crash."""
+"""Test that a rank's output goes to its log file and to the terminal, even if the rank crashes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_text_goes_to_both_and_the_words_of_libraries_to_the_file(tmp_path: Path) -> None:
+def test_python_text_goes_to_both_and_output_of_libraries_only_to_the_file(tmp_path: Path) -> None:
     done = run(tmp_path, "well")
     assert (done.returncode, done.stdout, done.stderr) == (0, "to stdout\n", "to stderr\n")
     head, note, memory, *said = (tmp_path / "ranks/3.log").read_text().splitlines()
@@ -46,7 +46,7 @@ def test_text_goes_to_both_and_the_words_of_libraries_to_the_file(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_an_exception_is_in_both_and_a_next_process_goes_on_in_the_file(tmp_path: Path) -> None:
+def test_an_exception_is_written_to_both_and_the_next_process_appends_to_the_file(tmp_path: Path) -> None:
     done = run(tmp_path, "raise")
     assert done.returncode == 1
     assert "RuntimeError: it broke" in done.stderr
@@ -57,7 +57,7 @@ def test_an_exception_is_in_both_and_a_next_process_goes_on_in_the_file(tmp_path
 
 
 @pytest.mark.slow
-def test_a_segmentation_fault_leaves_its_stack_in_the_file(tmp_path: Path) -> None:
+def test_a_segmentation_fault_writes_its_stack_to_the_file(tmp_path: Path) -> None:
     done = run(tmp_path, "fault")
     assert done.returncode == -signal.SIGSEGV
     text = (tmp_path / "ranks/3.log").read_text()

@@ -1,4 +1,4 @@
-"""The loop: skipped samples, a curriculum, values that are not finite, orders that come while it validates."""
+"""Test the training loop with skipped samples, a curriculum, non-finite values, and a stop during validation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 
 def _segments(configuration: TrainStage, folder: Path, count: int) -> list[tuple[Segment, list[int]]]:
-    """Segments one after the other in the same processes, each with the samples that its rank read to train on."""
+    """Run segments one after another in the same processes, and return each with the training samples that it read."""
     from training.loop.run_segment import train
 
     found = []
@@ -41,7 +41,7 @@ def _segments(configuration: TrainStage, folder: Path, count: int) -> list[tuple
     return found
 
 
-def test_skipped_samples_are_left_out_also_over_a_restart(tmp_path: Path) -> None:
+def test_skipped_samples_are_never_read_even_across_a_restart(tmp_path: Path) -> None:
     skip = [{"from_sample": 20, "to_sample": 31}, {"from_sample": 31, "to_sample": 33}]
     configuration = stage(samples=96, skip=skip, segment={"iterations": 3}, validation={"every_iterations": 100})
     (pieces,) = run_ranks(_segments, 1, configuration, tmp_path, 3)
@@ -52,10 +52,10 @@ def test_skipped_samples_are_left_out_also_over_a_restart(tmp_path: Path) -> Non
     assert (last.iteration, last.consumed_samples) == (plan.iterations, plan.end.consumed_samples)
     assert last.consumed_tokens == len(seen) * configuration.model.sequence_length
     assert [record["skipped_samples"] for record in steps(tmp_path).values()][:4] == [0, 0, 13, 13]
-    assert pieces[-1][1] == [], "a training that is finished reads nothing"
+    assert pieces[-1][1] == [], "a finished training must read no samples"
 
 
-def test_curriculum_and_micro_batches_are_the_same_training_on_stages_and_on_one_process(tmp_path: Path) -> None:
+def test_curriculum_and_micro_batch_changes_give_equal_losses_on_any_layout(tmp_path: Path) -> None:
     def run(folder: str, pipeline: int, data: int, **batch: Any) -> dict[int, dict[str, Any]]:
         configuration = stage(
             pipeline=pipeline,
@@ -78,7 +78,7 @@ def test_curriculum_and_micro_batches_are_the_same_training_on_stages_and_on_one
         return found
 
     one = run("one", 1, 1, micro_batch_size=4)
-    # From 2 micro-batches of 2 to 2 of 4, while the samples get longer.
+    # Each replica goes from 2 micro-batches of 2 samples to 2 of 4 samples while the samples get longer.
     split = run("split", 2, 2, micro_batch_size=2, micro_batch_changes=[{"from_batch": 16, "size": 4}])
     for iteration, record in one.items():
         assert split[iteration]["loss"] == pytest.approx(record["loss"], rel=2e-6), iteration
@@ -86,9 +86,10 @@ def test_curriculum_and_micro_batches_are_the_same_training_on_stages_and_on_one
 
 
 def _poisoned(configuration: TrainStage, folder: Path, bad: list[int], loud: tuple[int, ...] = ()) -> dict[str, Any]:
-    """A segment on whose rank 1 the blocks give one NaN in each iteration of `bad`, then the segment after it.
+    """Run a segment in which rank 1's blocks output one NaN in each iteration of `bad`.
 
-    In the iterations of `loud` the gradient of what the blocks give is 1000 times too large, on every rank.
+    In the iterations of `loud`, the gradient of the blocks' output is 1000 times too large on every rank. After a
+    roll-back, the next segment runs too.
     """
     import torch
 
@@ -128,10 +129,10 @@ def _poisoned(configuration: TrainStage, folder: Path, bad: list[int], loud: tup
     return answer
 
 
-def test_one_value_that_is_not_finite_and_a_spike_change_no_weight(tmp_path: Path) -> None:
+def test_a_non_finite_value_and_a_spike_change_no_weight(tmp_path: Path) -> None:
     guards = {"spike": {"window_iterations": 16, "action": "skip"}}
     configuration = stage(tensor=2, samples=168, guards=guards, validation={"every_iterations": 100})
-    # A spike is judged by 8 iterations before it.
+    # The detector needs 8 earlier iterations to judge a spike.
     answers = run_ranks(_poisoned, 2, configuration, tmp_path, [4], (10,))
     for answer in answers:
         assert answer["first"].status is SegmentStatus.FINISHED
@@ -149,22 +150,23 @@ def test_one_value_that_is_not_finite_and_a_spike_change_no_weight(tmp_path: Pat
     assert (loud.from_sample, loud.to_sample, loud.values["grad_norm"]) == (120, 136, found[10]["grad_norm"])
 
 
-def test_a_roll_back_goes_on_from_before_and_without_those_samples(tmp_path: Path) -> None:
+def test_a_roll_back_resumes_from_an_earlier_checkpoint_without_the_samples(tmp_path: Path) -> None:
     guards = {"non_finite": "roll_back", "roll_back_iterations": 3}
     configuration = stage(pipeline=2, samples=120, guards=guards, validation={"every_iterations": 100})
     answer = run_ranks(_poisoned, 2, configuration, tmp_path, [6])[0]
     first, second = answer["first"], answer["second"]
-    # Batches of 8, 8, 8, 16, 16, 16: iteration 6 has samples 56 to 71, the three before it those from 16 on.
+    # The batch sizes are 8, 8, 8, 16, 16 and 16. Iteration 6 has samples 56 to 71, and the three iterations before it
+    # start at sample 16.
     assert (first.status, first.checkpoint, first.iteration) == (SegmentStatus.ROLLED_BACK, "step00000002", 2)
     assert second.status is SegmentStatus.FINISHED
     assert second.first_iteration == 3
-    # At position 16 a batch has 8 samples, behind the gap 16; the last 8 fill none.
+    # At position 16 the batch size is 8, and after the gap it is 16. The last 8 samples do not fill a batch.
     assert answer["seen"] == list(range(72, 112))
     assert steps(tmp_path)[3]["skipped_samples"] == 56
     assert (tmp_path / "train" / "rolled-back" / "1" / "step00000004" / "manifest.json").exists()
 
 
-def test_too_many_updates_left_out_fail_the_training_on_every_rank(tmp_path: Path) -> None:
+def test_too_many_skipped_updates_fail_the_training_on_every_rank(tmp_path: Path) -> None:
     configuration = stage(tensor=2, samples=200, guards={"max_skipped_updates": 2})
     for answer in run_ranks(_poisoned, 2, configuration, tmp_path, list(range(3, 20))):
         assert "3 updates in a row were skipped" in answer["error"]
@@ -173,7 +175,7 @@ def test_too_many_updates_left_out_fail_the_training_on_every_rank(tmp_path: Pat
 
 
 def _all_left_out(configuration: TrainStage, folder: Path) -> str:
-    """How a training ends none of whose losses is finite, over two segments."""
+    """Train two segments in which no loss is finite, and return the error."""
     from training.loop.run_segment import train
 
     for number in (1, 2):
@@ -191,14 +193,14 @@ def _all_left_out(configuration: TrainStage, folder: Path) -> str:
     return "went on"
 
 
-def test_what_the_guards_saw_before_a_restart_counts_after_it(tmp_path: Path) -> None:
+def test_skipped_updates_before_a_restart_count_after_it(tmp_path: Path) -> None:
     configuration = stage(samples=200, guards={"max_skipped_updates": 2}, segment={"iterations": 2})
     (said,) = run_ranks(_all_left_out, 1, configuration, tmp_path)
     assert said.startswith("segment 2: the loss is nan at iteration 3; 3 updates in a row were skipped")
 
 
 def _interrupted(configuration: TrainStage, folder: Path) -> tuple[Segment, Segment]:
-    """A TERM to rank 1 alone while it reads the first validation set, and the segment after that."""
+    """Send SIGTERM only to rank 1 while it reads the first validation set, then run the next segment."""
     from training.loop.run_segment import train
 
     with opened(configuration, folder) as run:
@@ -212,14 +214,14 @@ def _interrupted(configuration: TrainStage, folder: Path) -> tuple[Segment, Segm
         run.reader.validation = noted
         first = train(run)
     if run.trainer.mesh.rank == 0:
-        # Asked for where the training stands at a checkpoint.
+        # This save request arrives when the training is exactly at a checkpoint.
         (run.paths.control / SAVE_FILE).parent.mkdir(parents=True)
         (run.paths.control / SAVE_FILE).touch()
     ((second, _),) = _segments(configuration, folder, 1)
     return first, second
 
 
-def test_a_term_while_it_validates_ends_it_and_validation_is_made_up_for(tmp_path: Path) -> None:
+def test_the_next_segment_repeats_a_validation_that_sigterm_interrupted(tmp_path: Path) -> None:
     configuration = stage(pipeline=2, samples=64, checkpoint={"every_iterations": 100})
     calm = run_ranks(_segments, 2, configuration, tmp_path / "calm", 1)[0][0][0]
     for first, second in run_ranks(_interrupted, 2, configuration, tmp_path / "stopped"):
@@ -239,7 +241,10 @@ WRITING_SECONDS = 0.3
 
 
 def _slowly_written(configuration: TrainStage, folder: Path) -> tuple[Segment, float, int]:
-    """A segment whose saves take their time beside the training: it, its longest save, DeepSpeed's times of batches."""
+    """Run a segment with slow background saves.
+
+    Return the segment, the seconds of its longest save, and the number of batch times that DeepSpeed has collected.
+    """
     from deepspeed.runtime.pipe.engine import TRAIN_BATCH_TIMER
 
     from training.checkpoint.shard_writer import ShardWriter
@@ -257,13 +262,13 @@ def _slowly_written(configuration: TrainStage, folder: Path) -> tuple[Segment, f
         return segment, run.deadline._save_seconds, len(timer.event_timers)
 
 
-def test_training_goes_on_while_a_checkpoint_is_written(tmp_path: Path) -> None:
+def test_training_continues_while_a_checkpoint_is_written(tmp_path: Path) -> None:
     checkpoint = {"every_iterations": 2, "asynchronous": True}
     configuration = stage(data=2, samples=64, checkpoint=checkpoint, validation={"every_iterations": 100})
     segment, longest_save, batches_timed = run_ranks(_slowly_written, 2, configuration, tmp_path)[0]
     assert (segment.status, segment.checkpoint) == (SegmentStatus.FINISHED, "step00000005")
-    assert longest_save >= WRITING_SECONDS, "what the end of a segment leaves room for"
-    assert batches_timed == 0, "DeepSpeed collects no times over the iterations"
+    assert longest_save >= WRITING_SECONDS, "the deadline must reserve time for the longest save"
+    assert batches_timed == 0, "DeepSpeed must not accumulate times over the iterations"
     log = (tmp_path / "train" / "logs" / "main_log.txt").read_text()
     for name in ("step00000002", "step00000004"):
         assert f"checkpoint {name} is being written" in log

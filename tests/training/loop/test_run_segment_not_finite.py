@@ -1,4 +1,4 @@
-"""What counts as not finite is one thing: in the guard's events, the counter, and the log line's column."""
+"""Test that the guard's events, the counter and the log line agree on what is not finite."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 
 def _hurt(runs: list[tuple[TrainStage, Path]], bad: list[int]) -> None:
-    """Segments whose gradients, and never the losses, are infinite in the iterations of `bad`."""
+    """Run segments whose gradients are infinite in the iterations of `bad`, while all losses stay finite."""
     from whole_model import held_here
 
     from training.loop.run_segment import train
@@ -34,9 +34,10 @@ def _hurt(runs: list[tuple[TrainStage, Path]], bad: list[int]) -> None:
             train(run)
 
 
-def test_a_gradient_is_not_finite_alike_in_event_counter_and_line(tmp_path: Path) -> None:
+def test_event_counter_and_log_line_agree_on_non_finite_gradients(tmp_path: Path) -> None:
     shared: dict[str, Any] = {"samples": 40, "validation": {"every_iterations": 100}}
-    # A scale of 2, over its least of 1: the first overflow halves it, and nothing is left to try for the second.
+    # The scale starts at 2 and its minimum is 1. The first overflow halves it, and the second one happens at the
+    # minimum.
     scale = {"initial_power": 1, "hysteresis": 1, "minimum": 1}
     fp16, bf16 = tmp_path / "fp16", tmp_path / "bf16"
     runs = [(stage(precision="fp16", loss_scale=scale, **shared), fp16), (stage(precision="bf16", **shared), bf16)]

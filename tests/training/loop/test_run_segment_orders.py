@@ -1,4 +1,4 @@
-"""Orders to a training that goes on: a save that is asked for, and how often the loop looks."""
+"""Test save requests to a running training and the number of times that the loop polls for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 
 def _asked(configuration: TrainStage, folder: Path, iterations: list[int]) -> dict[str, Any]:
-    """A segment that is asked to save during each of `iterations`."""
+    """Run a segment that gets a save request during each iteration of `iterations`."""
     from training.loop.run_segment import train
 
     with opened(configuration, folder) as run:
@@ -43,8 +43,9 @@ def _asked(configuration: TrainStage, folder: Path, iterations: list[int]) -> di
     return {"segment": segment, "polls": dict(polls), "waits": waits, "left": request.exists()}
 
 
-def test_a_save_that_is_asked_for_is_made_at_once_and_once(tmp_path: Path) -> None:
-    # After iteration 3 the validation sets, too; the last iteration's request is met by the end's save.
+def test_each_save_request_causes_one_immediate_save(tmp_path: Path) -> None:
+    # Iteration 3 is followed by a validation. The save at the end of the training serves the request of the last
+    # iteration.
     configuration = stage(samples=64, checkpoint={"every_iterations": 100})
     (answer,) = run_ranks(_asked, 1, configuration, tmp_path, [2, 3, 5])
     segment: Segment = answer["segment"]
@@ -52,5 +53,5 @@ def test_a_save_that_is_asked_for_is_made_at_once_and_once(tmp_path: Path) -> No
     assert (answer["waits"], answer["left"]) == ([], False)
     saved = sorted(path.parent.name for path in (tmp_path / "train" / "checkpoints").glob("*/manifest.json"))
     assert saved == ["step00000002", "step00000003", "step00000005"]
-    # At the start, after each iteration, and between the two validation sets.
+    # The loop polls at the start, after each iteration, and between the two validation sets.
     assert answer["polls"] == {0: 1, 1: 1, 2: 1, 3: 2, 4: 1, 5: 2}

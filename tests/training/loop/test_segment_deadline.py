@@ -1,4 +1,4 @@
-"""When a segment ends: its own time, or in time before the job's."""
+"""Test that a segment ends after its own time limit or early enough before the end of its job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from training.loop.segment_deadline import SegmentDeadline
 
 @pytest.fixture
 def now(monkeypatch):
-    """Both clocks, at a time that a test sets."""
+    """Replace both clocks by a time that the test sets."""
     value = {"now": 1000.0}
     monkeypatch.setattr(time, "time", lambda: value["now"])
     monkeypatch.setattr(time, "monotonic", lambda: value["now"])
@@ -25,21 +25,21 @@ def over_at(clock: SegmentDeadline, now: dict[str, float]) -> float:
     return now["now"] - 1000.0
 
 
-def test_without_limits_it_never_ends(now):
+def test_a_segment_without_limits_never_ends(now):
     clock = SegmentDeadline(None)
     now["now"] += 1e9
     assert not clock.is_over()
 
 
-def test_a_segment_ends_after_its_own_time(now):
+def test_a_segment_ends_after_its_time_limit(now):
     assert over_at(SegmentDeadline(2.0), now) == 120.0
 
 
-def test_a_segment_leaves_the_margin_before_the_end_of_its_job(now):
+def test_a_segment_ends_the_margin_before_the_end_of_its_job(now):
     assert over_at(SegmentDeadline(None, end=1000.0 + 600, margin_seconds=300), now) == 300.0
 
 
-def test_slow_saves_and_iterations_end_it_earlier(now):
+def test_slow_saves_and_iterations_end_a_segment_earlier(now):
     clock = SegmentDeadline(None, end=1000.0 + 600, margin_seconds=100)
     clock.note_save(40.0)
     clock.note_save(20.0)
@@ -47,14 +47,14 @@ def test_slow_saves_and_iterations_end_it_earlier(now):
     assert over_at(clock, now) == 600 - 100 - 1.5 * 40 - 2 * 10
 
 
-def test_the_earlier_of_the_two_ends_counts(now):
+def test_the_earlier_of_the_two_limits_applies(now):
     assert over_at(SegmentDeadline(1.0, end=1000.0 + 600), now) == 60.0
 
 
-def test_a_segment_of_iterations_ends_after_them() -> None:
+def test_a_segment_ends_after_its_number_of_iterations() -> None:
     clock = SegmentDeadline(None, iterations=2)
     clock.note_iteration(1.0)
     assert not clock.iterations_are_over
     clock.note_iteration(1.0)
     assert clock.iterations_are_over
-    assert not clock.is_over(), "what belongs to the last iteration has its time"
+    assert not clock.is_over(), "the limit of iterations must not interrupt the work after the last iteration"

@@ -1,4 +1,4 @@
-"""Scalars for TensorBoard."""
+"""Test the scalars for TensorBoard."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from step_records import step
 from training.loop.tensorboard_writer import scalars
 
 
-def test_only_what_was_measured_is_drawn() -> None:
+def test_only_measured_values_become_scalars() -> None:
     plain = scalars(step(1, fastest_seconds=None, slowest_seconds=None))
     assert {"loss-scale/loss-scale", "throughput/MFU", "iteration-time/slowest rank"}.isdisjoint(plain)
     fp16 = scalars(step(1, loss_scale=1024.0, mfu=0.5, sequence_length=16, grad_norm=math.inf))

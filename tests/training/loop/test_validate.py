@@ -1,4 +1,4 @@
-"""Validation losses: the mean over every sample of a set, on every layout."""
+"""Test that a validation loss is the mean over every sample of a set, on every layout."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from bloomery.config.stages import TrainStage
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 COUNTS = (1, 3, 5)
-"""Samples of a set: fewer than replicas, and no multiple of a micro-batch."""
+"""Numbers of samples in a set, among them fewer than replicas and no multiple of the micro-batch size."""
 
 
 def _losses(configuration: TrainStage, folder: Path) -> tuple[list[float], list[float]]:
-    """Loss of sets of `COUNTS` samples, and, on one process, of each sample by torch's own cross-entropy."""
+    """Return the losses of sets with `COUNTS` samples.
+
+    A single process also returns each sample's loss, computed with torch's own cross-entropy.
+    """
     import torch
 
     from training.loop.validate import mean_loss
@@ -30,7 +33,7 @@ def _losses(configuration: TrainStage, folder: Path) -> tuple[list[float], list[
             return run.reader.validation("validation/xx", sample)
 
         found = [mean_loss(run.trainer, read, count) for count in COUNTS]
-        # A batch between two validations: neither leaves anything to the other.
+        # A repeated validation gives the same loss, so a validation leaves no state behind.
         before = found[-1]
         assert mean_loss(run.trainer, read, COUNTS[-1]) == before
         own = []
@@ -45,7 +48,7 @@ def _losses(configuration: TrainStage, folder: Path) -> tuple[list[float], list[
         return found, own
 
 
-def test_every_sample_counts_once_whatever_the_layout(tmp_path: Path) -> None:
+def test_every_sample_counts_once_on_every_layout(tmp_path: Path) -> None:
     def losses(tensor: int, pipeline: int, data: int, micro: int) -> tuple[list[float], list[float]]:
         batch = {"micro_batch_size": micro, "global_batch_size": 4 * micro * data}
         configuration = stage(tensor=tensor, pipeline=pipeline, data=data, precision="fp32", batch=batch)
@@ -59,7 +62,7 @@ def test_every_sample_counts_once_whatever_the_layout(tmp_path: Path) -> None:
 
 
 def _read_by_iteration(configuration: TrainStage, folder: Path) -> dict[int, list[tuple[str, int]]]:
-    """Which samples of which sets were read after each iteration, over three segments."""
+    """Run three segments, and return the validation samples that were read after each iteration."""
     from training.loop.run_segment import train
 
     found: dict[int, list[tuple[str, int]]] = {}
@@ -76,8 +79,8 @@ def _read_by_iteration(configuration: TrainStage, folder: Path) -> dict[int, lis
     return found
 
 
-def test_every_validation_reads_the_same_samples_and_none_is_done_again_after_a_restart(tmp_path: Path) -> None:
-    # The second set has 4 in all.
+def test_every_validation_reads_the_same_samples_and_a_restart_repeats_none(tmp_path: Path) -> None:
+    # The second set contains only 4 samples.
     validation = {"every_iterations": 2, "samples": 6}
     configuration = stage(samples=64, validation=validation, segment={"iterations": 2})
     (found,) = run_ranks(_read_by_iteration, 1, configuration, tmp_path)
@@ -88,7 +91,7 @@ def test_every_validation_reads_the_same_samples_and_none_is_done_again_after_a_
     told = [record for record in records(tmp_path) if "validation" in record]
     assert [record["iteration"] for record in told] == [2, 4, 5]
     for record in told:
-        # Of the sets, whatever their sizes: a language with little text counts as much as one with a lot.
+        # The mean weights all sets equally, so a language with little text counts as much as one with much text.
         first, second = record["validation"].values()
         assert abs(first - second) > 1e-4
         assert record["validation_mean"] == pytest.approx((first + second) / 2, rel=1e-12)

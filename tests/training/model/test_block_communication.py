@@ -1,4 +1,4 @@
-"""The plan's count of what a block sends is what tensor-parallel ranks really do."""
+"""Compare the planned number of a block's collectives with those that tensor-parallel ranks really call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_of(what: str, sequence_parallel: bool) -> TrainStage:
 
 
 def counted() -> list[dict[str, int]]:
-    """Collectives of gloo in a block's forward and backward pass, by kind, of each case."""
+    """Count gloo's collectives by kind in a block's forward and backward pass, for each case."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -45,10 +45,11 @@ def counted() -> list[dict[str, int]]:
 
 
 @pytest.mark.distributed
-def test_a_block_reduces_as_often_as_planned() -> None:
+def test_a_block_calls_as_many_reductions_as_planned() -> None:
     for (what, split), found in zip(CASES, run_ranks(counted, 2)[0], strict=True):
         halves = 2 * found["gloo:all_reduce"]
         if split:
-            # gloo scatters a sum by an all-reduce; one more, a small one, sums gradients of LayerNorms and biases.
+            # gloo implements reduce-scatter with an all-reduce. One additional small all-reduce sums the gradients of
+            # LayerNorms and biases.
             halves = found["gloo:all_reduce"] - 1 + found["gloo:all_gather"]
         assert halves / 2 == reductions(run_of(what, split).training), (what, split)

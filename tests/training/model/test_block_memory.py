@@ -1,4 +1,4 @@
-"""The plan's count of activation bytes is what the real block keeps for its backward pass."""
+"""Compare the planned activation bytes with those that a real block keeps for its backward pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNSTABLE: dict[str, Any] = {"stable_attention": False}
 
 
 def _kept(mesh: Any, run: TrainStage) -> tuple[int, int]:
-    """Bytes that a block's forward pass leaves allocated beside its output, its input counted; and of its input."""
+    """Return the bytes that a forward pass keeps, including the input but not the output, and the input's bytes."""
     from training.model.block import TransformerBlock
     from training.model.kernels import kernels_here
 
@@ -27,7 +27,7 @@ def _kept(mesh: Any, run: TrainStage) -> tuple[int, int]:
     block = TransformerBlock(mesh, run.model, run.training, kernels).to(dtype)
     shape = run.training.batch.micro_batch_size, run.model.sequence_length, run.model.hidden_size
     x = torch.randn(shape, dtype=dtype, requires_grad=True)
-    # Makes what all blocks share: ALiBi's bias or the rotation.
+    # The first call creates the tensors that all blocks share: ALiBi's bias or the rotation.
     block(x)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
         y = block(x)
@@ -40,7 +40,9 @@ def _kept(mesh: Any, run: TrainStage) -> tuple[int, int]:
     ("precision", "length", "micro", "changes"),
     [("bf16", 128, 2, BLOOM), ("fp32", 64, 3, BLOOM), ("bf16", 128, 2, LLAMA_LIKE), ("bf16", 128, 2, UNSTABLE)],
 )
-def test_what_a_block_keeps(mesh: Any, precision: str, length: int, micro: int, changes: dict[str, Any]) -> None:
+def test_a_block_keeps_the_planned_activation_bytes(
+    mesh: Any, precision: str, length: int, micro: int, changes: dict[str, Any]
+) -> None:
     found: dict[str, tuple[int, int]] = {}
     for what in ("none", "selective", "full"):
         raw = stage(precision="fp32").model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""The plan's count of activation bytes is what each rank of a tensor-parallel group saves."""
+"""Compare the planned activation bytes with those that each rank of a tensor-parallel group saves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def run_of(sequence_parallel: bool) -> TrainStage:
 
 
 def saved_bytes(sequence_parallel: bool) -> int:
-    """What a block saves for its backward pass, its parameters and what all blocks share left out."""
+    """Return the bytes that a block saves for its backward pass, without parameters and shared tensors."""
     import torch
 
     from training.model.block import TransformerBlock
@@ -49,14 +49,14 @@ def saved_bytes(sequence_parallel: bool) -> int:
         passes.append({})
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             outputs.append(block(x))
-    # Both passes save the parameters, ALiBi's bias and x itself: of these x alone is an activation.
+    # Tensors that both passes save are the parameters, ALiBi's bias and x. Of these, only x is an activation.
     own = sum(storage.nbytes() for place, storage in passes[1].items() if place not in passes[0])
     return own + x.untyped_storage().nbytes()
 
 
 @pytest.mark.distributed
 @pytest.mark.parametrize("sequence_parallel", [False, True])
-def test_what_a_rank_saves(sequence_parallel: bool) -> None:
+def test_each_rank_saves_the_planned_activation_bytes(sequence_parallel: bool) -> None:
     run = run_of(sequence_parallel)
     for found in run_ranks(saved_bytes, 2, sequence_parallel):
         assert found == pytest.approx(activation_bytes(run.model, run.training), rel=0.02)

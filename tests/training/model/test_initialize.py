@@ -1,4 +1,4 @@
-"""Initial weights."""
+"""Test the initial weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _stage(heads: int, stable: bool = True) -> TrainStage:
     return TrainStage.model_validate(base)
 
 
-def test_initial_weights_depend_on_their_names_alone(mesh):
+def test_initial_weights_do_not_depend_on_the_layout(mesh):
     from bloomery.spec.parameters import declare
     from training.model.initialize import draw
 
@@ -30,8 +30,11 @@ def test_initial_weights_depend_on_their_names_alone(mesh):
         assert torch.equal(rebuilt, whole)
 
 
-def test_initial_weights_have_the_spread_of_their_kind(mesh):
-    """BLOOM's rule sqrt(1 / (3 hidden)); what writes to the residual stream has it over sqrt(2 layers)."""
+def test_initial_weights_have_the_standard_deviation_of_their_kind(mesh):
+    """BLOOM's rule is sqrt(1 / (3 hidden)).
+
+    Matrices that write to the residual stream divide it by sqrt(2 layers).
+    """
     from bloomery.spec.parameters import declare
     from training.model.initialize import draw
 
@@ -41,10 +44,11 @@ def test_initial_weights_have_the_spread_of_their_kind(mesh):
     for parameter in declare(model, 256):
         whole = draw(parameter, model, 5)
         if whole.dim() == 1:
-            # Of LayerNorms the weights; every other vector is a bias.
+            # LayerNorm weights start at 1. Every other vector is a bias and starts at 0.
             assert (whole == float(parameter.name.endswith("weight"))).all(), parameter.name
             continue
         expected = std / (2 * model.layers) ** 0.5 if parameter.name.endswith(outputs) else std
-        # Of n numbers the deviation is known to 1 / sqrt(2 n): 1.5 % of the smallest matrix.
+        # The standard deviation of n numbers has a relative error of 1 / sqrt(2 n), which is 1.5 % for the smallest
+        # matrix.
         assert float(whole.std()) == pytest.approx(expected, rel=0.06), parameter.name
         assert abs(float(whole.mean())) < 0.1 * expected

@@ -1,4 +1,4 @@
-"""LayerNorm by apex equals torch's."""
+"""Test that LayerNorm gives the same results with apex and with torch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HIDDEN = 32
 @pytest.mark.usefixtures("apex")
 @pytest.mark.parametrize("handed", [False, True], ids=["own", "handed"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_layer_norm_of_apex_is_that_of_torch(mesh: Any, dtype: torch.dtype, handed: bool) -> None:
-    """With its own weight and bias, or with those that a block hands over; an epsilon that is no default."""
+def test_layer_norm_of_apex_equals_that_of_torch(mesh: Any, dtype: torch.dtype, handed: bool) -> None:
+    """The layer uses its own or passed weight and bias, and an epsilon that is not the default."""
     from training.model.norm import LayerNorm
 
     layers = [LayerNorm(mesh, HIDDEN, 0.25, fused).to(dtype) for fused in (True, False)]

@@ -1,4 +1,4 @@
-"""The network against transformers' BLOOM, on one process."""
+"""Compare the network with transformers' BLOOM on one process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _stage(heads: int, stable: bool = True) -> TrainStage:
 
 @pytest.mark.parametrize(("heads", "stable"), [(4, True), (6, False), (7, True)])
 def test_logits_and_gradients_equal_transformers_bloom(mesh, heads, stable):
-    """Also for head counts that are no power of two, whose ALiBi slopes are interleaved."""
+    """Some cases have a number of heads that is not a power of two, so their ALiBi slopes are interleaved."""
     from transformers import BloomConfig, BloomForCausalLM
 
     from bloomery.spec.parameters import declare

@@ -1,4 +1,4 @@
-"""Compiled blocks compute the same."""
+"""Test that compiled blocks give the same results as uncompiled ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = 256
 
 
 def step(mesh: Any, run: TrainStage) -> tuple[float, list[torch.Tensor]]:
-    """Loss and gradients."""
+    """Return the loss and the gradients."""
     from training.model.initialize import initialize
     from training.model.pipeline import BloomPipeline
 
@@ -35,9 +35,9 @@ def step(mesh: Any, run: TrainStage) -> tuple[float, list[torch.Tensor]]:
 def compiled_and_not(
     what: str, attention: str = "auto", model: dict[str, Any] | None = None, **parallel: Any
 ) -> dict[str, int]:
-    """Compares both on this rank; counts of what the compiler did.
+    """Compare compiled and uncompiled blocks on this rank, and return the compiler's counters.
 
-    Graphs are captured and differentiated as ever; making C++ of them is torch's own part, and takes a minute.
+    Graphs are captured and differentiated, but not translated to C++. That step takes a minute and is torch's own code.
     """
     from functools import partial
     from unittest.mock import patch
@@ -71,27 +71,27 @@ def test_the_three_blocks_share_one_graph() -> None:
 
 @pytest.mark.parametrize("positions", ["alibi", "rotary"])
 def test_flex_attention_is_part_of_the_graph(positions: str) -> None:
-    """Its mask, ALiBi's slopes and rotations are constants of the block's graph, which nothing breaks."""
-    # A head of its least size.
+    """The mask, ALiBi's slopes and the rotations are constants of the block's graph, so they cause no graph break."""
+    # The head size is the smallest that FlexAttention supports.
     model = {"positions": positions, "embedding_layernorm": positions == "alibi", "hidden_size": 64}
     (counts,) = run_ranks(compiled_flex, 1, model)
     assert counts["breaks"] == 0
 
 
-def test_split_blocks_compute_the_same() -> None:
-    """Collectives break the graph; what is between them is compiled."""
+def test_split_compiled_blocks_give_the_same_results() -> None:
+    """Collectives break the graph, and the code between them is compiled."""
     for counts in run_ranks(compiled_and_not_split, 2, timeout=300):
         assert counts["unique_graphs"] > 1
 
 
 def test_split_blocks_that_recompute_selectively_are_not_compiled() -> None:
-    """What is kept of a compiled graph are its buffers, which it uses again."""
+    """A compiled graph reuses its buffers, so activations that are kept in them would be overwritten."""
     for counts in run_ranks(compiled_and_not_split_selective, 2):
         assert counts.get("unique_graphs", 0) == 0
 
 
 def graphs_of_a_curriculum(lengths: range) -> int:
-    """How many graphs are captured where a network is given each of the lengths."""
+    """Return the number of graphs that are captured when a network gets each of the lengths."""
     from functools import partial
     from unittest.mock import patch
 
@@ -114,7 +114,7 @@ def graphs_of_a_curriculum(lengths: range) -> int:
 
 
 def test_every_length_of_a_curriculum_is_compiled() -> None:
-    """torch itself stops after 8, and the full length would be computed uncompiled for the rest of the training."""
+    """By default, torch compiles only 8 lengths, and the full length would then run uncompiled until the end."""
     lengths = range(2, 24, 2)
     assert run_ranks(graphs_of_a_curriculum, 1, lengths) == [len(lengths)]
 
@@ -124,7 +124,8 @@ def compiled_flex(model: dict[str, Any]) -> dict[str, int]:
 
     from torch.nn.attention import flex_attention
 
-    # As in test_attention: torch keeps its backward pass, and our rules the whole of it, from a CPU.
+    # On a CPU, torch refuses the backward pass of FlexAttention, and our kernel choice refuses FlexAttention. Both
+    # checks are disabled here.
     with (
         patch.object(flex_attention, "_validate_device", lambda *tensors: None),
         patch("bloomery.spec.choose_kernels._flex_lacks", lambda *facts: None),

@@ -1,4 +1,7 @@
-"""The network against plain references in float64, written from the papers: one function, no layers, no back ends."""
+"""Compare the network with a plain float64 reference, written from the papers.
+
+The reference is one function without layer classes and attention back ends.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def _linear(x: torch.Tensor, weights: Weights, name: str) -> torch.Tensor:
 
 
 def _turned(x: torch.Tensor, base: float) -> torch.Tensor:
-    """RoFormer, equation 12: feature pairs (i, i + d / 2) as complex numbers times exp(i * position * angle)."""
+    """Rotate feature pairs (i, i + d / 2) by position * angle, as complex numbers (RoFormer, equation 12)."""
     length, half = x.size(1), x.size(-1) // 2
     angle = base ** (-torch.arange(half, dtype=torch.float64) / half)
     turn = torch.polar(torch.ones(length, half, dtype=torch.float64), torch.arange(length).view(-1, 1) * angle)
@@ -57,7 +60,7 @@ def _feed_forward(x: torch.Tensor, weights: Weights, name: str, swiglu: bool) ->
 
 
 def reference(tokens: torch.Tensor, weights: Weights, model: Any) -> torch.Tensor:
-    """Logits."""
+    """Return the logits."""
     x = weights["word_embeddings.weight"][tokens]
     if model.embedding_layernorm:
         x = _layer_norm(x, weights, "word_embeddings_layernorm")
@@ -103,7 +106,7 @@ def test_logits_and_gradients_equal_a_plain_reference(mesh: Any, changes: dict[s
     modules, declared = network.local_modules(), declare(run.model, ROWS)
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
-        # Biases of zero would hide what is done with them.
+        # Biases of zero would hide wrong uses of the biases.
         for parameter in network.parameters():
             parameter += 0.1 * torch.randn(parameter.shape, generator=random)
     ours = {p.name: modules[p.layer].get_parameter(p.local_name) for p in declared}
@@ -121,5 +124,5 @@ def test_logits_and_gradients_equal_a_plain_reference(mesh: Any, changes: dict[s
         right = exact[name].grad
         assert value.grad is not None
         assert right is not None
-        # The gradient of a key's bias is zero but for rounding.
+        # The gradient of a key's bias is zero except for rounding, so the tolerance has an absolute minimum.
         assert (value.grad.double() - right).norm() <= 1e-5 * max(1e-2, float(right.norm())), name

@@ -1,4 +1,4 @@
-"""Split over tensor-parallel ranks, with and without sequence parallelism, the network is the same function."""
+"""Test that a network split over tensor-parallel ranks computes the same function, also with sequence parallelism."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def shaped(changes: dict[str, Any], **parallel: Any) -> TrainStage:
 
 
 def step(mesh: Any, run: TrainStage) -> tuple[float, dict[str, torch.Tensor]]:
-    """Loss and this rank's gradients by name; the labels of a few positions are ignored."""
+    """Return the loss and this rank's gradients by name, with a few ignored labels."""
     from bloomery.spec.parameters import declare
     from training.model.initialize import initialize
     from training.model.pipeline import BloomPipeline
 
     network = BloomPipeline(mesh, run.model, run.training, ROWS)
     initialize(network, mesh, run.model, ROWS, seed=3)
-    # Initial biases are zero and LayerNorms one: others see what is done with them.
+    # Biases start at 0 and LayerNorm weights at 1, which would hide wrong uses of them, so change them.
     with torch.no_grad():
         for parameter in network.parameters():
             if parameter.dim() == 1:
@@ -63,7 +63,7 @@ def step(mesh: Any, run: TrainStage) -> tuple[float, dict[str, torch.Tensor]]:
 
 
 def steps(tensor: int) -> dict[tuple[str, bool], tuple[float, dict[str, torch.Tensor]]]:
-    """Every shape, with and without sequence parallelism, on this rank."""
+    """Run every shape on this rank, with and without sequence parallelism."""
     from dataclasses import replace
 
     from training.parallel.collectives import waited
@@ -81,7 +81,7 @@ def steps(tensor: int) -> dict[tuple[str, bool], tuple[float, dict[str, torch.Te
 
 
 def test_loss_and_every_gradient_equal_the_unsplit_ones() -> None:
-    """The whole network and halves of it, each in processes of their own."""
+    """The whole network and its halves run in separate processes."""
     from bloomery.spec.parameters import declare
     from bloomery.spec.placement import Placement
 
@@ -97,5 +97,5 @@ def test_loss_and_every_gradient_equal_the_unsplit_ones() -> None:
             else:
                 found = torch.cat(parts, dim=parameter.placement.dimension)
             right = expected[parameter.name]
-            # The gradient of a key's bias is zero but for rounding.
+            # The gradient of a key's bias is zero except for rounding, so the tolerance has an absolute minimum.
             assert (found - right).norm() <= 2e-6 * max(1e-2, float(right.norm())), (name, sequence, parameter.name)

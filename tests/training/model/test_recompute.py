@@ -1,4 +1,4 @@
-"""What is computed again in the backward pass changes neither loss nor gradient, only what is kept."""
+"""Test that recomputation in the backward pass changes neither outputs nor gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bloomery.config.stages import TrainStage
 
 
 class Products(TorchDispatchMode):
-    """Counts matrix products and attentions."""
+    """Count matrix products and attention calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Products(TorchDispatchMode):
 
 
 def _run(mesh: Any, what: str, changes: dict[str, Any]) -> tuple[torch.Tensor, list[torch.Tensor], int, int]:
-    """Output and gradients of a block, and the products and attentions of its backward pass."""
+    """Return a block's output and gradients, and the numbers of products and attentions in its backward pass."""
     from training.model.block import TransformerBlock
     from training.model.kernels import kernels_here
 
@@ -53,7 +53,7 @@ def _run(mesh: Any, what: str, changes: dict[str, Any]) -> tuple[torch.Tensor, l
     "changes", [{}, {"positions": "rotary", "activation": "swiglu"}], ids=["bloom", "rotary-swiglu"]
 )
 def test_recomputation_changes_no_bit_of_a_gradient(mesh: Any, changes: dict[str, Any]) -> None:
-    """Each of the four products has two of its own in the backward pass; full repeats all but the last."""
+    """Each of the four products needs two in the backward pass. Full recomputation repeats all but the last product."""
     kept, grads, products, attentions = _run(mesh, "none", changes)
     assert (products, attentions, len(grads)) == (8, 0, 13)
     for what, again, attention_again in (("full", 3, 1), ("selective", 0, 0)):

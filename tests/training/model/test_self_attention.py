@@ -1,4 +1,4 @@
-"""Self-attention around the back ends."""
+"""Test the part of self-attention that does not depend on the back end."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 
 
 @pytest.mark.parametrize("stable", [True, False])
-def test_stable_attention_scales_queries_and_keys_each(mesh: Any, stable: bool) -> None:
-    """Before their product, by head_dim^(-1/4) (PR 118), not one of them by its square."""
+def test_stable_attention_scales_both_queries_and_keys(mesh: Any, stable: bool) -> None:
+    """Queries and keys are each scaled by head_dim^(-1/4) before their product (PR 118)."""
     from fabricated_training import stage
 
     from training.model.self_attention import SelfAttention

@@ -1,4 +1,4 @@
-"""One builder makes each optimizer, in each implementation."""
+"""Test that the builder creates each optimizer in each implementation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.optim.builder import build_optimizer, set_step_count
 
 
 def _trained(optimizer: OptimizerConfig, kernel: str, steps: int = 3) -> tuple[torch.Tensor, torch.optim.Optimizer]:
-    """A weight after some steps on the gradient of its square."""
+    """Return a weight after some steps on the gradient of its square, and its optimizer."""
     weight = torch.nn.Parameter(torch.linspace(-1.0, 2.0, 64))
     built = build_optimizer([{"params": [weight], "weight_decay": 0.1}], optimizer, kernel)
     for _ in range(steps):
@@ -23,7 +23,7 @@ def _trained(optimizer: OptimizerConfig, kernel: str, steps: int = 3) -> tuple[t
 
 
 @pytest.mark.parametrize("kind", ["adam", "sgd"])
-def test_implementations_agree(kind: str) -> None:
+def test_implementations_of_an_optimizer_agree(kind: str) -> None:
     optimizer = OptimizerConfig(kind=kind, learning_rate=0.1, momentum=0.9)
     plain, fused = (_trained(optimizer, kernel)[0] for kernel in ("torch", "fused"))
     torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-7)
@@ -48,7 +48,10 @@ def test_lamb_is_refused() -> None:
 
 
 def _updates(kernel: str, updates: int, gone_on: torch.optim.Optimizer | None = None) -> torch.optim.Optimizer:
-    """An Adam after so many more updates of two groups, on the gradients of their squares."""
+    """Return an Adam optimizer after `updates` updates of two groups on the gradients of their squares.
+
+    If `gone_on` is not None, start from the state of this optimizer after 3 updates.
+    """
     from training.optim.builder import build_optimizer, set_step_count
 
     optimizer = OptimizerConfig(learning_rate=0.1, beta1=0.7, beta2=0.8, epsilon=0.01)
@@ -57,7 +60,7 @@ def _updates(kernel: str, updates: int, gone_on: torch.optim.Optimizer | None = 
     groups = [{"params": [weight], "weight_decay": decay} for weight, decay in zip(weights, decays, strict=True)]
     built = build_optimizer(groups, optimizer, kernel)
     if gone_on is not None:
-        # As from a checkpoint of another layout: weights, moments, then the number of updates.
+        # Copy the state as loading a checkpoint of another layout does: weights, moments, then the number of updates.
         for here, there in zip(weights, (group["params"][0] for group in gone_on.param_groups), strict=True):
             here.data.copy_(there.data)
             built.state[here].update({key: gone_on.state[there][key].clone() for key in ("exp_avg", "exp_avg_sq")})
@@ -74,8 +77,8 @@ def _weights(optimizer: torch.optim.Optimizer) -> torch.Tensor:
 
 
 @pytest.mark.usefixtures("apex")
-def test_adam_of_apex_is_that_of_torch() -> None:
-    """All its numbers are the configuration's, none a default; each goes on where the other one stopped."""
+def test_adam_of_apex_equals_that_of_torch() -> None:
+    """No hyperparameter has its default value, and each implementation can continue from the state of the other."""
     right, fused = _updates("torch", 3), _updates("apex", 3)
     assert isinstance(fused, FusedAdam)
     torch.testing.assert_close(_weights(fused), _weights(right), rtol=0, atol=0)
@@ -85,7 +88,7 @@ def test_adam_of_apex_is_that_of_torch() -> None:
 
 
 @pytest.mark.usefixtures("apex")
-def test_adam_of_apex_counts_in_its_groups() -> None:
+def test_adam_of_apex_stores_the_step_count_in_its_groups() -> None:
     from training.optim.builder import set_step_count
 
     built = _updates("apex", 2)

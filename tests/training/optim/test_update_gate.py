@@ -1,4 +1,4 @@
-"""Updates that are left out, by decision or because the gradient is not finite."""
+"""Test updates that are skipped by decision or because the gradient is not finite."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _stage(precision: str, data: int = 1, **training: Any) -> TrainStage:
 
 
 class _Run:
-    """A trainer on this rank that takes steps on one batch, with its state to compare."""
+    """A trainer on this rank that repeats steps on one batch and whose state can be compared."""
 
     def __init__(self, stage: TrainStage) -> None:
         from whole_model import held_here
@@ -52,7 +52,7 @@ class _Run:
         return float(self.trainer.engine.train_batch(iter([(row[:, :-1], row[:, 1:]) for row in tokens])))
 
     def state(self) -> list[Any]:
-        """Copies of the weights, the fp32 master weights, the moments and the step counts."""
+        """Return copies of the weights, the fp32 master weights, the moments and the step counts."""
         from whole_model import weights
 
         optimizer = self.trainer.engine.optimizer.optimizer
@@ -71,7 +71,10 @@ def _same(before: list[Any], after: list[Any]) -> bool:
 
 
 def _leave_out(stage: TrainStage) -> list[float]:
-    """One replica's gradients become NaN where the test says; each assertion holds on each rank."""
+    """Run steps with skipped updates, and return the gradient norms.
+
+    In one step, the last replica's gradients are NaN. Every rank checks all assertions.
+    """
     import torch.distributed as dist
     from whole_model import step_count
 
@@ -89,20 +92,20 @@ def _leave_out(stage: TrainStage) -> list[float]:
     assert step_count(base) == 1
     before = run.state()
     assert not _same(start, before[: len(start)])
-    # By decision.
+    # Skip an update by decision.
     run.wanted = True
     run.step()
     assert gate.left_out
     assert math.isfinite(gate.norm)
     assert _same(before, run.state())
-    # Not finite, on one rank, whatever is decided.
+    # Skip an update because the gradient on one rank is not finite.
     run.wanted = False
     run.factor = math.nan if dist.get_rank() == dist.get_world_size() - 1 else 1.0
     run.step()
     assert gate.left_out
     assert gate.norm == math.inf
     assert _same(before, run.state())
-    # A gradient of zero is a gradient: Adam goes on by its momentum.
+    # A gradient of zero is finite, and Adam still updates by its momentum.
     run.factor = 0.0
     run.step()
     assert not gate.left_out
@@ -115,18 +118,18 @@ def _leave_out(stage: TrainStage) -> list[float]:
 
 
 @pytest.mark.parametrize(("precision", "data"), [("bf16", 2), ("fp32", 2), ("bf16", 1)])
-def test_an_update_that_is_left_out_changes_nothing(precision: str, data: int) -> None:
+def test_a_skipped_update_changes_no_state(precision: str, data: int) -> None:
     norms = run_ranks(_leave_out, data, _stage(precision, data))
-    assert all(each == norms[0] for each in norms), "the same norm on each rank"
-    assert len(norms[0]) == 6, "asked once an iteration"
-    assert norms[0][0] == norms[0][1], "the first norm again: nothing had changed"
+    assert all(each == norms[0] for each in norms), "all ranks must get the same norms"
+    assert len(norms[0]) == 6, "each iteration must request one decision"
+    assert norms[0][0] == norms[0][1], "the norm must repeat, because the first update was skipped"
 
 
 def _overflow(stage: TrainStage) -> None:
     run = _Run(stage)
     gate, before = run.trainer.gate, run.state()[: len(list(run.trainer.network.parameters()))]
     assert gate.loss_scale == 2.0**40
-    # The first overflow is forgiven (hysteresis), the second halves the scale.
+    # The first overflow keeps the scale (hysteresis). Each later overflow halves the scale.
     for scale in (2.0**40, 2.0**39, 2.0**38):
         run.step()
         assert (gate.left_out, gate.overflowed, gate.norm) == (True, True, math.inf)
@@ -139,12 +142,12 @@ def _overflow(stage: TrainStage) -> None:
     assert not gate.left_out
     assert run.norms == [gate.norm]
     assert not _same(before, run.state()[: len(before)])
-    # With the scale at its least an overflow is a gradient that is not finite.
+    # At the minimum scale, an overflow counts as a gradient that is not finite.
     run.trainer.engine.optimizer.loss_scaler.cur_scale = 1.0
     run.factor = math.nan
     run.step()
     assert (gate.left_out, gate.overflowed, run.norms[-1]) == (True, False, math.inf)
 
 
-def test_fp16_finds_its_loss_scale_without_asking() -> None:
+def test_fp16_finds_its_loss_scale_without_calls_of_the_guard() -> None:
     run_ranks(_overflow, 1, _stage("fp16", loss_scale={"initial_power": 40}))

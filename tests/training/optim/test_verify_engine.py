@@ -1,4 +1,4 @@
-"""What DeepSpeed built otherwise than the configuration promises is refused, whatever it is."""
+"""Test that an engine is refused if DeepSpeed built it differently from the configuration."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ ROWS = 64
 
 
 def _as_it_is(_: Any) -> None:
-    """Change nothing."""
+    """Leave the optimizer or the engine unchanged."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One engine, and the beginning of the error that it must be refused with."""
+    """One engine and the beginning of its expected error."""
 
     precision: str
     refusal: str
     told: dict[str, Any] = field(default_factory=dict)
-    """Keys of DeepSpeed's configuration that are otherwise than ours."""
+    """Keys of DeepSpeed's configuration whose values differ from ours."""
     handed: Callable[[Any], object] = _as_it_is
-    """Gets the base optimizer before DeepSpeed does, and may give it another."""
+    """Function that changes the base optimizer before DeepSpeed gets it, or returns another one."""
     built: Callable[[Any], object] = _as_it_is
-    """Changes the engine that DeepSpeed made, where no configuration of it leads there."""
+    """Function that changes DeepSpeed's engine into a state that no configuration causes."""
 
 
 def _another_optimizer(optimizer: Any) -> Any:
@@ -54,7 +54,7 @@ def _decay_what_does_not(optimizer: Any) -> None:
 
 
 def _exchange_parameters(optimizer: Any) -> None:
-    """Between the group that decays and the one that does not."""
+    """Exchange parameters between the groups with and without weight decay."""
     decays, rest = (group["params"] for group in optimizer.param_groups)
     decays[0], rest[0] = rest[0], decays[0]
 
@@ -70,7 +70,7 @@ def _round_masters(engine: Any) -> None:
 
 
 def _keep_all_of_the_state(engine: Any) -> None:
-    """As if there were two replicas, each with the masters of both."""
+    """Simulate two replicas that each hold the master weights of both."""
     engine.optimizer.partition_count[1] = 2
 
 
@@ -120,7 +120,7 @@ CASES = [
 
 
 def _errors() -> list[str]:
-    """For each case the error of building its engine."""
+    """Return the error of building each case's engine."""
     import deepspeed
 
     from training.loop import build_engine as module
@@ -145,8 +145,8 @@ def _errors() -> list[str]:
     return [build(case) for case in CASES]
 
 
-def test_what_deepspeed_built_otherwise_is_refused() -> None:
-    """Also what no configuration of today's DeepSpeed leads to: the next one's may."""
+def test_an_engine_that_differs_from_the_configuration_is_refused() -> None:
+    """Some cases cannot occur with today's DeepSpeed, but a later version may cause them."""
     (errors,) = run_ranks(_errors, 1)
     for error, case in zip(errors, CASES, strict=True):
         assert error.removeprefix("deepspeed.initialize: ").startswith(case.refusal), (case, error)

@@ -1,4 +1,4 @@
-"""Cross-entropy in chunks equals torch's."""
+"""Test that cross-entropy in chunks equals torch's cross-entropy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import torch
 
 @pytest.mark.parametrize("chunk", [60, 2**18])
 def test_cross_entropy_and_its_gradient_equal_torch(mesh, monkeypatch, chunk):
-    """Row by row as well as all at once; an ignored label adds nothing, and still counts in the mean."""
+    """One case computes row by row, the other all rows at once.
+
+    An ignored label adds nothing to the sum, but counts in the denominator of the mean.
+    """
     from training.parallel import cross_entropy
 
     monkeypatch.setitem(cross_entropy._CHUNK_ELEMENTS, "cpu", chunk)
@@ -40,5 +43,5 @@ def test_cross_entropy_of_bf16_logits_is_computed_in_fp32(mesh):
     expected.backward()
     assert loss.dtype is torch.float32
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
-    # The gradient is rounded once, to the type of the logits.
+    # The gradient is rounded only once, to the type of the logits.
     assert torch.equal(logits.grad, exact.grad.float().bfloat16())

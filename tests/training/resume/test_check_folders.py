@@ -1,4 +1,4 @@
-"""The folders of a run are checked before any process starts."""
+"""Test that the folders of a run are checked before any process starts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONFIGURATION = stage()
         ("logs", False),
     ],
 )
-def test_what_has_the_wrong_kind_is_refused_before_any_process_starts(
+def test_a_folder_in_place_of_a_file_or_vice_versa_is_refused_before_any_process_starts(
     tmp_path: Path, place: str, is_folder: bool
 ) -> None:
     configuration = make_run(tmp_path, CONFIGURATION)

@@ -1,4 +1,4 @@
-"""Segments that start without progress are counted, and end the chain."""
+"""Test that starts without progress are counted and end the chain of segments."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def test_starts_without_a_new_checkpoint_end_the_chain(tmp_path: Path) -> None:
     assert "the last attempt ended with status crashed: its processes ended with code 1" in str(caught.value)
     assert "within 3 starts (training.segment.max_restarts_without_progress)" in str(caught.value)
     for _ in range(3):
-        count_start(paths, 100, 3, CRASHED)  # a person starts again
+        count_start(paths, 100, 3, CRASHED)  # a user starts the run again
 
 
-def test_a_damaged_count_begins_again(tmp_path: Path) -> None:
+def test_a_damaged_count_restarts_at_zero(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     count_start(paths, 100, 1, None)
     for damaged in ("", "[]", '{"newest_iteration": 100}'):
@@ -47,7 +47,7 @@ def test_a_damaged_count_begins_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("newest", [None, 0, 100])
-def test_a_new_checkpoint_a_roll_back_and_the_end_are_progress(tmp_path: Path, newest: int | None) -> None:
+def test_a_changed_checkpoint_and_the_end_of_training_reset_the_count(tmp_path: Path, newest: int | None) -> None:
     paths = RunPaths(tmp_path)
     count_start(paths, newest, 1, None)
     count_start(paths, 200, 1, None)

@@ -1,4 +1,4 @@
-"""The table of what may change on resume: it holds every key, once, and the documentation shows it."""
+"""Test that the table of keys that may change on resume lists every key once and is in the documentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCS = ROOT / "docs" / "resume.md"
 
 
 def all_keys() -> set[str]:
-    """Every key that a training sees, of sections and lists too."""
+    """Return every key that a training reads, including those of sections and lists."""
     leaves = {key.path for _, _, keys in sections() for key in keys}
     own = {key for key in leaves if key.split(".")[0] in TrainStage.model_fields}
     assert {"seed", "name", "model.heads", "training.optimizer.beta2", "training.skip[].from_sample"} <= own
@@ -29,21 +29,23 @@ def test_every_key_has_one_policy() -> None:
         assert rule_of(key).why
 
 
-def test_the_table_names_no_key_that_is_not_there() -> None:
+def test_the_table_names_only_existing_keys() -> None:
     keys = {key.replace("[]", "") for key in all_keys()} | {TOKENIZER}
     known = {".".join(key.split(".")[:length]) for key in keys for length in range(1, key.count(".") + 2)}
     assert set(POLICY_OF) <= known
-    assert len(POLICY_OF) == sum(len(rule.keys) for rule in RULES), "a key is named twice"
+    assert len(POLICY_OF) == sum(len(rule.keys) for rule in RULES), "the table must name each key only once"
 
 
-def test_sections_with_more_than_one_policy_are_told_apart_by_key() -> None:
-    """A key that is added to one of these needs a line of its own."""
+def test_sections_with_several_policies_are_listed_by_key() -> None:
+    """A new key in one of these sections needs its own entry in the table."""
     assert not {"model", "training", "training.optimizer"} & set(POLICY_OF)
     assert "training" in json_schema()["properties"]
 
 
 def test_the_documentation_shows_the_table() -> None:
-    assert policy_table() in DOCS.read_text(encoding="utf-8"), "bloomery train policy prints it"
+    assert policy_table() in DOCS.read_text(encoding="utf-8"), (
+        "copy the output of `bloomery train policy` into docs/resume.md"
+    )
     printed = CliRunner().invoke(app, ["train", "policy"])
     assert printed.exit_code == 0
     assert printed.stdout == policy_table()

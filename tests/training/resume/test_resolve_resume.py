@@ -1,4 +1,7 @@
-"""Which checkpoints a training goes on from when configuration or index have changed. No process is started."""
+"""Test from which checkpoint a training resumes after a change of its configuration or index.
+
+The tests start no training process.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ Edit = Callable[[dict[str, Any]], None]
 
 @pytest.fixture
 def paths(tmp_path: Path) -> RunPaths:
-    """A training of 64 samples that read 40 of its index of 128."""
+    """Create a training of 64 samples that has read 40 samples of an index with 128 samples."""
     make_run(tmp_path, TRAINED)
     found = RunPaths(tmp_path)
     save_manifest(found, TRAINED, 5, CONSUMED)
@@ -37,7 +40,7 @@ def paths(tmp_path: Path) -> RunPaths:
 
 
 def rebuilt(paths: RunPaths, edit: Edit) -> IndexManifest:
-    """The index after `edit` of its manifest."""
+    """Apply `edit` to the index manifest and return the new manifest."""
     raw = json.loads(paths.index_manifest.read_text())
     raw["digest"] = "another"
     edit(raw)
@@ -46,7 +49,7 @@ def rebuilt(paths: RunPaths, edit: Edit) -> IndexManifest:
 
 
 def changed_at(sample: int, spread_to: int) -> Edit:
-    """Stages: the old weights laid out to `spread_to` and cut at `sample`, then yy alone."""
+    """Return an edit to two stages: the old weights with `spread_to`, cut at `sample`, and then only dataset yy."""
 
     def edit(raw: dict[str, Any]) -> None:
         half = spread_to // 2
@@ -68,12 +71,12 @@ def changed_at(sample: int, spread_to: int) -> Edit:
 def refusal(paths: RunPaths, trained: TrainStage = TRAINED) -> str:
     with pytest.raises(CheckFailedError) as caught:
         resolve_resume(trained, paths)
-    assert list(paths.checkpoints.iterdir()), "the checkpoints stay"
+    assert list(paths.checkpoints.iterdir()), "a refusal must keep the checkpoints"
     return str(caught.value)
 
 
 @pytest.mark.parametrize("at", [CONSUMED, CONSUMED + 2, 126])
-def test_an_index_that_changed_behind_what_was_read_goes_on(paths: RunPaths, at: int) -> None:
+def test_an_index_that_changed_after_the_read_samples_is_accepted(paths: RunPaths, at: int) -> None:
     index = rebuilt(paths, changed_at(at, 128))
     resolve_resume(TRAINED, paths)
     checkpoint = read_checkpoint(paths.checkpoints / step_name(5))
@@ -81,7 +84,7 @@ def test_an_index_that_changed_behind_what_was_read_goes_on(paths: RunPaths, at:
     assert not continues(checkpoint, "another training", index)
 
 
-def test_a_change_within_what_was_read_is_refused_and_the_right_stages_are_named(paths: RunPaths) -> None:
+def test_a_change_within_the_read_samples_is_refused_with_the_required_stages(paths: RunPaths) -> None:
     index = rebuilt(paths, changed_at(CONSUMED - 2, 128))
     text = refusal(paths)
     assert "the first 40 samples would be different (to_sample of blend stage 0: 40 -> 38" in text
@@ -91,12 +94,12 @@ def test_a_change_within_what_was_read_is_refused_and_the_right_stages_are_named
     assert not continues(read_checkpoint(paths.checkpoints / step_name(5)), identity(TRAINED, index), index)
 
 
-def test_a_stage_that_is_laid_out_to_the_change_is_refused(paths: RunPaths) -> None:
+def test_a_stage_whose_spread_to_changed_is_refused(paths: RunPaths) -> None:
     rebuilt(paths, changed_at(CONSUMED, CONSUMED))
     assert "spread_to of blend stage 0: 128 -> 40" in refusal(paths)
 
 
-def test_other_documents_are_refused_by_name(paths: RunPaths) -> None:
+def test_changed_documents_are_refused_with_their_dataset(paths: RunPaths) -> None:
     def edit(raw: dict[str, Any]) -> None:
         raw["train"][1]["identity"] = "more of it"
 
@@ -104,7 +107,7 @@ def test_other_documents_are_refused_by_name(paths: RunPaths) -> None:
     assert "the first 40 samples would be different (documents of train/yy)" in refusal(paths)
 
 
-def test_another_tokenizer_and_another_schedule_are_said(paths: RunPaths) -> None:
+def test_a_changed_tokenizer_and_schedule_are_reported(paths: RunPaths) -> None:
     rebuilt(paths, lambda raw: raw.update(tokenizer_digest="another"))
     text = "cannot resume from step00000005 with these changes: the tokenizer; expected: the old values; or"
     assert text in refusal(paths)
@@ -112,7 +115,9 @@ def test_another_tokenizer_and_another_schedule_are_said(paths: RunPaths) -> Non
     assert "the tokenizer; training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)" in refusal(paths, other)
 
 
-def test_with_restart_the_old_training_is_kept_and_said(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
+def test_with_restart_the_old_training_is_archived_and_reported(
+    paths: RunPaths, capsys: pytest.CaptureFixture[str]
+) -> None:
     rebuilt(paths, changed_at(CONSUMED - 2, 128))
     resolve_resume(stage(samples=64), paths)
     assert not paths.checkpoints.exists()
@@ -122,17 +127,17 @@ def test_with_restart_the_old_training_is_kept_and_said(paths: RunPaths, capsys:
     assert "resuming it would need: the same documents and, in index.blend, {from_sample: 0, spread_to: 128}" in said
 
 
-def test_with_refuse_a_change_at_a_boundary_is_refused_and_what_would_go_on_is_said(paths: RunPaths) -> None:
+def test_with_refuse_a_boundary_change_is_refused_and_continue_is_suggested(paths: RunPaths) -> None:
     other = stage(samples=64, on_change="refuse", optimizer={"learning_rate": 0.5, "warmup_samples": 16})
     text = refusal(paths, other)
     assert "keys changed since step00000005: training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)" in text
     assert "expected: training.on_change: continue to resume with the new values" in text
 
 
-def test_with_continue_it_goes_on_and_every_change_is_said_with_its_policy(
+def test_with_continue_training_resumes_and_reports_every_change_with_its_policy(
     paths: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Another schedule, layout and batch; and keys beside learning.
+    # Change schedule, layout and batch, and keys that do not affect learning.
     other = stage(
         samples=96,
         data=2,
@@ -161,7 +166,7 @@ def test_with_continue_it_goes_on_and_every_change_is_said_with_its_policy(
     assert [change.key for change in recorded] == [line.split(":")[0].strip() for line in said if "boundary" in line]
 
 
-def test_with_continue_what_may_never_change_is_refused(paths: RunPaths) -> None:
+def test_with_continue_keys_that_may_never_change_are_refused(paths: RunPaths) -> None:
     other = stage(samples=64, on_change="continue", precision="fp32", optimizer={"learning_rate": 0.5})
     text = refusal(paths, other)
     assert "cannot resume from step00000005 with these changes: training.precision: bf16 -> fp32 (never)" in text
@@ -172,7 +177,7 @@ def test_with_continue_what_may_never_change_is_refused(paths: RunPaths) -> None
     assert "the first 40 samples would be different" in refusal(paths, stage(samples=64, on_change="continue"))
 
 
-def test_keys_beside_learning_may_change_whatever_on_change_says(
+def test_keys_that_do_not_affect_learning_may_change_with_any_on_change(
     paths: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for on_change in ("restart", "continue", "refuse"):
@@ -181,12 +186,12 @@ def test_keys_beside_learning_may_change_whatever_on_change_says(
         assert "  training.segment.minutes: null -> 9.0 (free)" in capsys.readouterr().err.splitlines()
 
 
-def test_nothing_is_said_where_nothing_changed(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_reported_if_nothing_changed(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
     resolve_resume(TRAINED, paths)
     assert capsys.readouterr().err == ""
 
 
-def test_samples_may_still_be_skipped_that_were_not_read(paths: RunPaths) -> None:
+def test_only_samples_that_were_not_read_may_still_be_skipped(paths: RunPaths) -> None:
     def skipping(begin: int, end: int) -> TrainStage:
         return stage(samples=64, on_change="refuse", skip=[{"from_sample": begin, "to_sample": end}])
 
@@ -195,7 +200,7 @@ def test_samples_may_still_be_skipped_that_were_not_read(paths: RunPaths) -> Non
     assert "training.skip: [] -> " in text
     assert "(never)" in text
     assert "training.skip may change only for samples from 40 on" in text
-    # Those that were skipped on the way stay in the list.
+    # Ranges that were already skipped must stay in the list.
     save_manifest(paths, skipping(8, 16), 6, CONSUMED + 8)
     resolve_resume(skipping(8, 16), paths)
     assert "training.skip" in refusal(paths, TRAINED)
@@ -203,7 +208,7 @@ def test_samples_may_still_be_skipped_that_were_not_read(paths: RunPaths) -> Non
 
 def test_skips_of_the_run_are_merged_with_those_of_the_configuration(paths: RunPaths) -> None:
     assert add_skip(paths, 44, 50, "a spike")
-    assert not add_skip(paths, 44, 50, "a spike"), "adding it again does nothing"
+    assert not add_skip(paths, 44, 50, "a spike"), "the same range must not be added twice"
     assert add_skip(paths, 60, 62, "another")
     configured = stage(samples=64, skip=[{"from_sample": 48, "to_sample": 52}, {"from_sample": 42, "to_sample": 44}])
     found = [(each.from_sample, each.to_sample) for each in resolve_resume(configured, paths).stage.training.skip]
@@ -213,29 +218,31 @@ def test_skips_of_the_run_are_merged_with_those_of_the_configuration(paths: RunP
         add_skip(paths, 62, 62, "empty")
 
 
-def test_a_new_training_does_not_skip_what_the_old_one_did(paths: RunPaths) -> None:
+def test_a_new_training_does_not_inherit_the_skips_of_the_old_one(paths: RunPaths) -> None:
     add_skip(paths, 44, 50, "a spike")
     assert resolve_resume(stage(samples=64, optimizer={"learning_rate": 0.5}), paths).stage.training.skip == []
     (archive,) = (paths.train / "archive").iterdir()
     assert (archive / "skips.json").is_file()
 
 
-def test_a_second_restart_keeps_both_old_trainings(paths: RunPaths) -> None:
+def test_a_second_restart_archives_both_old_trainings(paths: RunPaths) -> None:
     for number, rate in enumerate((0.5, 0.25), start=1):
         resolve_resume(stage(samples=64, optimizer={"learning_rate": rate}), paths)
         assert len(list(paths.train.glob("archive/*/checkpoints/step00000005"))) == number
         save_manifest(paths, stage(samples=64, optimizer={"learning_rate": rate}), 5, CONSUMED)
 
 
-def test_a_damaged_manifest_is_passed_over(paths: RunPaths) -> None:
+def test_a_checkpoint_with_a_damaged_manifest_is_skipped(paths: RunPaths) -> None:
     save_manifest(paths, TRAINED, 6, CONSUMED + 16)
     (paths.checkpoints / step_name(6) / "manifest.json").write_text("{")
     assert newest_manifest(paths.checkpoints) == read_checkpoint(paths.checkpoints / step_name(5))
     resolve_resume(stage(samples=64, optimizer={"learning_rate": 0.5}), paths)
-    assert list(paths.train.glob("archive/*-step5/checkpoints/step00000006")), "it goes with the others"
+    assert list(paths.train.glob("archive/*-step5/checkpoints/step00000006")), (
+        "the damaged checkpoint must be archived with the other checkpoints"
+    )
 
 
-def test_the_verb_refuses_before_it_starts_a_process(paths: RunPaths) -> None:
+def test_the_train_verb_refuses_before_it_starts_a_process(paths: RunPaths) -> None:
     rebuilt(paths, changed_at(CONSUMED - 2, 128))
     process = Launcher(paths.run, paths.config / "train.json").start()
     talk, _ = process.communicate(timeout=120)

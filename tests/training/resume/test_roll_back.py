@@ -1,4 +1,7 @@
-"""A roll-back persists what is skipped, sets aside what was trained on it, and is completed when it was cut off."""
+"""Test that a roll-back stores the skipped samples and moves checkpoints trained on them aside.
+
+The next start completes an interrupted roll-back.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ TRAINED = stage(samples=64, on_change="refuse", batch={"micro_batch_size": 2, "g
 
 @pytest.fixture
 def paths(tmp_path: Path) -> RunPaths:
-    """Checkpoints after iterations 2, 4, 6 of 8 samples each."""
+    """Create checkpoints after iterations 2, 4 and 6, with 8 samples an iteration."""
     make_run(tmp_path, TRAINED)
     found = RunPaths(tmp_path)
     for iteration in (2, 4, 6):
@@ -36,7 +39,7 @@ def saved(paths: RunPaths) -> list[str]:
     return sorted(path.name for path in paths.checkpoints.glob("step*"))
 
 
-def test_it_goes_back_to_the_newest_checkpoint_before_the_range(paths: RunPaths) -> None:
+def test_a_roll_back_selects_the_newest_checkpoint_before_the_range(paths: RunPaths) -> None:
     done = roll_back(paths, 35, 50, "a spike at iteration 6")
     assert done == RollBack("step00000004", 35, 50)
     assert saved(paths) == ["step00000002", "step00000004"]
@@ -45,23 +48,23 @@ def test_it_goes_back_to_the_newest_checkpoint_before_the_range(paths: RunPaths)
     now = resolve_resume(TRAINED, paths).stage
     assert [(each.from_sample, each.to_sample) for each in now.training.skip] == [(35, 50)]
     assert roll_backs(paths) == 1
-    # What is saved behind the range from now on has skipped it.
+    # Checkpoints that are saved after the range from now on have skipped the range.
     save_manifest(paths, now, 6, 48 + 15)
     resolve_resume(TRAINED, paths)
     assert saved(paths) == ["step00000002", "step00000004", "step00000006"]
 
 
-def test_a_roll_back_that_was_cut_off_is_completed_at_the_next_start(paths: RunPaths) -> None:
+def test_an_interrupted_roll_back_is_completed_at_the_next_start(paths: RunPaths) -> None:
     add_skip(paths, 20, 30, "a spike", roll_back=True)
     resolve_resume(TRAINED, paths)
     assert saved(paths) == ["step00000002"]
     assert (paths.checkpoints / "latest").read_text() == "step00000002\n"
     assert sorted(path.name for path in (paths.rolled_back / "1").iterdir()) == ["step00000004", "step00000006"]
     resolve_resume(TRAINED, paths)
-    assert saved(paths) == ["step00000002"], "doing it again does nothing"
+    assert saved(paths) == ["step00000002"], "a second start must change nothing"
 
 
-def test_a_second_roll_back_has_a_folder_of_its_own(paths: RunPaths) -> None:
+def test_a_second_roll_back_gets_its_own_folder(paths: RunPaths) -> None:
     roll_back(paths, 40, 48, "first")
     save_manifest(paths, effective(TRAINED, paths), 5, 56)
     assert roll_back(paths, 50, 60, "second") == RollBack("step00000004", 50, 60)
@@ -69,26 +72,26 @@ def test_a_second_roll_back_has_a_folder_of_its_own(paths: RunPaths) -> None:
     assert roll_backs(paths) == 2
 
 
-def test_without_a_checkpoint_before_the_range_the_oldest_within_it_is_taken(paths: RunPaths) -> None:
+def test_without_a_checkpoint_before_the_range_the_oldest_within_it_is_used(paths: RunPaths) -> None:
     done = roll_back(paths, 5, 42, "a spike at iteration 6")
     assert done == RollBack("step00000002", 16, 42)
     assert saved(paths) == ["step00000002"]
 
 
-def test_a_training_whose_checkpoints_all_came_later_does_not_begin_again(paths: RunPaths) -> None:
+def test_a_roll_back_before_all_checkpoints_is_refused(paths: RunPaths) -> None:
     with pytest.raises(CheckFailedError, match="before sample 12 exists; the oldest checkpoint is step00000002"):
         roll_back(paths, 4, 12, "a spike at iteration 1")
     assert saved(paths) == ["step00000002", "step00000004", "step00000006"]
     assert not paths.skips.exists()
 
 
-def test_before_the_first_checkpoint_training_begins_again_without_the_range(tmp_path: Path) -> None:
+def test_without_any_checkpoint_training_restarts_without_the_range(tmp_path: Path) -> None:
     make_run(tmp_path, TRAINED)
     assert roll_back(RunPaths(tmp_path), 4, 12, "a spike") == RollBack(None, 4, 12)
     assert len(resolve_resume(TRAINED, RunPaths(tmp_path)).stage.training.skip) == 1
 
 
-def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths) -> None:
+def test_a_user_can_roll_back_a_finished_training(paths: RunPaths) -> None:
     ended = [paths.segments / f"{number}.json" for number in (1, 2)]
     for number, status in enumerate((SegmentStatus.TIME_LIMIT, SegmentStatus.FINISHED), start=1):
         segment = Segment(
@@ -110,10 +113,10 @@ def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths
     assert "the next segment starts from step00000004 and skips samples 35 to 49" in done.stderr
     assert saved(paths) == ["step00000002", "step00000004"]
     assert read_skips(paths).skips[0].reason == "gradients of a broken dump"
-    # So the workflow sees that it goes on.
+    # Removed segment files make the workflow continue the training.
     assert [path.exists() for path in (*ended, paths.finished)] == [True, False, False]
-    assert roll_backs(paths) == 0, "what a person asks for is not held against the guards"
-    # The index has 64 samples more than the training reads.
+    assert roll_backs(paths) == 0, "a roll-back by a user must not count toward guards.max_roll_backs"
+    # The index has 128 samples, 64 more than the training reads.
     for begin, end in ((120, 129), (128, 140), (50, 50)):
         beyond = [*words[:4], "--from-sample", str(begin), "--to-sample", str(end)]
         done = CliRunner().invoke(app, beyond)
@@ -126,7 +129,7 @@ def test_a_person_can_go_back_too_when_the_training_has_finished(paths: RunPaths
 
 
 @pytest.mark.parametrize("ends", [(9, 4), (-9, 4)])
-def test_a_damaged_list_of_skips_is_named(paths: RunPaths, ends: tuple[int, int]) -> None:
+def test_a_damaged_list_of_skips_is_refused(paths: RunPaths, ends: tuple[int, int]) -> None:
     write_json(paths.skips, {"skips": [{"from_sample": ends[0], "to_sample": ends[1], "reason": "by hand"}]})
     with pytest.raises(InputError, match="not a list of skipped samples"):
         read_skips(paths)

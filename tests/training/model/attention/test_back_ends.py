@@ -1,4 +1,4 @@
-"""The back ends of attention compute the same, forward and backward."""
+"""Test that all attention back ends give the same results in the forward and backward pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTH, HEAD_DIM = 40, 16
 def _heads(alibi: bool, scale: float = 0.25) -> Any:
     from training.model.attention.heads import Heads
 
-    # The second tensor-parallel rank of two, of a head count that is no power of two.
+    # These are the heads of the second of two tensor-parallel ranks. The total number of heads is not a power of two.
     return Heads(total=6, first=3, local=3, scale=scale, alibi=alibi)
 
 
@@ -34,7 +34,7 @@ def _run(name: str, alibi: bool, dtype: torch.dtype) -> tuple[torch.Tensor, list
 
 
 def _exact(alibi: bool, dtype: torch.dtype) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Float64, a loop over queries, ALiBi as transformers has it: slope * key position."""
+    """Compute attention in float64 with a loop over queries, and ALiBi as in transformers: slope * key position."""
     from training.model.alibi import slopes
 
     random = torch.Generator().manual_seed(2)
@@ -56,12 +56,13 @@ def _exact(alibi: bool, dtype: torch.dtype) -> tuple[torch.Tensor, list[torch.Te
 @pytest.mark.parametrize("alibi", [True, False])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("name", ["eager", "sdpa", "flex"])
-def test_back_ends_agree(
+def test_each_back_end_agrees_with_a_plain_float64_computation(
     monkeypatch: pytest.MonkeyPatch, name: str, dtype: torch.dtype, tolerance: float, alibi: bool
 ) -> None:
     from torch.nn.attention import flex_attention
 
-    # On a CPU torch refuses flex' backward pass, which only its compiled kernel lacks: the plain form has it.
+    # On a CPU, torch refuses the backward pass of FlexAttention, because its compiled kernel has none. The uncompiled
+    # form has one, so the check is disabled here.
     monkeypatch.setattr(flex_attention, "_validate_device", lambda *tensors: None)
     mixed, grads = _run(name, alibi, dtype)
     expected, expected_grads = _exact(alibi, dtype)
@@ -71,7 +72,7 @@ def test_back_ends_agree(
 
 
 def test_flash_is_called_with_the_slopes_of_this_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package runs on GPUs alone: its documented signature stands for it here, computed by the plain back end."""
+    """flash-attn runs only on GPUs, so a function with its documented signature replaces it and computes eagerly."""
     from training.model.alibi import slopes
     from training.model.attention.back_ends import BACK_ENDS
 
@@ -93,13 +94,13 @@ def test_flash_is_called_with_the_slopes_of_this_rank(monkeypatch: pytest.Monkey
         mixed, _ = _run("flash", alibi, torch.bfloat16)
         expected, _ = _exact(alibi, torch.bfloat16)
         assert (mixed.double() - expected).norm() <= 2e-2 * expected.norm()
-    # Reference logits are computed in fp32, which the package does not have.
+    # Reference logits are computed in fp32, which flash-attn does not support, so another back end must be called.
     monkeypatch.setattr(sys.modules["flash_attn"], "flash_attn_func", lambda *parts, **options: 1 / 0)
     _run("flash", True, torch.float32)
 
 
 def test_stable_attention_does_not_overflow_fp16(mesh: Any) -> None:
-    """Queries and keys of 40 with a head of 64: their product is 102,400, over fp16's 65,504."""
+    """With queries and keys of 40 and head size 64, the product is 102,400, above fp16's maximum of 65,504."""
     from training.model.attention.back_ends import BACK_ENDS
 
     value = torch.randn(1, 8, 3, 64, generator=torch.Generator().manual_seed(0)).half()
