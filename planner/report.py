@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bloomery.base.units import format_bytes, format_count, format_seconds
+from bloomery.spec.memory import usable_bytes
 from planner.answers import Answers, Failures, Times
 
 Rows = Sequence[tuple[str, ...]]
@@ -100,8 +101,12 @@ def _memory(plan: Answers) -> Rows:
         ("total, no recomputation", *kept),
     ]
     if plan.gpu_memory_bytes is not None:
-        verdict = "fits" if plan.fits else "DOES NOT FIT"
-        rows.append((f"{verdict} in 95 % of {format_bytes(plan.gpu_memory_bytes)}", *("" for _ in stages)))
+        usable = usable_bytes(plan.gpu_memory_bytes)
+        verdicts = ["yes" if stage.total <= usable else "NO" for stage in stages]
+        if not plan.fits and "NO" not in verdicts:
+            # The fullest stage lies between those that are shown.
+            verdicts[-2] = "NO, another middle stage"
+        rows.append((f"fits in 95 % of {format_bytes(plan.gpu_memory_bytes)}", *verdicts))
     return rows
 
 
