@@ -23,7 +23,7 @@ _REPORT_EVERY_SECONDS = 60.0
 """Later a job gets a line with its progress this often."""
 _ROUTINE = re.compile(
     r"Assuming unrestricted shared filesystem|Building DAG of jobs|Using shell:|Select jobs to execute"
-    r"|Elapsed time|Complete log\(s\)|Exiting because a job execution failed|Nothing to be done"
+    r"|Elapsed time|Complete log\(s\)|Exiting because a job execution failed"
     r"|Removing temporary output|Touching output file|SLURM run ID|No (SLURM account|wall time|job memory)"
     r"|Storing output in storage|Retrieving|Conda environments|Will exit after finishing currently running jobs"
     r"|Activating|Number of jobs in SLURM|Cleaning up|Workflow finished|Finished job|Updating checkpoint"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,30 +17,6 @@ from training.launch import _outcome
 from training.resume.resolve_resume import resolve_resume
 
 CONFIGURATION = stage()
-
-
-def test_texts_of_incidents_are_fetched_during_and_after_a_segment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[str] = []
-
-    class Texts:
-        def __init__(self, paths: RunPaths) -> None:
-            assert paths.run == tmp_path
-
-        def look(self) -> bool:
-            seen.append("look")
-            return False
-
-        def finish(self, seconds: float) -> None:
-            seen.append(f"finish in {seconds:.0f} s")
-
-    monkeypatch.setattr(launch, "IncidentTexts", Texts)
-    monkeypatch.setattr(launch, "_LOOK_EVERY_SECONDS", 0.05)
-    monkeypatch.setattr(launch, "start_command", lambda *_: [sys.executable, "-c", "import time; time.sleep(0.4)"])
-    assert launch._run_processes(stage(), tmp_path / "config", RunPaths(tmp_path), 1, tmp_path / "result", None) == 0
-    assert seen[0] == "look"
-    assert seen[-1] == "finish in 60 s"
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from planned_run import planned
 
 from bloomery.config.site import JobTarget
 from bloomery.orchestration.job_resources import job_resources
+
+pytestmark = pytest.mark.usefixtures("no_site")
 
 
 def test_a_job_asks_for_what_its_rule_states_without_a_site(tmp_path: Path) -> None:

@@ -19,12 +19,7 @@ from bloomery.orchestration.rule_inputs import (
     wildcard_values,
 )
 
-
-@pytest.fixture(autouse=True)
-def _no_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("BLOOMERY_SITE", raising=False)
+pytestmark = pytest.mark.usefixtures("no_site")
 
 
 def test_names_are_split_into_the_values_of_two_wildcards() -> None:

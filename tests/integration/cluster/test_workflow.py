@@ -65,7 +65,7 @@ def test_a_failing_rule_reports_what_is_wrong_and_where(on_cluster: Callable[...
     talk = workflow.run("corpus", "--retries", "0", expect=1)
     assert "Error in rule ingest" in talk
     assert "200 of 200 rows are bad" in talk
-    assert "type the same command again. It resumes here" in talk
+    assert "then resume with: " in talk
 
 
 def test_a_workflow_killed_during_data_jobs_does_not_harm_the_next_one(

@@ -73,7 +73,7 @@ def test_a_training_that_is_stopped_and_killed_with_its_stage_or_its_workflow_ha
     talk, _ = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "train_segment/1.log" in talk
-    assert "type the same command again. It resumes here" in talk
+    assert "then resume with: " in talk
 
     begun = iterations(workflow)
     process = workflow.start()

@@ -56,7 +56,7 @@ def test_a_failing_rule_shows_its_message_and_its_log(fresh: Callable[..., Workf
     reason = next(line for line in log.read_text().splitlines() if line.startswith("error:"))
     assert reason in talk
     assert "logs/ingest/texts/00000.log" in talk
-    assert "type the same command again. It resumes here" in talk
+    assert "then resume with: " in talk
     assert "Traceback" not in log.read_text()
 
 
