@@ -102,7 +102,7 @@ def write_metrics(paths: RunPaths, config: RunConfig, iterations: int, *, slot_s
 def write_ended(
     paths: RunPaths, number: int, status: SegmentStatus, iteration: int, *, in_chain: bool = True, message: str = ""
 ) -> None:
-    """Write a segment that ended to the history, and if `in_chain` to the chain. The chain lacks stopped segments."""
+    """Write an ended segment to the history, and with `in_chain` also to the chain, which lacks stopped segments."""
     segment = Segment(
         number=number,
         status=status,

@@ -20,7 +20,7 @@ POLL_SECONDS = 0.5
 
 
 QUESTION_SECONDS = 120.0
-"""Limit for the wait for the end of a poll, which is longer than a poll takes."""
+"""Time limit of the wait for the end of a poll. A poll takes less time."""
 _asks_nothing = threading.Event()
 _cancel = RemoteExecutor.cancel
 

@@ -1,8 +1,8 @@
-"""Fork workflows from a process that has imported Snakemake and the modules that the Snakefile imports once.
+"""Fork workflows from one process, which has already imported Snakemake and the modules of the Snakefile.
 
 The start of Python and these imports take most of the time of a dry-run, and the tests make more than a hundred
-dry-runs. Real runs also save this time. The program gets the file descriptor of a connection and ends when the other
-end closes. Tests call `run_snakemake` or `dry_run`.
+dry-runs. Other runs of the workflow save this time, too. The program gets the file descriptor of a connection and ends
+when the other end closes. Tests call `run_snakemake` or `dry_run`.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ def processor_seconds(work: Callable[[], object]) -> float:
 
 
 def time_is_linear(work: Callable[[int], object], size: int) -> bool:
-    """Return whether the time of ``work`` is rather linear than quadratic in the size.
+    """Return whether the time of ``work`` grows linearly, not quadratically, with the size.
 
-    With ten times the size, linear work takes about 10 times as long, and quadratic work 100 times; the limit is 40. A
-    slow moment of the machine can make linear work look quadratic, so one good try of a few is enough.
+    With ten times the size, linear work takes about 10 times as long, and quadratic work 100 times. The limit is 40
+    times. A slow moment of the machine can make linear work look quadratic, so one good try of a few is enough.
     """
     for _ in range(_TRIES):
         little = processor_seconds(lambda: work(size))

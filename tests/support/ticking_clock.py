@@ -14,7 +14,7 @@ DAY = 86_400
 
 @dataclass
 class FixedWaitingTimes:
-    """Waiting times from fixed lists. After the last time of a list, nothing more happens."""
+    """Waiting times from fixed lists. After the end of its list, an event does not happen again."""
 
     failures: list[int]
     maintenances: list[int]

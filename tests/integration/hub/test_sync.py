@@ -86,8 +86,8 @@ def test_a_fault_of_each_kind_only_delays_a_sync(hub, run, xet):
         succeeded(run.sync(**variables))
         assert all(fault["times"] == 0 for fault in hub.read("/_test/faults")), "every fault must occur"
         assert_logs_arrived(hub, run)
-    # After a request without an answer, the server may still be busy with the old commit, which it then refuses. To
-    # read the log waits until the server is idle.
+    # After a request without an answer, the server may still be busy with the old commit, which it then refuses.
+    # Reading the log waits until the server is idle.
     hub.read("/_test/log")
     assert len(hub.commits(LOGS)) == commits + len(rounds)
     assert_no_token(hub, run)
@@ -107,7 +107,7 @@ def test_only_the_new_part_of_an_appended_file_is_sent(hub, run):
     assert 0 < sent < size / 50
 
 
-def test_a_growing_file_arrives_up_to_the_end_of_a_line_and_whole_at_the_end(hub, run):
+def test_a_growing_file_arrives_in_whole_lines_and_completely_at_the_end(hub, run):
     stop = threading.Event()
 
     def write():
@@ -244,7 +244,7 @@ def test_a_token_in_a_log_is_never_sent(hub, run):
     assert hub.read("/_test/log") == []
 
 
-def test_without_a_hub_the_last_sync_copies_and_another_sync_fails_with_the_reason(hub, run):
+def test_without_a_hub_the_last_sync_copies_files_and_another_sync_fails(hub, run):
     done = run.sync(HF_TOKEN=None)
     assert done.returncode == 2
     assert "HF_TOKEN is not set" in done.stderr

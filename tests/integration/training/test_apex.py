@@ -17,7 +17,7 @@ from bloomery.config.stages import TrainStage
 
 ROWS, LENGTH, BATCH = 512, 32, 4
 ENDS = (2, 4, 6)
-"""Steps at which a training ends; the next one resumes with other kernels."""
+"""Steps at which a training ends. It then resumes with other kernels."""
 
 
 def _stage(kernels: str, precision: str) -> TrainStage:
@@ -34,7 +34,7 @@ def _stage(kernels: str, precision: str) -> TrainStage:
 def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, Any]]:
     """Return losses, norms and weights of each training.
 
-    A training has several configurations; each one resumes from the checkpoint of the previous one.
+    A training may have several configurations. Each one resumes from the checkpoint of the previous one.
     """
     import numpy as np
     from deepspeed.runtime.zero import utils

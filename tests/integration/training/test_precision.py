@@ -94,7 +94,7 @@ def _sums(stage: TrainStage, cases: list[tuple[str, str] | None]) -> list[float]
         trainer.engine.train_batch(_batches(trainer))
         found = gradients.take()
         distances.append(
-            # Left out are the tied weight, whose gradient has two parts, and gradients that are only noise.
+            # The tied weight is left out because its gradient has two parts, and tiny gradients as they are only noise.
             max(
                 float((found[name].double() - total).norm() / total.norm())
                 for name, total in exact.items()

@@ -104,8 +104,8 @@ def _kill_launcher(run, process) -> None:
 )
 def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, tmp_path, asynchronous, shape, kill):
     drawn = random.Random(f"{KILL_SEED} {asynchronous}")
-    # A save begins only after the previous one is complete. So even on a slow disk, there is a checkpoint by iteration
-    # 5. After iteration 14 of 19, there are still saves during which to kill the processes.
+    # A save begins only after the previous one is complete. So by iteration 5 there is a checkpoint, even on a slow
+    # disk. After iteration 14 of 19, there are still saves during which to kill the processes.
     iteration, pause_seconds = drawn.randint(5, 14), drawn.uniform(0, 0.1)
     print(f"BLOOMERY_KILL_SEED={KILL_SEED}: killed {pause_seconds:.3f} s after iteration {iteration}")
     run = launcher("killed", checkpoint={"every_iterations": 2, "asynchronous": asynchronous}, **shape)
@@ -124,7 +124,7 @@ def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, tmp
     assert not list((run.run / "train" / "checkpoints").glob(".*"))
 
 
-def test_sigterm_and_a_stop_file_save_and_end_and_the_same_command_resumes(launcher, undisturbed):
+def test_training_saves_and_ends_on_sigterm_or_a_stop_file_and_the_same_command_resumes(launcher, undisturbed):
     run = launcher("stopped", **SHAPE)
     process = run.start()
     run.wait_for_iteration(4, process)
@@ -272,7 +272,7 @@ def test_a_damaged_index_is_named_and_not_retried(launcher):
     assert reason in talk.splitlines()[-1]
 
 
-def test_a_stop_file_before_the_segment_ends_only_that_start(launcher):
+def test_a_stop_file_ends_only_the_next_start(launcher):
     run = launcher("stopped-before", **SHAPE)
     stop = run.run / "train" / "control" / "stop"
     stop.parent.mkdir(parents=True)

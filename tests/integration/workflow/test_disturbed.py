@@ -107,7 +107,7 @@ def test_a_second_workflow_on_the_run_is_refused_and_writes_nothing(fresh: Calla
     workflow = fresh()
     first = workflow.start("runs/tiny/corpus/verdicts/texts/00000.parquet")
     wait_for(lambda: (workflow.run_folder / "corpus/raw").exists(), 240, first)
-    # The pause prevents that the first workflow ends before the others start.
+    # The first workflow is paused, so that it cannot end before the others start.
     first.send_signal(signal.SIGSTOP)
     config = workflow.run_folder / "config/judge.json"
     before = config.read_bytes()

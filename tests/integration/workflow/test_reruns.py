@@ -1,4 +1,4 @@
-"""Test that a stage runs again only if its output is deleted or its own section of the configuration changes."""
+"""Test that a stage runs again, with its dependents, only if its output is deleted or its own section changes."""
 
 from __future__ import annotations
 

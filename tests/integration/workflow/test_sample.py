@@ -82,7 +82,7 @@ def test_the_sample_becomes_a_model_that_transformers_loads(tmp_path: Path) -> N
     assert facts["training"]["last_loss"] == losses[-1]
 
 
-def test_the_declaration_of_human_rights_is_trained_on_in_41_languages(tmp_path: Path) -> None:
+def test_a_model_is_trained_on_the_declaration_of_human_rights_in_41_languages(tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         pytest.skip("no npm client on this machine (apt-get install npm)")
     packed = subprocess.run(
@@ -97,7 +97,7 @@ def test_the_declaration_of_human_rights_is_trained_on_in_41_languages(tmp_path:
     assert sum(losses[-5:]) / 5 < losses[0] - 1
 
 
-def test_a_folder_of_compressed_files_is_trained_on(tmp_path: Path) -> None:
+def test_a_model_is_trained_on_a_folder_of_compressed_files(tmp_path: Path) -> None:
     # A few small files are enough for the vocabulary. Each file takes a dozen jobs.
     files = sorted(corpus_files(), key=lambda path: path.stat().st_size)[14:18]
     texts = tmp_path / "texts"
