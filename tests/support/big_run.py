@@ -1,4 +1,4 @@
-"""A configuration of BLOOM-176B's size."""
+"""Make a configuration with the size of BLOOM-176B."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bloomery.config.run import RunConfig
 
 
 def big(tensor: int = 4, pipeline: int = 12, data: int = 8) -> RunConfig:
-    """BLOOM-176B's shape and batches."""
+    """Return a configuration with the model and the batches of BLOOM-176B."""
     return validate_config(
         {
             "name": "big",

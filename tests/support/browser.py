@@ -1,7 +1,7 @@
-"""A real browser for tests: headless Chromium, spoken to in its DevTools protocol over a pair of pipes.
+"""Control a real browser in tests: headless Chromium, with its DevTools protocol over a pair of pipes.
 
-No driver and no port: `--remote-debugging-pipe` reads commands from file descriptor 3 and answers on 4, JSON messages
-that end in a NUL. The profile is an empty folder, and nothing but files can be opened.
+This needs no driver and no port. With `--remote-debugging-pipe`, Chromium reads commands from file descriptor 3 and
+answers on 4, in JSON messages that end with NUL. The profile is an empty folder, and only files can be opened.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ OPTIONS = (
         "--disable-default-apps",
         "--metrics-recording-only",
     ),
-    # Whatever it would still fetch by itself, it finds no host.
+    # If Chromium still tries to fetch something by itself, it finds no host.
     *("--host-resolver-rules=MAP * ~NOTFOUND", "--no-proxy-server", "--remote-debugging-pipe"),
 )
 PATIENCE_SECONDS = 60.0
 
 
 def browser_program() -> str | None:
-    """Path of a Chromium on this machine, or None."""
+    """Return the path of a Chromium on this machine, or None."""
     return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 
 class Browser:
-    """One page of one browser. `problems` collects what a console would show: errors, exceptions, refused loads."""
+    """One page of one browser. `problems` collects the errors, warnings and exceptions that a console would show."""
 
     def __init__(self, commands: int, answers: int) -> None:
         self._commands = commands
@@ -56,13 +56,13 @@ class Browser:
     @classmethod
     @contextlib.contextmanager
     def start(cls) -> Iterator[Browser]:
-        """A browser with an empty page; it is gone after `with`, with its profile."""
+        """Start a browser with an empty page. At the end of `with`, the browser closes and its profile is deleted."""
         program = browser_program()
-        assert program, "see browser_program"
+        assert program, "there is no Chromium on this machine; check browser_program() first"
         command_read, command_write = os.pipe()
         answer_read, answer_write = os.pipe()
         with tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as profile:
-            # The shell gives the pipes the numbers that Chromium expects, whatever they have here.
+            # The shell gives the pipes the file descriptors that Chromium expects.
             shell = 'exec "$@" 3<&"$IN" 4>&"$OUT"'
             child = subprocess.Popen(
                 ["bash", "-c", shell, "bash", program, *OPTIONS, f"--user-data-dir={profile}", "about:blank"],
@@ -97,7 +97,7 @@ class Browser:
             self._call(f"{domain}.enable")
 
     def open(self, page: Path, width: int = 1280, height: int = 900, dark: bool = False) -> None:
-        """Open a file in a window of that size, and wait until it is there."""
+        """Open a file in a window of the given size, and wait until the page is loaded."""
         self.problems, self.requests, self._loaded = [], [], False
         self._call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
@@ -112,17 +112,17 @@ class Browser:
         self.evaluate("document.fonts.ready.then(() => true)")
 
     def evaluate(self, expression: str) -> Any:
-        """The value of JavaScript in the page, as JSON; a promise is waited for."""
+        """Evaluate JavaScript in the page and return its JSON value. A promise is awaited."""
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     def allow_scripts(self, allowed: bool) -> None:
-        """Whether pages that are opened from now on may run their scripts; `evaluate` always may."""
+        """Set whether pages that are opened later may run their scripts. `evaluate` always works."""
         self._call("Emulation.setScriptExecutionDisabled", value=not allowed)
 
     def screenshot(self, target: Path, whole: bool = True) -> None:
-        """A PNG of the page, all of its length or the window."""
+        """Write a PNG of the whole page, or only of the window."""
         answer = self._call("Page.captureScreenshot", captureBeyondViewport=whole)
         target.write_bytes(base64.b64decode(answer["data"]))
 
@@ -142,12 +142,12 @@ class Browser:
                 return found
 
     def _take(self, end: float) -> dict[str, Any]:
-        """The next message; events are noted."""
+        """Return the next message. Events are also recorded."""
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._answers], [], [], max(end - time.monotonic(), 0))
-            assert ready, f"the browser said nothing for {PATIENCE_SECONDS:.0f} s"
+            assert ready, f"the browser sent no message for {PATIENCE_SECONDS:.0f} s"
             more = os.read(self._answers, 1 << 20)
-            assert more, "the browser is gone"
+            assert more, "the browser closed its pipe"
             self._buffer += more
         line, self._buffer = self._buffer.split(b"\0", 1)
         message: dict[str, Any] = json.loads(line)

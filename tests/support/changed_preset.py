@@ -1,4 +1,4 @@
-"""A shipped preset with changed keys."""
+"""Read a shipped preset and change some of its keys."""
 
 from __future__ import annotations
 

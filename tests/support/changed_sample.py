@@ -1,4 +1,4 @@
-"""The sample's configuration with changed keys, and what is said about it."""
+"""Change keys of the sample's configuration, and get the error message of a wrong configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLE: dict[str, Any] = yaml.safe_load((ROOT / "config/sample.yaml").read_text(
 
 
 def changed(**changes: Any) -> dict[str, Any]:
-    """The sample with `a__b=value` put at `a.b`."""
+    """Return the sample's configuration with changed keys. The argument `a__b=value` sets the key `a.b`."""
     value = copy.deepcopy(SAMPLE)
     for path, new in changes.items():
         place, keys = value, path.split("__")

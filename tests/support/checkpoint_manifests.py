@@ -1,4 +1,4 @@
-"""Manifests of checkpoints as a training of a fabricated run would have saved them; no files but the manifest."""
+"""Write checkpoints of a fabricated run that consist of a manifest only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line in a process of its own."""
+"""Run the command line in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's folder as the workflow leaves it at some moment, made with the contracts alone."""
+"""Make the folder of a run at some moment of the workflow, with the contracts only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC).timestamp()
 
 
 def configuration(**training: Any) -> RunConfig:
-    """A run of 2 x 3 x 2 processes with a ramp-up from 12 to 48."""
+    """Return the configuration of a run of 2 x 3 x 2 processes, with a batch ramp-up from 12 to 48."""
     values = {
         "train_samples": 48 * 1000,
         "parallel": {"tensor": 2, "pipeline": 3, "data": 2},
@@ -45,7 +45,7 @@ def configuration(**training: Any) -> RunConfig:
 
 
 def make_run(root: Path, config: RunConfig, shards: int = 4) -> RunPaths:
-    """The stages' parts of the configuration."""
+    """Write the section of every stage."""
     paths = RunPaths.of(str(root), config.name)
     write_sections(
         config.model_copy(update={"root": str(root)}), [Part("s", n, PartInput(["x"])) for n in range(shards)]
@@ -54,7 +54,7 @@ def make_run(root: Path, config: RunConfig, shards: int = 4) -> RunPaths:
 
 
 def write_metrics(paths: RunPaths, config: RunConfig, iterations: int, *, slot_seconds: float = 0.5) -> None:
-    """Records of the first iterations, a second apart, the last at NOW - 60; all slots of the pipeline take as long."""
+    """Write records of the first iterations, one per second until NOW - 60. All pipeline slots take `slot_seconds`."""
     training = config.training
     unit, bubble = training.batch.micro_batch_size * training.parallel.data, training.parallel.pipeline - 1
     total = trajectory(config.model, training).iterations
@@ -102,7 +102,7 @@ def write_metrics(paths: RunPaths, config: RunConfig, iterations: int, *, slot_s
 def write_ended(
     paths: RunPaths, number: int, status: SegmentStatus, iteration: int, *, in_chain: bool = True, message: str = ""
 ) -> None:
-    """A segment that ended, in the history and, unless a person stopped it, in the chain."""
+    """Write an ended segment to the history, and with `in_chain` also to the chain, which lacks stopped segments."""
     segment = Segment(
         number=number,
         status=status,
@@ -121,7 +121,7 @@ def write_ended(
 
 
 def write_checkpoint(paths: RunPaths, iteration: int, size: int) -> None:
-    """A finished checkpoint whose manifest lists one file of `size` bytes."""
+    """Write a finished checkpoint whose manifest lists one file of `size` bytes."""
     folder = paths.checkpoints / step_name(iteration)
     folder.mkdir(parents=True)
     manifest = CheckpointManifest(
@@ -144,6 +144,6 @@ def write_checkpoint(paths: RunPaths, iteration: int, size: int) -> None:
 
 
 def touch_shards(folder: Path, shards: int, suffix: str = ".json") -> None:
-    """The first shards of source `s` in a stage's folder."""
+    """Write a file for each of the first shards of source `s` in a stage's folder."""
     for number in range(shards):
         write_json(folder / "s" / f"{number:05d}{suffix}", {})

@@ -1,4 +1,4 @@
-"""A small real index and stage configuration for tests of training, made with the contracts alone."""
+"""Make a small real index and a stage configuration for tests of training, with the contracts only."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _dataset(folder: Path, name: str, first: int, documents: int, length: int, w
 
 
 def make_index(run: Path, train_samples: int, seed: int = 1) -> None:
-    """Two languages of repeating token patterns (learnable), 60 documents of 50 tokens in one token file."""
+    """Write an index of two languages: 60 documents of 50 tokens, with repeating patterns that a model can learn."""
     folder = run / "index"
     tokens_folder = folder / "tokens"
     tokens_folder.mkdir(parents=True)
@@ -111,7 +111,7 @@ def make_index(run: Path, train_samples: int, seed: int = 1) -> None:
 
 
 def change_blend(run: Path, at: int) -> None:
-    """Rebuild the index with other weights from sample `at` (even) on: the second language alone."""
+    """Change the blend so that training reads only the second language from sample `at` on, which must be even."""
     folder = run / "index"
     index = read_index_manifest(folder / "index.json")
     samples, half = (
@@ -137,7 +137,7 @@ def change_blend(run: Path, at: int) -> None:
 def stage(
     *, tensor: int = 1, pipeline: int = 1, data: int = 1, precision: str = "bf16", samples: int = 64, **training: Any
 ) -> TrainStage:
-    """A tiny stage: 2 layers, width 32, batch ramp-up 8 -> 16."""
+    """Return a tiny stage: 2 layers, width 32, and a batch ramp-up from 8 to 16."""
     values: dict[str, Any] = {
         "train_samples": samples,
         "parallel": {"tensor": tensor, "pipeline": pipeline, "data": data},
@@ -162,7 +162,7 @@ def stage(
 
 
 def make_run(run: Path, configuration: TrainStage, seed: int = 1) -> Path:
-    """Index and configuration of a run; returns the path of its train.json."""
+    """Write the configuration of a run, and its index if missing. Return the path of train.json."""
     if not (run / "index").exists():
         make_index(run, configuration.training.train_samples + 64, seed)
     path = run / "config" / "train.json"

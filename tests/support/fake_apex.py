@@ -1,4 +1,4 @@
-"""NVIDIA's apex, computed by torch because its kernels run on GPUs alone: each function does what its manual says."""
+"""Replace NVIDIA's apex, whose kernels need a GPU, by torch. Each function does what the manual of apex describes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.optim.adamw import adamw
 
 
 class FusedAdam(torch.optim.Optimizer):
-    """`apex.optimizers.FusedAdam`: each group counts its updates, and a parameter's state is made when it is empty."""
+    """Substitute for `apex.optimizers.FusedAdam`. Each group counts its updates, and a step fills an empty state."""
 
     def __init__(
         self, params: Any, lr: float = 1e-3, bias_correction: bool = True,
@@ -19,7 +19,7 @@ class FusedAdam(torch.optim.Optimizer):
         weight_decay: float = 0.0, amsgrad: bool = False, set_grad_none: bool = True, capturable: bool = False,
         master_weights: bool = False,
     ) -> None:  # fmt: skip
-        # What the arithmetic below is of.
+        # The arithmetic below is correct only for these options.
         assert (bias_correction, adam_w_mode, amsgrad, capturable, master_weights) == (True, True, False, False, False)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
@@ -44,7 +44,7 @@ def fused_layer_norm_affine(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, normalized_shape: tuple[int, ...],
     eps: float = 1e-6, memory_efficient: bool = False,
 ) -> torch.Tensor:  # fmt: skip
-    """That of `apex.normalization.fused_layer_norm`, which takes tensors of one type and computes in fp32 inside."""
+    """Compute apex's function of this name, which accepts only tensors of one type and computes in fp32 internally."""
     assert input.dtype == weight.dtype == bias.dtype
     assert not memory_efficient
     return functional.layer_norm(input, normalized_shape, weight, bias, eps)

@@ -1,4 +1,4 @@
-"""Records of a training whose loss falls."""
+"""Make records of a training whose loss falls."""
 
 from __future__ import annotations
 

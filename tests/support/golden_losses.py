@@ -1,11 +1,13 @@
-r"""Losses of the sample run, step by step, as they were when they were last looked at: a change that moves them shows.
+r"""Compare the losses of the sample run with recorded ones, so that a change that affects them is noticed.
+
+This command records the losses:
 
     python tests/support/golden_losses.py runs/sample/train/logs/metrics.jsonl \
         > tests/integration/workflow/golden/sample.json
 
-bf16 products are summed in another order by each kind of processor, and a training makes such roundings grow: measured
-between AVX-512 with bf16 and AVX2, 3e-5 after 10 steps, 4e-3 after 50. So every step is compared where the processor
-is of the recorded kind, and the first ones anywhere. How many that were is said.
+Each kind of processor sums bf16 products in another order, and training increases such rounding differences. Between
+AVX-512 with bf16 and AVX2, they were 3e-5 after 10 steps and 4e-3 after 50. So all steps are compared if the processor
+is of the recorded kind, and only the first steps on other processors. The result states the number of compared steps.
 """
 
 from __future__ import annotations
@@ -19,48 +21,50 @@ from recorded_losses import recorded_losses
 
 RELATIVE = 1e-4
 FIRST_STEPS = 10
-"""Compared on any processor."""
+"""Number of steps that are compared on any processor."""
 _FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
-"""What decides which kernels compute a bf16 product."""
+"""Processor flags that decide which kernels compute a bf16 product."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What became of comparing a training with the recorded one."""
+    """Result of comparing a training with the recorded one."""
 
     compared: int
-    """Steps that were held against the recorded ones."""
+    """Number of compared steps."""
     steps: int
-    """That were recorded."""
+    """Number of recorded steps."""
     why: str
-    """That many were compared."""
+    """Reason why this number of steps was compared."""
     moved: list[str]
-    """What is not as recorded; none: all that was compared is."""
+    """Differences from the recorded losses. Empty if all compared losses are equal."""
 
     def __str__(self) -> str:
         return f"golden losses: {self.compared} of {self.steps} steps compared, {self.why}"
 
 
 def processor() -> list[str]:
-    """This machine's kind of processor."""
+    """Return the flags of this machine's processor that are in `_FLAGS`."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     flags = next((line.split() for line in lines if line.startswith("flags")), [])
     return [flag for flag in _FLAGS if flag in flags]
 
 
 def losses(metrics: Path) -> list[float]:
-    """Loss of each iteration, from the first."""
+    """Return the loss of each iteration, from the first one on."""
     found = recorded_losses(metrics)
     assert list(found) == list(range(1, len(found) + 1))
     return [loss for loss, _ in found.values()]
 
 
 def compare(golden: Path, metrics: Path) -> Comparison:
-    """Hold the losses of a training against the recorded ones."""
+    """Compare the losses of a training with the recorded ones."""
     recorded = json.loads(golden.read_text())
     before, now, here = recorded["losses"], losses(metrics), processor()
     if len(now) != len(before):
-        return Comparison(0, len(before), "other steps were made", [f"{len(now)} steps, {len(before)} were recorded"])
+        return Comparison(
+            0, len(before), "the number of steps differs", [f"{len(now)} steps, {len(before)} were recorded"]
+        )
     kinds = f"this processor has {_said(here)}, the recorded one {_said(recorded['processor'])}"
     compared = len(before) if here == recorded["processor"] else FIRST_STEPS
     moved = [

@@ -1,6 +1,6 @@
-"""A Hub on a loopback port, in a process of its own, and the environment of programs that use it.
+"""Run a Hub on a loopback port in its own process, and make the environment of programs that use the Hub.
 
-The client reads HF_ENDPOINT, HF_HOME and the rest when it is imported, so what uses it runs in processes of its own.
+The client reads HF_ENDPOINT, HF_HOME and other variables on import, so tests use the client in separate processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ USER = "tester"
 
 @dataclass
 class HubServer:
-    """The running server, seen by plain HTTP."""
+    """The running server, which tests query over plain HTTP."""
 
     url: str
     home: Path
@@ -71,13 +71,13 @@ class HubServer:
 
 
 def client_environment(**changes: str) -> dict[str, str]:
-    """This process's environment without anything that speaks of a Hub, and with `changes`."""
+    """Return the environment of this process without variables of a Hub, and with `changes`."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("HF_", "HUGGING", "HUB_"))}
     return kept | {"HF_HUB_DISABLE_TELEMETRY": "1", "TOKENIZERS_PARALLELISM": "false"} | changes
 
 
 def start_server(folder: Path, port: int = 0, **settings: str) -> tuple[subprocess.Popen[str], str]:
-    """Start the server (tests/integration/hub/hub_server); returns its process and its address."""
+    """Start the server (tests/integration/hub/hub_server). Return its process and its address."""
     command = [sys.executable, "-m", "hub_server", "--data", str(folder), "--token", f"{TOKEN}:{USER}"]
     process = subprocess.Popen(
         [*command, "--port", str(port)],
@@ -91,7 +91,7 @@ def start_server(folder: Path, port: int = 0, **settings: str) -> tuple[subproce
 
 @contextlib.contextmanager
 def running_hub(folder: Path) -> Iterator[HubServer]:
-    """A Hub whose data, and whose client's home, lie below `folder`."""
+    """Run a Hub. The data of the Hub and the home of its client are below `folder`."""
     process, url = start_server(folder / "hub")
     home = folder / "home"
     variables = client_environment(HF_ENDPOINT=url, HF_TOKEN=TOKEN, HF_HOME=str(home))

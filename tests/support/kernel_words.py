@@ -1,4 +1,4 @@
-"""The kernel's words, listed words and scripts in plain Python, by ``unicodedata`` and ``regex``."""
+"""Compute the kernel's words, listed words and scripts in plain Python, with ``unicodedata`` and ``regex``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def is_word(character: str) -> bool:
 
 
 def stands_alone(character: str) -> bool:
-    """A letter of one of the unspaced scripts that these tests use."""
+    """Return whether a character is a letter of one of the unspaced scripts that these tests use."""
     name = unicodedata.name(character, "")
     return unicodedata.category(character)[0] == "L" and (name.startswith(UNSPACED_NAMES) or character == "々")
 
@@ -46,12 +46,12 @@ def words_of(text: str, unspaced: bool) -> list[str]:
 
 
 def normal(word: str) -> str:
-    """Simple lower case, without apostrophes and joiners."""
+    """Return a word in simple lower case, without apostrophes and joiners."""
     return "".join(character.lower()[0] for character in word if character not in JOINERS)
 
 
 def covered(words: Sequence[str], entries: Sequence[str], unspaced: bool) -> int:
-    """How many of the words belong to an entry, a word or a phrase of several."""
+    """Return how many of the words belong to an entry, which is a word or a phrase of several words."""
     text = [normal(word) for word in words]
     phrases = [[normal(word) for word in words_of(entry, unspaced)] for entry in entries]
     inside = {
@@ -65,7 +65,7 @@ def covered(words: Sequence[str], entries: Sequence[str], unspaced: bool) -> int
 
 
 def script_of(character: str, names: Sequence[str]) -> str | None:
-    """What a letter counts as, of `names`; None for what is no letter, or one that many scripts use."""
+    """Return the script in `names` of a letter. Return None for other characters and for letters of many scripts."""
     if unicodedata.category(character)[0] != "L" or regex.match(r"[\p{Script=Common}\p{Script=Inherited}]", character):
         return None
     if regex.match(r"[\p{Script=Hiragana}\p{Script=Katakana}]", character):

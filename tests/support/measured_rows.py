@@ -1,4 +1,4 @@
-"""Measures of a few documents, and a stage that judges them."""
+"""Measure a few documents, and make a stage that judges them."""
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ STAGE = MeasureStage(near=NearDedupConfig(), seed=1, unspaced=["zhs"])
 
 
 def measured(*rows: tuple[str, str, str], batch: int = 100) -> pa.Table:
-    """Measures of (source, language, text)."""
+    """Return the measures of documents of (source, language, text)."""
     columns = {
         "id": [f"{n:032x}" for n in range(len(rows))],
         "source": [row[0] for row in rows],

@@ -1,4 +1,4 @@
-"""Rows of an index's split, packed as its kernel packs them."""
+"""Pack rows of an index's split like the kernel."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from data_prep.index.split import TOKEN_BITS, Rows
 
 
 def packed(numbers: npt.NDArray[Any], tokens: npt.NDArray[Any]) -> Rows:
-    """Rows of the documents `numbers` with so many `tokens` each."""
+    """Return the packed rows of documents. Document `numbers[i]` has `tokens[i]` tokens."""
     return (numbers.astype(np.uint64) << TOKEN_BITS) | tokens.astype(np.uint64)

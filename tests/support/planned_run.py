@@ -1,4 +1,4 @@
-"""Plans of small runs, as the workflow's main process or one of its jobs makes them."""
+"""Make plans of small runs, as the main process of the workflow or one of its jobs does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOKENIZER = {"existing": "owner/name"}
 
 
 def small_config(root: Path, **changes: Any) -> RunConfig:
-    """Two sources of text below `root`, `web` with three shards and `books` with one."""
+    """Return a configuration with two text sources below `root`: `web` with three shards, and `books` with one."""
     sources = []
     for name, files in (("web", 3), ("books", 1)):
         folder = root / "texts" / name
@@ -42,14 +42,14 @@ def small_config(root: Path, **changes: Any) -> RunConfig:
 
 
 def token_source(root: Path) -> dict[str, Any]:
-    """A source of one pair of token files that exists already."""
+    """Make a source of one existing pair of token files."""
     for end in (".idx", ".bin"):
         (root / f"tokens{end}").touch()
     return {"name": "tokens", "kind": "megatron", "paths": [str(root / "tokens")], "language": "fr"}
 
 
 def earlier_run(folder: Path) -> Path:
-    """A run with a finished corpus of one shard, as far as planning looks at it."""
+    """Make a run with a finished corpus of one shard, with only the files that planning checks."""
     for below in ("config", "corpus/duplicates", "corpus/measures/old", "corpus/clean/old"):
         (folder / below).mkdir(parents=True)
     (folder / "config/parts.json").write_text('["old/00000"]')
@@ -61,12 +61,12 @@ def earlier_run(folder: Path) -> Path:
 
 
 def planned(root: Path, *, is_main_process: bool = True, **changes: Any) -> RunPlan:
-    """The plan of `small_config`."""
+    """Return the plan of `small_config`."""
     return make_run_plan(small_config(root, **changes), is_main_process=is_main_process, logger=LOGGER)
 
 
 def release(plan: RunPlan) -> None:
-    """Let another plan of the same run take its lock."""
+    """Release the lock of a plan, so that another plan of the same run can take it."""
     assert plan.lock is not None
     assert not isinstance(plan.lock, Exception)
     plan.lock.release()

@@ -1,6 +1,6 @@
-"""Forks ranks out of a process that has imported torch and DeepSpeed once; `ranks.run_ranks` starts and asks it.
+"""Fork ranks from a process that has imported torch and DeepSpeed once. `ranks.run_ranks` starts and uses this server.
 
-Run as a program with the file descriptor of a connection. It ends, and its ranks with it, when the other end closes.
+The program gets the file descriptor of a connection. It ends, with its ranks, when the other end closes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Job:
     environment: dict[str, str]
     path: list[str]
     folder: str
-    """Gets `<rank>.pickle`, the rank's result or the text of its error, and `<rank>.log`, what it said."""
+    """Folder for `<rank>.pickle`, the rank's result or traceback, and `<rank>.log`, the rank's output."""
     timeout: float
 
 
 def _call(job: Job) -> Any:
     sys.path[:] = job.path
-    # Warnings, threads and levels of chatter as in a rank of a real training.
+    # Warnings, threads and log levels are set as in a rank of a real training.
     import torch
 
     from training.loop.quiet_logging import quiet_logging
@@ -48,7 +48,7 @@ def _call(job: Job) -> Any:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickle look their module up by its name.
+    # Dataclasses and pickle look up their module by its name.
     sys.modules["ranks_job"] = module
     spec.loader.exec_module(module)
     result = getattr(module, job.function)(*job.arguments)
@@ -58,20 +58,20 @@ def _call(job: Job) -> Any:
 
 
 def _rank(job: Job, rank: int) -> NoReturn:
-    """Body of a rank, in its own process; never returns into the server."""
+    """Run a rank in its own process. This function never returns to the server."""
     folder, status = Path(job.folder), 1
     try:
         log = os.open(folder / f"{rank}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.environ.update(job.environment, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(job.world))
-        # Where it stands when time is nearly up.
+        # Shortly before the timeout, the log gets the position of every thread.
         faulthandler.dump_traceback_later(0.9 * job.timeout, file=2)
         try:
             answer = (True, _call(job))
         except BaseException:
             answer = (False, traceback.format_exc())
-        # By rename: the first rank that fails has the others killed while they write.
+        # The file gets its name when it is complete. If a rank fails, the others may be killed while they write.
         (folder / f"{rank}.part").write_bytes(pickle.dumps(answer))
         (folder / f"{rank}.part").rename(folder / f"{rank}.pickle")
         status = 0 if answer[0] else 1
@@ -82,7 +82,7 @@ def _rank(job: Job, rank: int) -> NoReturn:
 
 
 def _run(job: Job, connection: Connection) -> str | None:
-    """Run a job; None when each rank ended well, else what happened. Kills what is left over."""
+    """Run a job. Return None if every rank succeeds, or else a description of the failure. Kill the other ranks."""
     processes: dict[int, int] = {}
     for rank in range(job.world):
         if (pid := os.fork()) == 0:
@@ -99,13 +99,13 @@ def _run(job: Job, connection: Connection) -> str | None:
                     ended.append((processes.pop(other[0]), other[1]))
                 failed = [each for each in ended if each[1]]
                 if failed:
-                    # Its peers now wait for it in vain, or have failed because of it: a signal comes from without.
+                    # Other ranks may fail because of the first failure. A rank that a signal ended is the likely cause.
                     rank, status = max(failed, key=lambda each: bool(each[1] & 127))
                     problem = f"rank {rank} failed" + (f" by signal {status & 127}" if status & 127 else "")
             elif time.monotonic() > deadline:
                 problem = f"ranks {sorted(processes.values())} did not end within {job.timeout:g} s"
             elif wait([connection], 0.005):
-                problem = "given up"
+                problem = "the test process closed the connection"
     finally:
         for pid in processes:
             os.kill(pid, signal.SIGKILL)
@@ -115,9 +115,9 @@ def _run(job: Job, connection: Connection) -> str | None:
 
 
 def main() -> None:
-    """Answer jobs until the other end closes."""
-    # For the ranks: forked ones have them already. The last two come with the first optimizer (2 s), and DeepSpeed
-    # collects garbage many times while it starts: over all of this (2 s again) but for the freeze.
+    """Run jobs until the other end of the connection closes."""
+    # Forked ranks share these imports. The first optimizer would import the last two (2 s). At its start, DeepSpeed
+    # collects garbage many times. The freeze excludes these objects from the collections, which saves another 2 s.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     import deepspeed.ops
     import deepspeed.pipe
@@ -125,7 +125,7 @@ def main() -> None:
     import torch._dynamo
     import torch._inductor.compile_fx  # noqa: F401
 
-    assert deepspeed.ops.__compatible_ops__, "probed once, with a compiler"
+    assert deepspeed.ops.__compatible_ops__, "DeepSpeed probes its operators once, with a compiler"
     gc.collect()
     gc.freeze()
     connection = Connection(int(sys.argv[1]))

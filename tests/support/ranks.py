@@ -1,4 +1,4 @@
-"""Run a function on several gloo ranks without paying the start of Python, torch and DeepSpeed for each of them."""
+"""Run a function on several gloo ranks without starting Python, torch and DeepSpeed for each rank."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _server = ServerProcess(Path(__file__).with_name("rank_server.py"))
 
 
 class RankError(AssertionError):
-    """A rank failed or did not end; the message has its traceback and what it said."""
+    """A rank failed or did not end. The message has the traceback and the output of the rank."""
 
 
 def run_ranks(function: Callable[..., Any], world: int, *arguments: Any, timeout: float = 120) -> list[Any]:
-    """Call `function(*arguments)` on ranks 0 to world - 1, each in a process of its own; their results in that order.
+    """Call `function(*arguments)` on ranks 0 to world - 1, each in its own process. Return the results in this order.
 
-    Each has torchrun's environment (RANK, WORLD_SIZE, MASTER_PORT..), so `build_mesh` finds the others, and one
-    thread. Arguments and results travel by pickle. The first rank that fails ends all of them.
+    Each rank has one thread and torchrun's environment (RANK, WORLD_SIZE, MASTER_PORT..), so `build_mesh` finds the
+    other ranks. Arguments and results are pickled. The first rank that fails ends all ranks.
 
     Args:
-        function: of the top level of a test file; that file is imported again in each rank.
+        function: a function at the top level of a test file. Each rank imports this file again.
         world: number of ranks.
-        arguments: handed over to each rank.
+        arguments: the arguments for each rank.
         timeout: seconds after which the ranks are killed.
 
     Raises:
@@ -60,7 +60,7 @@ def run_ranks(function: Callable[..., Any], world: int, *arguments: Any, timeout
         try:
             problem = connection.recv()
         except BaseException:
-            # Ctrl-C while it runs: this server is of no more use, and its ranks end with it.
+            # After Ctrl-C during a job, the server cannot be used any more. Its ranks end with it.
             _server.stop()
             raise
         answers = {rank: _answer(Path(folder) / f"{rank}.pickle") for rank in range(world)}
@@ -79,13 +79,13 @@ def run_ranks(function: Callable[..., Any], world: int, *arguments: Any, timeout
 def _answer(path: Path) -> tuple[bool, Any] | None:
     if not path.exists():
         return None
-    # Written by our own rank a moment ago.
+    # Unpickling is safe, because a rank of this job has just written the file.
     answer: tuple[bool, Any] = pickle.loads(path.read_bytes())
     return answer
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on at this moment."""
+    """Return a port of this machine on which no process listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What a training's metrics.jsonl says of its iterations."""
+"""Read the losses of a training from its metrics.jsonl."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def recorded_losses(metrics: Path) -> dict[int, tuple[float, float]]:
-    """Iteration -> (loss, gradient norm); one that was done again must have the same in each record."""
+    """Return (loss, gradient norm) by iteration. All records of a repeated iteration must have the same values."""
     found: dict[int, tuple[float, float]] = {}
     for line in metrics.read_text().splitlines():
         record = json.loads(line)
         if "loss" in record:
             iteration, own = record["iteration"], (record["loss"], record["grad_norm"])
             before = found.setdefault(iteration, own)
-            assert own == before, f"iteration {iteration} was done again and had {own}, before {before}"
+            assert own == before, f"iteration {iteration} was repeated and had {own}, but first {before}"
     return found

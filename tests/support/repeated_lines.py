@@ -1,4 +1,4 @@
-"""Shards with repeated lines, and what is left of them."""
+"""Make shards with repeated lines, and remove these lines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(
     memory_bytes: int = 1 << 29,
     run_rows: int = count_lines.RUN_ROWS,
 ) -> dict[str, tuple[str, str]]:
-    """Strip shards of (id, language, text) by the three stages; returns (language, text) by id."""
+    """Remove the repeated lines of shards of (id, language, text) in three stages. Return (language, text) by id."""
     stage = lines_stage(partitions)
     names = {part.split("/")[0] for part in shards}
     limits = least if isinstance(least, dict) else dict.fromkeys(names, least)
@@ -67,7 +67,7 @@ def article(name: str, *lines: str) -> str:
 
 
 def web(documents: int, shard_rows: int, *, backwards: bool = False) -> dict[str, list[Row]]:
-    """Articles of two sources in shards, half of them with a notice, a third with a menu."""
+    """Return shards of articles from two sources. Half of the articles have a notice, and a third have a menu."""
     rng = np.random.default_rng(7)
     shards: dict[str, list[Row]] = {}
     for source in ("news", "web"):

@@ -1,4 +1,4 @@
-"""Compiles C++ of csrc/ with AddressSanitizer and UndefinedBehaviorSanitizer around a driver of a test."""
+"""Compile C++ of csrc/ and the driver of a test with AddressSanitizer and UndefinedBehaviorSanitizer."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ FLAGS = [
 
 
 def kernel_sources(*folders: str) -> list[str]:
-    """The C++ files of these folders of csrc/ that know nothing of Python, below csrc/."""
+    """Return the C++ files in these folders of csrc/ that do not use Python, relative to csrc/."""
     found = [path for folder in folders for path in sorted((ROOT / "csrc" / folder).glob("*.cpp"))]
     return [path.relative_to(ROOT / "csrc").as_posix() for path in found if not path.stem.endswith("module")]
 
 
 def run_driver(program: Path, given: bytes) -> str:
-    """What the driver prints; fails with its message when a sanitizer spoke."""
+    """Return the output of the driver. Fail with the error message if a sanitizer reports an error."""
     done = subprocess.run([program], input=given, capture_output=True)
     assert done.returncode == 0, done.stderr.decode("utf-8", "replace")[-4000:]
     return done.stdout.decode()
 
 
 def folded(values: Iterable[int]) -> tuple[int, int]:
-    """Number of the values and FNV-1a of them: what a driver prints of a long list."""
+    """Return the number and the FNV-1a hash of the values, which a driver prints instead of a long list."""
     state, count = 0xCBF29CE484222325, 0
     for value in values:
         state, count = (state ^ value) * 0x100000001B3 % 2**64, count + 1
@@ -40,9 +40,9 @@ def folded(values: Iterable[int]) -> tuple[int, int]:
 
 
 def compile_driver(driver: Path, sources: Iterable[str], folder: Path) -> Path:
-    """The program of `driver` and the C++ files `sources` below csrc/, in `folder`; skips without a compiler."""
+    """Compile `driver` and the files `sources` of csrc/ to a program in `folder`. Skip the test without a compiler."""
     if COMPILER is None:
-        assert "CI" not in os.environ, "continuous integration has a C++ compiler"
+        assert "CI" not in os.environ, "continuous integration must have a C++ compiler"
         pytest.skip("no C++ compiler")
     program = folder / driver.stem
     files = [str(driver), *(str(ROOT / "csrc" / source) for source in sources)]
@@ -50,6 +50,6 @@ def compile_driver(driver: Path, sources: Iterable[str], folder: Path) -> Path:
         [COMPILER, *FLAGS, f"-I{ROOT}/csrc", *files, "-o", str(program)], capture_output=True, text=True
     )
     if done.returncode and "sanitize" in done.stderr and "CI" not in os.environ:
-        pytest.skip(f"a compiler without sanitizers: {done.stderr[-200:]}")
+        pytest.skip(f"the compiler has no sanitizers: {done.stderr[-200:]}")
     assert done.returncode == 0, done.stderr
     return program

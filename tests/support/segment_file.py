@@ -1,4 +1,4 @@
-"""A segment as its file describes it."""
+"""Make a segment as its file describes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments of training inside the ranks of `run_ranks`, open to a test's hands."""
+"""Open segments of training inside the ranks of `run_ranks`, so that tests can use the training state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bloomery.contracts.paths import RunPaths
 
 @contextmanager
 def opened(stage: TrainStage, folder: Path, number: int = 1) -> Iterator[Any]:
-    """The TrainingState of a segment, on every rank of the stage's layout; what was skipped before stays skipped."""
+    """Open the TrainingState of a segment on every rank of the stage's layout. The recorded skips of the run apply."""
     import torch.distributed as dist
 
     from bloomery.contracts.skips import effective
@@ -38,10 +38,10 @@ def opened(stage: TrainStage, folder: Path, number: int = 1) -> Iterator[Any]:
 
 
 def records(folder: Path) -> list[dict[str, Any]]:
-    """All of metrics.jsonl."""
+    """Return all records of metrics.jsonl."""
     return [json.loads(line) for line in (folder / "train" / "logs" / "metrics.jsonl").read_text().splitlines()]
 
 
 def steps(folder: Path) -> dict[int, dict[str, Any]]:
-    """Records of iterations, the last of each."""
+    """Return the last record of each iteration."""
     return {record["iteration"]: record for record in records(folder) if "loss" in record}

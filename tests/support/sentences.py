@@ -1,4 +1,4 @@
-"""Sentences of a small vocabulary in three languages."""
+"""Make sentences from a small vocabulary in three languages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WORDS = {
 
 
 def texts(language: str, number: int = 12) -> list[str]:
-    """Sentences of a small vocabulary, always the same."""
+    """Return sentences of a small vocabulary. Every call returns the same sentences."""
     chosen = random.Random(language)
     joint = "" if language == "zhs" else " "
     return [joint.join(chosen.choices(WORDS[language], k=30)) + "." for _ in range(number)]

@@ -1,4 +1,4 @@
-"""A program of the tests that is started once, asked over a connection, and ends when that closes."""
+"""Start a server program of the tests once and use it over a connection. It ends when the connection closes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class ServerProcess:
-    """Starts `program` with the file descriptor of a connection when it is first asked, and again after its end."""
+    """Start `program` with the file descriptor of a connection at its first use, and again if it has ended."""
 
     def __init__(self, program: Path) -> None:
         self._program = program
@@ -20,7 +20,7 @@ class ServerProcess:
         atexit.register(self.stop)
 
     def connection(self, environment: Mapping[str, str] | None = None) -> Connection:
-        """Our end of the connection; `environment` is for a process that is started now."""
+        """Return the client's end of the connection. `environment` applies only if the program is started now."""
         if self._running is None or self._running[0].poll() is not None:
             ours, theirs = socket.socketpair()
             command = [sys.executable, str(self._program), str(theirs.fileno())]
@@ -30,7 +30,7 @@ class ServerProcess:
         return self._running[1]
 
     def stop(self) -> None:
-        """End the process, if there is one."""
+        """End the program if it runs."""
         if self._running is not None:
             process, connection = self._running
             self._running = None

@@ -1,4 +1,4 @@
-"""A small training whose faults are simulated."""
+"""Settings for simulated faults, and a function that changes keys of a configuration file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FAULTS = {"days_between_failures": 0.5, "restart_minutes": 10, "queue_hours": 1.
 
 
 def changed(path: Path, **changes: Any) -> Path:
-    """The same file with `a__b=value` put at `a.b`."""
+    """Change keys of a YAML file in place. The argument `a__b=value` sets the key `a.b`."""
     raw = yaml.safe_load(path.read_text())
     for key, value in changes.items():
         place, keys = raw, key.split("__")

@@ -1,9 +1,9 @@
-"""A throw-away SLURM of several nodes on one machine: slurmctld and one slurmd a node, no systemd, no munge, no root.
+"""Run a temporary SLURM cluster on one machine: slurmctld and one slurmd per node, without systemd, munge or root.
 
-Debian's slurmd takes `-N name` several times on one host. CPUs and memory of the nodes are a claim that
-`config_overrides` makes slurmctld believe. Everything lies in one folder. Where a job's environment has lost SLURM_CONF
-(the executor of Snakemake strips every SLURM_* name in jobs), the client programs still find this cluster: small
-wrappers that know their configuration come first on PATH.
+Debian's slurmd can run several times on one host with `-N name`. The CPUs and the memory of the nodes are not real;
+`config_overrides` makes slurmctld accept them. All files are in one folder. In jobs, Snakemake's executor removes every
+SLURM_* variable from the environment, also SLURM_CONF. Jobs still find this cluster, because small wrappers of the
+client programs come first on PATH and set SLURM_CONF.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ PartitionName=long Nodes=node[1-2] MaxTime=6000 State=UP
 
 
 def missing_programs() -> list[str]:
-    """Programs of SLURM that this machine lacks."""
+    """Return the programs of SLURM that this machine lacks."""
     return [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
 
 
@@ -78,7 +78,7 @@ def _path(*first: str) -> str:
 
 
 def _free_ports(count: int) -> int:
-    """First of `count` neighbouring loopback ports that are free now."""
+    """Return the first of `count` consecutive loopback ports that are free now."""
     for first in range(17000, 30000, 50):
         sockets = []
         try:
@@ -96,7 +96,7 @@ def _free_ports(count: int) -> int:
 
 
 class SlurmCluster:
-    """The cluster; use as a context manager."""
+    """A SLURM cluster. Use it as a context manager."""
 
     def __init__(self, folder: Path, nodes: int = 4, cpus: int = 16, memory_mb: int = 64000) -> None:
         self.folder = folder
@@ -118,7 +118,7 @@ class SlurmCluster:
         self.configuration = folder / "etc/slurm.conf"
         self.configuration.write_text(text)
         for number in range(2):
-            # A GPU's file must be a character device, and the number that ends its name is its index.
+            # The file of a GPU must be a character device. The number at the end of its name is the GPU's index.
             (folder / f"gpu/nvidia{number}").symlink_to("/dev/null")
         gres = f"AutoDetect=off\nName=gpu Type=fake File={folder}/gpu/nvidia[0-1]\n"
         (folder / "etc/gres.conf").write_text(gres)
@@ -130,7 +130,7 @@ class SlurmCluster:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Environment for programs that use the cluster."""
+        """Return the environment for programs that use the cluster."""
         kept = {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
         return {**kept, "SLURM_CONF": str(self.configuration), "PATH": _path(str(self.folder / "bin"))}
 
@@ -163,7 +163,7 @@ class SlurmCluster:
             os.kill(pid, signal.SIGTERM)
         except (FileNotFoundError, ProcessLookupError, ValueError):
             return
-        # The daemons remove their own files; one that was killed leaves it, and maybe a zombie.
+        # A daemon removes its own pid file. A killed daemon leaves the file, and perhaps a zombie.
         with contextlib.suppress(AssertionError):
             wait_for(lambda: not pid_file.exists() or not Path(f"/proc/{pid}").exists(), 10)
         pid_file.unlink(missing_ok=True)
@@ -177,9 +177,9 @@ class SlurmCluster:
             raise RuntimeError(f"the nodes did not become idle:\n{log}") from None
 
     def run(self, *command: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        """Run a program on the cluster's client side."""
+        """Run a client program of the cluster."""
         return subprocess.run(command, capture_output=True, text=True, timeout=timeout, env=dict(self.environment))
 
     def squeue(self, *options: str) -> str:
-        """Output of squeue, stripped."""
+        """Return the stripped output of squeue."""
         return self.run("squeue", *options).stdout.strip()

@@ -1,4 +1,4 @@
-"""Workflows that run on the tests' SLURM cluster."""
+"""Run workflows on the SLURM cluster of the tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SITE = {
     "jobs": {"partition": "main"},
     "training": {"partition": "main", "ranks_per_node": 2, "max_minutes": 20},
 }
-"""Two processes a node: a world of four takes two nodes."""
+"""Site settings with two processes per node, so that a world of four takes two nodes."""
 
 
 def slurm_workflow(
@@ -36,7 +36,7 @@ def slurm_workflow(
     stock: bool = False,
     **variables: str,
 ) -> Workflow:
-    """A workflow on the cluster; `stock`: with the polling of the executor as it is."""
+    """Return a workflow on the cluster. With `stock`, its executor keeps the slow polling of the original."""
     path = folder / "site.yaml"
     path.write_text(yaml.safe_dump(SITE | (site or {})))
     environment = {**cluster.environment, "HF_TOKEN": "", "BLOOMERY_SITE": str(path), **variables}
@@ -54,13 +54,13 @@ LONG = TINY | {
         "segment": {"margin_minutes": 0.45},
     },
 }
-"""Long enough to be disturbed: 300 iterations. Who needs more time to look at one of them pauses its ranks."""
+"""A run of 300 iterations, which is long enough to be disturbed. A test that needs more time pauses the ranks."""
 MODEL, LOGS = "tester/long", "tester/long-logs"
 """Repositories on the Hub that a run of `LONG` publishes to."""
 
 
 def bloomery(environment: Mapping[str, str], folder: Path, *arguments: str, expect: int = 0) -> Any:
-    """JSON that a verb of ours prints, or what it says when it prints nothing."""
+    """Run a verb. Return the JSON that it prints, or its stderr if it prints nothing on stdout."""
     command = [sys.executable, "-m", "bloomery.cli", *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=dict(environment))
     assert done.returncode == expect, done.stdout + done.stderr
@@ -68,10 +68,10 @@ def bloomery(environment: Mapping[str, str], folder: Path, *arguments: str, expe
 
 
 def end_workflows(folder: Path) -> None:
-    """Kill what a test left running below `folder`.
+    """Kill the processes that a test left running below `folder`.
 
-    Workflows of a failed test would go on submitting jobs. And of a job that was cancelled Snakemake may wait for ever,
-    where its script ended first: without control groups SLURM does not find it any more.
+    Workflows of a failed test would continue to submit jobs. Snakemake may also wait forever for a cancelled job whose
+    script ended first, because SLURM without control groups no longer finds such a job.
     """
     for process in psutil.process_iter(["cmdline", "cwd"]):
         line, place = process.info["cmdline"] or [], Path(process.info["cwd"] or "/")
@@ -81,13 +81,13 @@ def end_workflows(folder: Path) -> None:
 
 
 def alive(cluster: SlurmCluster, workflow: Workflow) -> list[str]:
-    """Jobs of a workflow's folder that run or wait."""
+    """Return the running and pending jobs of a workflow's folder."""
     lines = cluster.squeue("--noheader", "--format=%i %Z").splitlines()
     return [line.split()[0] for line in lines if line.split()[1] == str(workflow.folder)]
 
 
 def ranks(folder: Path) -> list[psutil.Process]:
-    """Processes that train the run in `folder`."""
+    """Return the processes that train the run in `folder`."""
     found = []
     for process in psutil.process_iter(["cmdline", "cwd"]):
         line = process.info["cmdline"] or []
@@ -98,7 +98,7 @@ def ranks(folder: Path) -> list[psutil.Process]:
 
 @contextlib.contextmanager
 def paused(folder: Path) -> Iterator[None]:
-    """Stop the ranks in `folder` so that the training cannot end inside the block; resume them afterwards."""
+    """Pause the ranks in `folder`, so that the training cannot end inside the block. Continue them afterwards."""
     stopped = ranks(folder)
     assert stopped
     for rank in stopped:

@@ -1,4 +1,4 @@
-"""A training of a hundred hours in two phases."""
+"""Make a scenario of a training of 100 hours in two phases."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planner.simulation.scenario import Phase, Scenario
 
 
 def scenario(**changes: Any) -> Scenario:
-    """A hundred hours in two phases, a save of a minute every ten iterations."""
+    """Return a scenario of 100 hours in two phases, with a save of one minute every ten iterations."""
     base = Scenario(
         phases=(Phase(60, 600.0), Phase(90, 3600.0)),
         save_every_iterations=10,

@@ -1,11 +1,11 @@
-"""snakemake whose SLURM executor asks for the state of its jobs every half second.
+"""Run snakemake with a SLURM executor that polls the state of its jobs every half second.
 
-The executor waits 10 s longer after each question that finds no job ended, up to 3 minutes, and has no option against
-that. Only this process is changed; jobs run the plain `python -m snakemake`. One test uses the stock polling.
+The original executor waits 10 s longer after each poll that finds no ended job, up to 3 minutes, and has no option to
+change this. Only this process is changed; jobs run the plain `python -m snakemake`. One test uses the original polling.
 
-While it asks, the executor's list of active jobs is empty, and a Ctrl-C at that moment cancels none of them. Between
-questions that are minutes apart that is rare; with one every half second on a busy machine it is not. So here a cancel
-waits for the end of a question.
+During a poll, the executor's list of active jobs is empty, and a Ctrl-C at that moment cancels none of them. This is
+rare if polls are minutes apart, but not with a poll every half second on a busy machine. So here a cancel waits for the
+end of a poll.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POLL_SECONDS = 0.5
 
 
 QUESTION_SECONDS = 120.0
-"""Longer than a question takes."""
+"""Time limit of the wait for the end of a poll. A poll takes less time."""
 _asks_nothing = threading.Event()
 _cancel = RemoteExecutor.cancel
 

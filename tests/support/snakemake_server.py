@@ -1,8 +1,8 @@
-"""Forks workflows out of a process that has imported Snakemake, and what our Snakefile imports, once.
+"""Fork workflows from one process, which has already imported Snakemake and the modules of the Snakefile.
 
-Most of a dry-run is the start of Python and these imports, and the tests ask for more than a hundred; a real run pays
-for them, too. Run as a program with the file descriptor of a connection; it ends when the other end closes. Use
-`run_snakemake` or `dry_run`.
+The start of Python and these imports take most of the time of a dry-run, and the tests make more than a hundred
+dry-runs. Other runs of the workflow save this time, too. The program gets the file descriptor of a connection and ends
+when the other end closes. Tests call `run_snakemake` or `dry_run`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _server = ServerProcess(Path(__file__))
 
 
 def run_snakemake(arguments: list[str], environment: Mapping[str, str], seconds: float = 3600) -> tuple[int, str]:
-    """Exit code and output of `python -m snakemake ARGUMENTS`, which must end within `seconds`."""
+    """Return the exit code and the output of `python -m snakemake ARGUMENTS`, which must end within `seconds`."""
     with tempfile.TemporaryDirectory(prefix="snakemake-") as folder:
         talk = Path(folder) / "talk"
         connection = _server.connection()
@@ -33,21 +33,21 @@ def run_snakemake(arguments: list[str], environment: Mapping[str, str], seconds:
 
 
 def dry_run(arguments: list[str], environment: Mapping[str, str]) -> tuple[int, str]:
-    """Exit code and output of a dry-run."""
+    """Return the exit code and the output of a dry-run."""
     assert "--dry-run" in arguments
     return run_snakemake(arguments, environment, 300)
 
 
 def main() -> None:
-    """Answer until the other end closes."""
-    import smart_open  # noqa: F401  comes with the first file that Snakemake opens
+    """Run workflows until the other end of the connection closes."""
+    import smart_open  # noqa: F401  Snakemake imports it when it opens the first file
     import snakemake.cli
 
-    # Nothing that these import reads the environment when it is imported.
+    # None of these modules reads the environment on import.
     for rules in (ROOT / "workflow/rules").glob("*.smk"):
         for statement in re.findall(r"^from \S+ import (?:\([^)]*\)|.*)$", rules.read_text(), flags=re.MULTILINE):
             exec(statement, {})
-    # Imports Snakemake's plugins.
+    # This call imports Snakemake's plugins.
     snakemake.cli.get_argument_parser()
     assert "huggingface_hub" not in sys.modules
     gc.collect()
@@ -60,7 +60,7 @@ def main() -> None:
             return
         if (pid := os.fork()) == 0:
             connection.close()
-            # Its own process group, as `Workflow.start` makes one.
+            # The workflow gets its own process group, as in `Workflow.start`.
             os.setsid()
             file = os.open(talk, os.O_WRONLY | os.O_CREAT)
             os.dup2(file, 1)

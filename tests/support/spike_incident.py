@@ -1,4 +1,4 @@
-"""An incident: a spike of the loss."""
+"""Make an incident of the event `spike`."""
 
 from __future__ import annotations
 

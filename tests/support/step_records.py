@@ -1,4 +1,4 @@
-"""Records of training steps."""
+"""Make records of training steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LENGTH = 32
 
 
 def counts(iteration: int) -> dict[str, int]:
-    """Batches of 8 samples."""
+    """Return the counts after `iteration` batches of 8 samples."""
     return {
         "iteration": iteration,
         "consumed_samples": 8 * iteration,

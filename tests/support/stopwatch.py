@@ -1,4 +1,4 @@
-"""Times that do not depend on what else the machine does: processor time, least of a few tries, no collector in it."""
+"""Measure times on a busy machine: with processor time, with several tries, and without garbage collection."""
 
 import gc
 import time
@@ -8,7 +8,7 @@ _TRIES = 4
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
-    """Processor time of one call of ``work``, in seconds; without the garbage of what ran before it."""
+    """Return the processor time of one call of ``work`` in seconds, without garbage collection."""
     collects = gc.isenabled()
     gc.disable()
     start = time.process_time()
@@ -22,9 +22,10 @@ def processor_seconds(work: Callable[[], object]) -> float:
 
 
 def time_is_linear(work: Callable[[int], object], size: int) -> bool:
-    """Whether ``work`` of ten times ``size`` takes nearer to ten times as long than to a hundred times.
+    """Return whether the time of ``work`` grows linearly, not quadratically, with the size.
 
-    A machine that is slow for a moment can make it look quadratic, never linear: one try of a few must hold.
+    With ten times the size, linear work takes about 10 times as long, and quadratic work 100 times. The limit is 40
+    times. A slow moment of the machine can make linear work look quadratic, so one good try of a few is enough.
     """
     for _ in range(_TRIES):
         little = processor_seconds(lambda: work(size))
@@ -35,7 +36,7 @@ def time_is_linear(work: Callable[[int], object], size: int) -> bool:
 
 
 def is_faster_than(seconds: float, work: Callable[[], object]) -> bool:
-    """Whether ``work`` takes less than so many seconds of wall clock; one try of a few must hold."""
+    """Return whether ``work`` takes less than ``seconds`` of wall-clock time in at least one of a few tries."""
     for _ in range(_TRIES):
         start = time.perf_counter()
         work()

@@ -1,8 +1,8 @@
-"""Run suites of tests, say what each took, and end with a table of all of them.
+"""Run suites of tests, print the time of each suite, and end with a table of all suites.
 
-`suites.py unit slow --beside cluster` runs unit and slow one after the other, and cluster at the same time, because it
-does not keep a core busy. A suite that fails does not keep the others from running. The exit code
-is 1 when a suite failed. Each suite prints its ten slowest tests. PYTEST_ADDOPTS takes further options of pytest.
+`suites.py unit slow --beside cluster` runs unit and slow one after the other, and cluster at the same time, because
+cluster does not keep a core busy. If a suite fails, the others still run. The exit code is 1 if a suite failed. Each
+suite prints its ten slowest tests. More options of pytest can be given in PYTEST_ADDOPTS.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 from repository import ROOT
 
-# A worker a core, but not so many that their libraries fill the memory.
+# One worker per core, but at most four, because the libraries of more workers would fill the memory.
 _WORKERS = ("--numprocesses=logical", "--maxprocesses=4")
 _BY_FILE = (*_WORKERS, "--dist=loadfile")
-"""A file stays with its worker and its fixtures."""
+"""Options that run all tests of a file in one worker, which keeps the fixtures of the file."""
 _BY_TEST = (*_WORKERS, "--dist=worksteal")
-"""Where a few files take most of the time."""
+"""Options that distribute single tests, for suites in which a few files take most of the time."""
 SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "unit": ("not slow and not distributed and not workflow and not cluster", _BY_FILE),
     "slow": ("slow and not distributed and not workflow and not cluster", _BY_FILE),
@@ -32,19 +32,19 @@ SUITES: dict[str, tuple[str, tuple[str, ...]]] = {
     "workflow": ("workflow and not cluster", ()),
     "cluster": ("cluster", ()),
 }
-"""Suite -> (marker expression, options of pytest). Every test belongs to exactly one."""
+"""Marker expression and options of pytest for each suite. Every test belongs to exactly one suite."""
 _SHOWN = 10
 
 
 @dataclass
 class Outcome:
-    """How a suite ended."""
+    """Result of a suite."""
 
     suite: str
     seconds: float
     code: int
     summary: str
-    """pytest's last line."""
+    """Last line of pytest with the counts of tests."""
     failures: list[str]
 
     @property
@@ -53,18 +53,18 @@ class Outcome:
 
 
 def budgets() -> dict[str, float]:
-    """Suite -> minutes that it may take, from the table in CONTRIBUTING.md."""
+    """Return the minutes that each suite may take, from the table in CONTRIBUTING.md."""
     rows = re.findall(r"^\| (\w+) \| [^|]* \| ([\d.]+) min \|", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
     return {suite: float(minutes) for suite, minutes in rows}
 
 
 def run_suite(suite: str, *, aside: bool) -> Outcome:
-    """Run one suite; with `aside` its output comes when it has ended, so that it does not mix with another's."""
+    """Run one suite. With `aside`, its output is printed at its end, so that it does not mix with other output."""
     expression, options = SUITES[suite]
     command = [sys.executable, "-m", "pytest", "-q", f"--durations={_SHOWN}", *options, "-m", expression]
-    # Some machines forbid it; then every worker rewrites every test again, and every verb compiles what it imports.
+    # Some machines set this variable. Then every worker would rewrite every test, and every verb compile its imports.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    print(f"suite {suite}{' (its output comes at its end)' if aside else ''}", flush=True)
+    print(f"suite {suite}{' (its output is printed at its end)' if aside else ''}", flush=True)
     began, said = time.monotonic(), []
     with tempfile.TemporaryFile("w+", encoding="utf-8") as kept:
         process = subprocess.Popen(
@@ -91,7 +91,7 @@ def run_suite(suite: str, *, aside: bool) -> Outcome:
 
 
 def table(outcomes: list[Outcome], seconds: float) -> str:
-    """All suites, and where it failed."""
+    """Return a table of all suites, followed by the failures."""
     allowed = budgets()
     lines = [f"{'suite':<12} {'seconds':>7} {'budget':>7}  result"]
     for each in outcomes:
@@ -106,10 +106,12 @@ def table(outcomes: list[Outcome], seconds: float) -> str:
 
 
 def main() -> int:
-    """Run what the arguments name."""
+    """Run the suites that the arguments name. Return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suites", nargs="+", choices=SUITES, help="one after the other")
-    parser.add_argument("--beside", nargs="+", default=[], choices=SUITES, help="each at the same time as those")
+    parser.add_argument("suites", nargs="+", choices=SUITES, help="suites to run one after the other")
+    parser.add_argument(
+        "--beside", nargs="+", default=[], choices=SUITES, help="suites to run at the same time as the others"
+    )
     chosen = parser.parse_args()
     began, outcomes = time.monotonic(), {}
 
@@ -126,7 +128,7 @@ def main() -> int:
     ended = [outcomes[suite] for suite in SUITES if suite in outcomes]
     print(f"\n{table(ended, time.monotonic() - began)}", flush=True)
     if lost := sorted({*chosen.suites, *chosen.beside} - outcomes.keys()):
-        print(f"FAILED: no end of suite {', '.join(lost)}")
+        print(f"FAILED: these suites did not end: {', '.join(lost)}")
     return 1 if lost or not all(outcome.passed for outcome in ended) else 0
 
 

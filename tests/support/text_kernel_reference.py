@@ -1,4 +1,4 @@
-"""Plain Python that computes the text kernel's measures with ``unicodedata``, one document at a time."""
+"""Compute the text kernel's measures in plain Python with ``unicodedata``, one document at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLAGGED = ["na na batman", "na", "three four", "天气", "b", "今天天"]
 
 
 def batch(texts: Sequence[str | bytes]) -> tuple[bytes, NDArray[np.int64]]:
-    """The texts as one buffer and n + 1 offsets."""
+    """Return the texts as one buffer and n + 1 offsets."""
     blobs = [text.encode() if isinstance(text, str) else text for text in texts]
     return b"".join(blobs), np.cumsum([0, *map(len, blobs)], dtype=np.int64)
 
@@ -34,7 +34,7 @@ def divide(part: float, whole: float) -> float:
 
 
 def paragraphs_of(text: str) -> list[str]:
-    """Runs of lines that are not blank, each line stripped."""
+    """Return the paragraphs of a text: runs of lines that are not blank, with each line stripped."""
     blocks: list[list[str]] = [[]]
     for line in map(str.strip, text.split("\n")):
         if line:
@@ -45,7 +45,7 @@ def paragraphs_of(text: str) -> list[str]:
 
 
 def top_ngram(words: Sequence[str], lower: Sequence[str], length: int) -> int:
-    """Gopher: characters of all copies of the most frequent n-gram (the first on ties), its spaces counted."""
+    """Return Gopher's number of characters, with spaces, in all copies of the first of the most frequent n-grams."""
     if not (counts := ngrams(lower, length)):
         return 0
     most = max(counts.values())
@@ -54,7 +54,7 @@ def top_ngram(words: Sequence[str], lower: Sequence[str], length: int) -> int:
 
 
 def repeated_ngrams(words: Sequence[str], lower: Sequence[str], length: int) -> int:
-    """Gopher: characters of n-grams that were seen before, going on behind each one found."""
+    """Return Gopher's number of characters in repeated n-grams. The search continues after each repeated n-gram."""
     seen, found, at = set(), 0, 0
     while at + length <= len(words):
         gram = tuple(lower[at : at + length])
@@ -68,7 +68,7 @@ def repeated_ngrams(words: Sequence[str], lower: Sequence[str], length: int) -> 
 
 
 def reference(text: str, unspaced: bool) -> dict[str, float]:
-    """What ``measure`` should say of one document, scripts apart."""
+    """Return the expected result of ``measure`` for one document, without the scripts."""
     words = words_of(text, unspaced)
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     characters = len(text)

@@ -1,4 +1,4 @@
-"""The simulated training once more, without any cleverness: second by second, with a folder that is pruned."""
+"""Simulate a training in the plainest way: second by second, with a folder of checkpoints that is pruned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAY = 86_400
 
 @dataclass
 class FixedWaitingTimes:
-    """Waiting times that are written down; after the last one nothing happens any more."""
+    """Waiting times from fixed lists. After the end of its list, an event does not happen again."""
 
     failures: list[int]
     maintenances: list[int]
@@ -46,7 +46,7 @@ class FixedWaitingTimes:
 
 
 class TickingClock:
-    """The same training, second by second and iteration by iteration, with a folder of checkpoints that is pruned."""
+    """A training that advances by seconds and iterations, with a folder of checkpoints that is pruned."""
 
     def __init__(self, scenario: Scenario, draws: FixedWaitingTimes, horizon: float) -> None:
         self.scenario, self.draws, self.horizon = scenario, draws, horizon
@@ -138,7 +138,7 @@ class TickingClock:
             self.stop_left = self.draws.stop()
 
     def script(self) -> Iterator[str]:
-        """What a job does, a second at a time; its effects come when the second after them begins."""
+        """Yield the activity of each second of a job. The effect of a second occurs when the next second begins."""
         own, trained = self.scenario, 0
         start = int(60 * own.restart_minutes)
         for _ in range(start):

@@ -1,4 +1,4 @@
-"""A tiny configuration that is valid."""
+"""Make a tiny valid configuration."""
 
 from __future__ import annotations
 

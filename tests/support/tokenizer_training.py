@@ -14,6 +14,6 @@ from data_prep.tokenizer.train import train, with_pre_tokenizer
 def train_tokenizer(
     stage: TokenizerStage, counts: Path, parts: Sequence[str], mixture: Path, output: Path
 ) -> dict[str, Any]:
-    """On the tables of the run's `parts` (`source/00000`) in the folder `counts`; `output` is the tokenizer.json."""
+    """Train on the tables of `parts` (such as `source/00000`) in the folder `counts`, and write `output`."""
     tables = find_tables([counts], parts)
     return train(with_pre_tokenizer(stage.tokenizer, tables), tables, mixture, output.parent)

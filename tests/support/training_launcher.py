@@ -1,4 +1,4 @@
-"""Run segments of training in processes of their own, as a rule does."""
+"""Run segments of training in their own processes, as a rule of the workflow does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waiting import wait_for
 
 
 class Launcher:
-    """`bloomery train segment` on a run."""
+    """Run `bloomery train segment` on a run."""
 
     def __init__(self, run: Path, config: Path) -> None:
         self.run = run
@@ -34,7 +34,7 @@ class Launcher:
         return json.loads((self.run / "train" / "segments" / f"{number}.json").read_text())
 
     def losses(self) -> dict[int, tuple[float, float]]:
-        """Iteration -> (loss, gradient norm)."""
+        """Return (loss, gradient norm) by iteration."""
         return recorded_losses(self.run / "train/logs/metrics.jsonl")
 
     def wait_for_iteration(self, iteration: int, process: subprocess.Popen[str]) -> None:

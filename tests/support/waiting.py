@@ -1,4 +1,4 @@
-"""Wait for an event instead of for a time: the only place where tests and their support poll."""
+"""Wait for an event and not for a time. Tests and their support poll only with this function."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ def wait_for(
     """Return as soon as `condition()` is true.
 
     Args:
-        condition: asked again and again; what it raises is raised.
-        seconds: a limit for the slowest machine, after which the wait has failed.
-        process: the process that makes the condition true; the wait has failed when it ends before.
-        every: seconds between two questions.
+        condition: function that is polled. Its exceptions are not caught.
+        seconds: time limit for the slowest machine, after which the wait fails.
+        process: process that makes the condition true. The wait fails if the process ends first.
+        every: seconds between two polls.
 
     Raises:
-        AssertionError: the condition did not come true, with the output of `process` where it ended before.
+        AssertionError: the condition did not become true. The message has the output of a `process` that ended first.
     """
     deadline = time.monotonic() + seconds
     while not condition():
-        # Asked after its end once more: it may have brought it about with its last step.
+        # The condition is polled once more after the end of the process, whose last step may have made it true.
         if process is not None and process.poll() is not None and not condition():
             said = process.communicate()[0] if process.stdout is not None else ""
-            raise AssertionError(f"the process ended with {process.returncode} before it happened:\n{said}")
-        assert time.monotonic() < deadline, f"it did not happen within {seconds:g} s"
+            raise AssertionError(
+                f"the process ended with {process.returncode} before the condition became true:\n{said}"
+            )
+        assert time.monotonic() < deadline, f"the condition did not become true within {seconds:g} s"
         time.sleep(every)

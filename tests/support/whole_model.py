@@ -1,4 +1,4 @@
-"""Put a model together from what its ranks hold, and look into DeepSpeed's engine while it takes a step."""
+"""Assemble a model from the shards of its ranks, and read the gradients in a step of DeepSpeed's engine."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from bloomery.spec.placement import Parameter
 
 
 def held_here(trainer: Any) -> list[tuple[Parameter, Any]]:
-    """The declared parameters of this rank's stage, with their tensors (shards)."""
+    """Return the declared parameters of this rank's stage, with their tensors (shards)."""
     modules, found = trainer.network.local_modules(), []
     for parameter in declare(trainer.stage.model, trainer.vocabulary_rows):
         layers = [layer for layer in (parameter.layer, *parameter.tied_layers) if layer in modules]
-        # A tied copy may stand beside its owner.
+        # A stage may have both a parameter and its tied copy.
         tensors = {id(t): t for layer in layers for t in [modules[layer].get_parameter(parameter.local_name)]}
-        assert len(tensors) <= 1, f"{parameter.name} stands twice in a stage"
+        assert len(tensors) <= 1, f"{parameter.name} has several tensors in one stage"
         found += [(parameter, tensor) for tensor in tensors.values()]
     return found
 
 
 def weights(trainer: Any) -> dict[str, Any]:
-    """Name -> this rank's shard, a copy in the type that trains."""
+    """Return copies of this rank's shards by name, in the type that trains."""
     return {parameter.name: tensor.detach().clone() for parameter, tensor in held_here(trainer)}
 
 
 def step_count(optimizer: Any) -> int:
-    """Updates that an Adam of torch's has made."""
+    """Return the number of updates that torch's Adam has made."""
     return max((int(state["step"]) for state in optimizer.state.values() if "step" in state), default=0)
 
 
 class Gradients:
-    """Keeps the gradients that the base optimizer gets in its next step: summed, reduced and clipped."""
+    """Record the gradients that the base optimizer gets in its next step: summed, reduced and clipped."""
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
@@ -50,7 +50,7 @@ class Gradients:
         return self._step(*arguments, **options)
 
     def take(self) -> dict[str, Any]:
-        """Name -> gradient of this rank's shard; of the last step alone. Collective over the replicas."""
+        """Return the gradients of this rank's shards in the last step by name. All replicas must call this together."""
         import torch
         import torch.distributed as dist
 
@@ -71,12 +71,12 @@ class Gradients:
 
 
 def assemble(stage: TrainStage, rows: int, shards: list[dict[str, Any]], exact: bool = True) -> dict[str, Any]:
-    """Name -> whole tensor, from the shards of each rank.
+    """Return the whole tensors by name, assembled from the shards of all ranks.
 
     Args:
         stage: configuration with the layout.
         rows: rows of the embedding.
-        shards: of each rank, in order.
+        shards: shards of each rank, in the order of ranks.
         exact: whether all copies (of replicas, tensor ranks, tied stages) must be equal bit for bit.
     """
     import torch

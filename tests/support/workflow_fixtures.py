@@ -12,7 +12,7 @@ from workflow_support import TINY, Workflow
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
-    """A tiny run, finished; tests must leave it as it is."""
+    """Finish a tiny run. Tests must not change it."""
     workflow = Workflow(tmp_path_factory.mktemp("finished"), TINY)
     workflow.run()
     return workflow
@@ -20,7 +20,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workflow:
 
 @pytest.fixture
 def indexed(finished: Workflow, tmp_path: Path) -> Workflow:
-    """The finished run, copied into a folder of its own, as it was before its training."""
+    """Copy the finished run to its own folder, without the results of training and later stages."""
     folder = tmp_path / "indexed"
     shutil.copytree(finished.folder, folder, symlinks=True)
     workflow = Workflow(folder, copy.deepcopy(TINY))

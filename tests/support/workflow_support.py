@@ -1,4 +1,4 @@
-"""Run the real workflow in a folder of its own, on a tiny run."""
+"""Run the real workflow of a tiny run in its own folder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TINY: dict[str, Any] = {
 
 @dataclass
 class Workflow:
-    """One configuration in one folder."""
+    """A configuration in a folder, with methods that run the workflow."""
 
     folder: Path
     config: dict[str, Any]
@@ -67,11 +67,11 @@ class Workflow:
     def command(self, *arguments: str) -> list[str]:
         path = self.folder / "run.yaml"
         path.write_text(yaml.safe_dump(self.config, sort_keys=False))
-        # Targets come first: --configfile takes every word that follows it.
+        # Targets come first, because --configfile takes every word that follows it.
         return [*self.program, *arguments, *self.profile, "--directory", str(self.folder), "--configfile", str(path)]
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        # Its own process group, so that a test kills exactly what it means to.
+        # With its own process group, a test can kill exactly this workflow.
         return subprocess.Popen(
             self.command(*arguments),
             stdout=subprocess.PIPE,
@@ -92,7 +92,7 @@ class Workflow:
         return talk
 
     def planned(self, *arguments: str) -> dict[str, int]:
-        """Rule -> jobs that a dry-run would start."""
+        """Return the number of jobs of each rule that a dry-run plans."""
         talk = self.run("--dry-run", *arguments)
         if "Nothing to be done" in talk:
             return {}
@@ -100,7 +100,7 @@ class Workflow:
         return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", table, flags=re.MULTILINE)}
 
     def changed(self, path: str, new: Any) -> Workflow:
-        """The same folder with another value at the key `path`."""
+        """Return a workflow in the same folder with another value of the key `path`."""
         config = copy.deepcopy(self.config)
         place, keys = config, path.split(".")
         for key in keys[:-1]:
@@ -109,7 +109,7 @@ class Workflow:
         return replace(self, config=config)
 
     def digests(self, *folders: str) -> dict[str, str]:
-        """Digest of every file below folders of the run."""
+        """Return the digest of every file below these folders of the run."""
         return {
             path.relative_to(self.run_folder).as_posix(): sha256_file(path)
             for folder in folders
@@ -118,5 +118,5 @@ class Workflow:
         }
 
     def losses(self) -> dict[int, tuple[float, float]]:
-        """Iteration -> (loss, gradient norm)."""
+        """Return (loss, gradient norm) by iteration."""
         return recorded_losses(self.run_folder / "train/logs/metrics.jsonl")

@@ -55,7 +55,7 @@ import os, sys
 from pathlib import Path
 from bloomery.contracts.paths import RunPaths
 from training.run_processes import run_processes
-program = "import os, time; print('begun', flush=True); [time.sleep(0.05) for _ in range(2400) if not os.path.exists('stop')]"
+program = "import os, time; print('begun', flush=True)\\nwhile not os.path.exists('stop'): time.sleep(0.05)"
 sys.exit(run_processes([sys.executable, "-c", program], os.environ, RunPaths(Path("."))))
 """
 

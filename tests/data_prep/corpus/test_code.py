@@ -178,7 +178,7 @@ def test_each_limit_for_code_removes_the_files_that_break_it(tmp_path: Path, cor
     assert "min_alphanumeric_ratio" in rules["drawing"]
 
 
-def test_only_code_is_removed_as_generated(tmp_path: Path, corpus_run: Any) -> None:
+def test_only_code_is_checked_for_generated_files(tmp_path: Path, corpus_run: Any) -> None:
     rows = [{"text": "Do not edit this sentence, said the editor. " * 4, "label": "a"}]
     run = corpus_run([{"name": "s", "kind": "jsonl", "paths": [write_rows(tmp_path, rows)], "language": "en"}])
     run.judge()

@@ -54,7 +54,7 @@ def test_short_sequences_that_compose_have_the_hash_of_the_plain_definition() ->
     pools = [COMBINING, JAMO, list("aeoे कन\u00e9\u1eb9\u09c7"), [chr(code) for code in range(0x300, 0x345)]]
     texts = ["".join(rng.choice(rng.choice(pools)) for _ in range(rng.randrange(1, 7))) for _ in range(40_000)]
     settled = check(texts)
-    assert 0.2 < settled.mean() < 0.9, "some texts must be settled and some not"
+    assert 0.2 < settled.mean() < 0.9, "the kernel must settle some texts and leave others to Python"
 
 
 def test_every_character_alone_or_after_a_letter_has_the_hash_of_the_plain_definition() -> None:
@@ -65,12 +65,12 @@ def test_every_character_alone_or_after_a_letter_has_the_hash_of_the_plain_defin
     "text",
     ["plain words", "déjà vu", "Tiếng Việt", "हिन्दी में ज़रूर", "বাংলা ভাষা", "العَرَبِيَّة", "中文", "한국어", "தமிழ்", "മലയാളം"],
 )
-def test_the_kernel_settles_ordinary_text_without_python(text: str) -> None:
+def test_the_kernel_knows_that_ordinary_text_is_normalized(text: str) -> None:
     assert unicodedata.is_normalized("NFC", text)
     assert check([text]).all()
 
 
-def test_decomposed_letters_are_not_settled_and_have_the_same_hash() -> None:
+def test_decomposed_letters_are_left_to_python_and_have_the_same_hash() -> None:
     composed = "été Việt ガ 한"
     texts = [composed, unicodedata.normalize("NFD", composed)]
     assert check(texts).tolist() == [1, 0]
@@ -78,7 +78,7 @@ def test_decomposed_letters_are_not_settled_and_have_the_same_hash() -> None:
     assert first == second
 
 
-def test_malformed_bytes_do_not_change_and_are_never_settled() -> None:
+def test_malformed_bytes_do_not_change_and_are_left_to_python() -> None:
     for bad in (b"\xff", b"a\xc3", b"\xe2\x82 b", b"\xf4\x90\x80\x80", b"\xf0\x9f", b"\xed\xa0\x80"):
         forms, _, settled = _text.normal_forms(bad, np.array([0, len(bad)], np.int64))
         assert (forms, settled.tolist()) == (bad, [0])
@@ -89,7 +89,7 @@ def test_offsets_outside_the_data_are_refused() -> None:
         _text.normal_forms(b"ab", np.array([0, 3], np.int64))
 
 
-def test_no_documents_have_no_hashes() -> None:
+def test_empty_input_has_no_hashes() -> None:
     assert len(content_hashes(b"", np.zeros(1, np.int64))) == 0
 
 

@@ -127,7 +127,7 @@ def ours(limits: dict[str, float]) -> list[set[str]]:
 
 
 def compare(names: dict[str, str], limits: dict[str, float], make: Callable[[], Any], least: int) -> None:
-    """Check that our failing rules include datatrove's first reason, and that none fails if it has no reason."""
+    """Check that our failing rules include datatrove's first reason, and that none fails if datatrove has no reason."""
     peer = make()
     hit = set()
     for text, failing in zip(TEXTS, ours(limits), strict=True):

@@ -88,7 +88,7 @@ def test_alpha_1_gives_the_shares_of_roots_that_bloom_used() -> None:
     assert found == pytest.approx({code: size / ROOTS_BYTES for code, size in ROOTS.items()}, rel=1e-12)
     # Figure 1 of the paper shows 30.04 %.
     assert f"{found['en']:.2%}" == "30.04%"
-    # If training reads as many bytes as there are, a cap of one epoch forces the natural shares in every method.
+    # If training reads as many bytes as the corpus has, a cap of one epoch forces the natural shares in every method.
     for method, alpha in (("alpha", 0.3), ("unimax", 1.0)):
         once = capped(ROOTS, method, 1, ROOTS_BYTES, alpha=alpha)
         assert once == pytest.approx(found, rel=1e-12)

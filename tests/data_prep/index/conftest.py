@@ -67,7 +67,7 @@ HOSTILE_WORDS = WORDS | {
     "zhs": ["人人", "生而自由", "，", "𠀀", "尊严　"],
     "code": ["a\x00b", "\x1b[31m", "👩🏽‍🚀", "🇰🇪", "\r\n", "</s>", "�", "\t"],
 }
-"""Words that are hard to show: Arabic, right-to-left marks, rare Chinese, NUL, escapes, emoji. Codes as in WORDS."""
+"""Words by the codes of WORDS that are hard to show: Arabic, right-to-left marks, rare Chinese, NUL, escapes, emoji."""
 
 
 def make_documents(part: int, per_language: int, words: dict[str, list[str]]) -> list[tuple[str, ...]]:
@@ -75,7 +75,7 @@ def make_documents(part: int, per_language: int, words: dict[str, list[str]]) ->
     rng = np.random.default_rng(part)
     rows = []
     for language, number in itertools.product(WORDS, range(per_language)):
-        # Positions are drawn and not strings, because numpy removes NUL from the end of a string.
+        # Draw positions instead of strings, because numpy removes NUL from the end of a string.
         drawn = rng.integers(0, len(words[language]), size=int(rng.integers(0, 60)))
         text = " ".join(words[language][position] for position in drawn)
         rows.append((document_id("s", f"{part}/{language}/{number}"), "s", language, text, ""))

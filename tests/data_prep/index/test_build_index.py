@@ -107,7 +107,7 @@ def test_build_keeps_folders_that_it_did_not_make(own_run):
 def test_a_language_is_trained_on_if_all_of_it_would_be_held_out(own_run):
     own_run.build(validation_share=1.0)
     reader = SampleReader(own_run.index)
-    assert reader.validation_names == [], "if all documents would be held out, none is"
+    assert reader.validation_names == [], "if all documents would be held out, none is held out"
     assert {entry.unique_documents for entry in reader.manifest.train} == {21}
 
 

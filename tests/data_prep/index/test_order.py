@@ -184,7 +184,7 @@ def test_every_permutation_is_equally_likely():
 
 
 def test_a_large_shuffle_distributes_items_uniformly():
-    """Chi-squared of old and new sixteenths of all items has 225 degrees of freedom. It exceeds 297 once in 1,000."""
+    """Chi-squared of old and new sixteenth of all items has 225 degrees of freedom. It exceeds 297 once in 1,000."""
     size = 1 << 18
     found = _index.EpochOrder(np.arange(size, dtype=np.uint64), 6, 0, ANY_BAND).take(size, 0)
     cells = np.bincount((found >> np.uint64(14)).astype(np.int64) * 16 + np.arange(size) // (size // 16), minlength=256)

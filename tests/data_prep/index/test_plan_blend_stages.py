@@ -42,7 +42,7 @@ def counts(stage: StageEntry) -> dict[str, int]:
 
 
 def samples_of(stages: list[StageEntry], seen: list[str] | None = None) -> list[tuple[str, int]]:
-    """Return (dataset, sample) of every global sample. `seen` sets the numbers of datasets; by default names do."""
+    """Return (dataset, sample) of every global sample. By default, datasets are numbered in the order of names."""
     names = seen or sorted(totals(stages))
     return [(names[n], int(k)) for window in blend(stages, names) for n, k in zip(*window, strict=True)]
 

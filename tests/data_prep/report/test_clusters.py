@@ -20,7 +20,7 @@ def story(number: int) -> str:
 
 @pytest.fixture(scope="module")
 def found(corpus_run: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Report clusters of 5, 3 and twelve times 2 documents. The cluster of 5 has two sources and one near copy."""
+    """Report 14 clusters: one of 5 documents, one of 3, and twelve of 2. The first has two sources and a near copy."""
     folder = tmp_path_factory.mktemp("texts")
     web = [story(0)] * 3 + [story(0) + " And that was all there was."] + [story(1)] * 3
     web += [story(number) for number in range(2, 14) for _ in range(2)] + [story(14)]

@@ -93,7 +93,7 @@ def test_every_character_is_split_as_by_tokenizers(name: str, split_digits: bool
 
 @pytest.mark.slow
 def test_the_table_of_characters_fits_the_installed_tokenizers() -> None:
-    """This check of all characters takes seconds. Of all characters between two letters, only a letter joins them."""
+    """This check of all characters takes only seconds. A letter joins its neighbours; a number or symbol does not."""
     for chunk in _chunks(list(characters()), 1 << 14):
         text = "".join(f"a{one}b" for one in chunk)
         assert pieces(text, "modern", True) == published("modern", True)(text)

@@ -36,7 +36,7 @@ def sample_texts() -> dict[str, list[str]]:
 
 
 def made_up_texts(words_per_language: int) -> dict[str, list[str]]:
-    """Return texts by language of the sample. Their words are made of parts of its words and have Zipf frequencies."""
+    """Return texts of invented words by language. Words combine parts of the sample's words, with Zipf frequencies."""
     generator = np.random.default_rng(0)
     found = {}
     for language, texts in sample_texts().items():

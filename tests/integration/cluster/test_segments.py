@@ -24,8 +24,8 @@ def segments(workflow: Workflow) -> list[dict[str, object]]:
 def test_a_training_beyond_the_time_limit_continues_in_more_segments_with_equal_losses(
     undisturbed: Workflow, untrained: Callable[..., Workflow]
 ) -> None:
-    # On any machine, the time limit minus the margin ends before the processes have started. Every segment trains at
-    # least one iteration, so each segment trains exactly one.
+    # On any machine, the time limit minus the margin is over before the processes have started. Every segment trains
+    # at least one iteration, so each segment trains exactly one.
     short = untrained(site={"training": {**SITE["training"], "max_minutes": 5}})
     short.changed("training.segment.margin_minutes", 4.9).run("runs/long/train/segments/2.json")
     workflow = untrained().changed("training.segment.margin_minutes", 4.9)

@@ -191,7 +191,7 @@ def test_the_index_states_tokens_and_epochs_of_languages_and_sources(run: Run) -
 def test_no_dataset_is_read_more_often_than_the_cap_in_tokens(
     run: Run, sources: dict[str, float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The budget is far too small, so the bytes stay below the cap and the tokens reach the cap.
+    # The budget in bytes is far too small, so the mixture never reaches the cap. The tokens of the index reach it.
     run.mix(budget=1000, sources=sources, alpha=0.1, max_epochs=2)
     samples = 2 * sum(entry.tokens for entry in run.build(100).languages.values()) // LENGTH - 40
     capsys.readouterr()

@@ -1,4 +1,4 @@
-"""The client's own rules: how long to wait, what to try again, what never to say."""
+"""Test the Hub client: its timeout, its retries, and that it never shows the token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ except BloomeryError as error:
     )
 
 
-def test_a_hub_that_is_down_ends_as_try_again(hub):
+def test_an_unreachable_hub_raises_a_try_again_error(hub):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         done = ask(f"http://127.0.0.1:{free.getsockname()[1]}", 1.5, hub.environment)
@@ -39,21 +39,21 @@ def test_a_hub_that_is_down_ends_as_try_again(hub):
 
 
 @pytest.mark.slow
-def test_an_answer_that_never_comes_does_not_block(hub):
+def test_a_request_without_an_answer_is_retried(hub):
     hub.faults({"path": "whoami", "delay": 5, "times": 1})
     done = ask(hub.url, 30, hub.environment)
     assert done.stdout.strip() == "tester", done.stderr
     assert "retrying in" in done.stderr
 
 
-def test_an_error_that_quotes_the_token_is_cleaned(hub):
+def test_the_token_is_removed_from_an_error_that_quotes_it(hub):
     hub.faults({"path": "whoami", "status": 400, "message": f"bad token {TOKEN}", "times": 9})
     done = ask(hub.url, 1, hub.environment)
     assert done.stdout.startswith("InputError")
     assert TOKEN not in done.stdout + done.stderr
 
 
-def test_a_timeout_that_is_no_number_is_refused(hub):
+def test_a_timeout_that_is_not_a_number_is_refused(hub):
     done = ask(hub.url, 1, hub.environment, BLOOMERY_HUB_TIMEOUT="soon")
     assert "BLOOMERY_HUB_TIMEOUT: is 'soon'" in done.stdout
     assert hub.read("/_test/log") == []

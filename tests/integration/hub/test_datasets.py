@@ -1,4 +1,4 @@
-"""A source of the kind `hub`: a dataset is streamed from a Hub, row by row, as a run's ingest job does it."""
+"""Test sources of the kind `hub`: a dataset is streamed from a Hub row by row, as in an ingest job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ except BloomeryError as error:
 
 
 def read(hub: HubServer, **source: Any) -> list[str]:
-    """Rows of the dataset as a process reads them whose environment names the Hub."""
+    """Read the rows of the dataset in a process whose environment names the Hub."""
     done = subprocess.run(
         [sys.executable, "-c", READ, json.dumps({"dataset": DATASET} | source)],
         capture_output=True,
@@ -54,14 +54,14 @@ def dataset(hub: HubServer) -> HubServer:
 
 
 @pytest.mark.slow
-def test_a_dataset_streams_from_a_hub(dataset: HubServer) -> None:
+def test_a_dataset_is_streamed_from_a_hub(dataset: HubServer) -> None:
     assert read(dataset) == ["train:1 fr un", "empty text", "train:3 fr trois"]
     assert read(dataset, split="test") == ["test:1 fr quatre"]
     assert read(dataset, max_documents=1) == ["train:1 fr un"]
 
 
 @pytest.mark.slow
-def test_a_pinned_revision_stays_what_it_was(dataset: HubServer) -> None:
+def test_a_pinned_revision_does_not_change(dataset: HubServer) -> None:
     api = HfApi(dataset.url, token=TOKEN)
     commit = api.dataset_info(DATASET).sha
     api.upload_file(path_or_fileobj=lines("autre"), path_in_repo="train.jsonl", repo_id=DATASET, repo_type="dataset")
@@ -70,10 +70,10 @@ def test_a_pinned_revision_stays_what_it_was(dataset: HubServer) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_hub_does_not_have_is_an_input_error_and_a_hub_out_of_reach_is_tried_again(dataset: HubServer) -> None:
+def test_a_missing_dataset_is_an_input_error_and_an_unreachable_hub_a_try_again_error(dataset: HubServer) -> None:
     [missing] = read(dataset, dataset="tester/nothing")
     assert missing.startswith("InputError sources[s].dataset 'tester/nothing'")
-    # Offline mode raises what a lost connection raises, without the client's half a minute of retries.
+    # Offline mode raises the same error as a lost connection, without half a minute of the client's retries.
     dataset.environment["HF_HUB_OFFLINE"] = "1"
     [away] = read(dataset)
     assert away.startswith(f"TryAgainError sources[s].dataset '{DATASET}'")

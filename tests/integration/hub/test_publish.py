@@ -1,4 +1,4 @@
-"""Publishing the model against a real server: what arrives is what was verified, whatever the network does."""
+"""Test the publication of the model on a real server: exactly the verified files arrive, even after network faults."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def assert_model_arrived(hub, run, revision="main"):
 
 
 @pytest.mark.parametrize("xet", [True, False])
-def test_the_model_arrives_byte_for_byte_and_a_second_time_nothing_happens(hub, run, xet):
+def test_the_model_arrives_byte_for_byte_and_publishing_again_changes_nothing(hub, run, xet):
     variables = {} if xet else {"HF_HUB_DISABLE_XET": "1"}
     succeeded(run.publish(**variables))
 
@@ -48,7 +48,7 @@ def test_the_model_arrives_byte_for_byte_and_a_second_time_nothing_happens(hub, 
 
     before = run.output.read_bytes(), hub.commits(MODEL)
     assert len(before[1]) == 2
-    run.output.unlink()  # what Snakemake does before it runs the rule again
+    run.output.unlink()  # Snakemake does this before it reruns the rule
     succeeded(run.publish(**variables))
     assert (run.output.read_bytes(), hub.commits(MODEL)) == before
 
@@ -57,7 +57,7 @@ def test_the_model_arrives_byte_for_byte_and_a_second_time_nothing_happens(hub, 
 
 
 @pytest.mark.parametrize("xet", [True, False])
-def test_each_fault_once_neither_fails_nor_commits_twice(hub, run, xet):
+def test_a_fault_of_each_kind_causes_no_failure_and_no_second_commit(hub, run, xet):
     upload = {"path": "/xorbs/", "method": "POST"} if xet else {"path": "/_lfs/", "method": "PUT"}
     faults = [
         {"path": "/repos/create", "drop": "after"},
@@ -70,17 +70,17 @@ def test_each_fault_once_neither_fails_nor_commits_twice(hub, run, xet):
     hub.faults(*({"times": 1, **fault} for fault in faults))
     variables = {"BLOOMERY_HUB_TIMEOUT": "1"} | ({} if xet else {"HF_HUB_DISABLE_XET": "1"})
     done = succeeded(run.publish(**variables))
-    assert all(fault["times"] == 0 for fault in hub.read("/_test/faults")), "every fault was met"
+    assert all(fault["times"] == 0 for fault in hub.read("/_test/faults")), "every fault must occur"
     assert_model_arrived(hub, run)
     assert len(hub.commits(MODEL)) == 2
     assert hub.tags(MODEL) == {"step00000100": hub.commits(MODEL)[0]}
     assert "retrying in" in done.stderr
     uploads = [entry for entry in hub.read("/_test/log") if upload["path"] in entry["path"]]
-    assert len(uploads) >= 2, "an upload without an answer was given up and made again"
+    assert len(uploads) >= 2, "an upload without an answer must be retried"
 
 
 @pytest.mark.slow
-def test_transformers_loads_what_was_published(hub, run):
+def test_transformers_loads_the_published_model(hub, run):
     succeeded(run.publish())
     code = (
         "import sys, torch; from transformers import AutoModelForCausalLM, AutoTokenizer\n"
@@ -94,7 +94,7 @@ def test_transformers_loads_what_was_published(hub, run):
     assert done.stdout.strip() == "[1, 2]", done.stderr
 
 
-def test_a_new_export_replaces_the_old_one_whole_and_moves_the_tag(hub, run):
+def test_a_new_export_replaces_all_old_files_and_moves_the_tag(hub, run):
     succeeded(run.publish())
     old = hub.tags(MODEL)["step00000100"]
     weights = run.model / "model.safetensors"
@@ -108,13 +108,13 @@ def test_a_new_export_replaces_the_old_one_whole_and_moves_the_tag(hub, run):
     assert "model.safetensors" in hub.paths(MODEL, old)
 
 
-def test_files_that_parity_does_not_speak_for_stay_at_home(hub, run):
+def test_files_that_parity_json_does_not_list_are_not_published(hub, run):
     (run.model / "notes.txt").write_text("private")
     succeeded(run.publish())
     assert "notes.txt" not in hub.paths(MODEL)
 
 
-def test_without_a_token_the_same_files_lie_in_a_local_folder(hub, run):
+def test_without_a_token_the_same_files_are_copied_to_a_local_folder(hub, run):
     done = succeeded(run.publish(HF_TOKEN=None))
     assert "HF_TOKEN is not set" in done.stderr
     copy = run.paths.published / "tiny-bloom"
@@ -128,7 +128,7 @@ def test_without_a_token_the_same_files_lie_in_a_local_folder(hub, run):
     assert sorted(p.name for p in run.paths.published.iterdir()) == ["publish.json", "tiny-bloom"]
 
 
-def test_the_login_of_hf_auth_is_used_and_names_and_visibility_follow_the_configuration(hub, run):
+def test_the_token_of_hf_auth_is_used_and_the_configuration_sets_name_and_visibility(hub, run):
     home = Path(run.environment["HF_HOME"])
     home.mkdir()
     (home / "token").write_text(TOKEN)
@@ -138,7 +138,7 @@ def test_the_login_of_hf_auth_is_used_and_names_and_visibility_follow_the_config
     assert hub.read("/api/models/team/bloom-a")["private"] is False
 
 
-def test_publish_hub_false_and_offline_stay_local(hub, run):
+def test_nothing_is_sent_if_publish_hub_is_false_or_in_offline_mode(hub, run):
     succeeded(run.publish(HF_HUB_OFFLINE="1"))
     assert json.loads(run.output.read_text())["reason"] == "HF_HUB_OFFLINE is set"
     stage = PublishStage(name="tiny", model_name="tiny-bloom", publish=PublishConfig(hub=False))
@@ -174,7 +174,7 @@ def _token_inside(run):
         (_token_inside, "contains the Hub token"),
     ],
 )
-def test_nothing_is_sent_without_proof_or_with_a_token_inside(hub, run, spoil, message):
+def test_nothing_is_sent_without_valid_parity_or_with_a_token_inside(hub, run, spoil, message):
     spoil(run)
     done = run.publish()
     assert done.returncode == 1
@@ -184,7 +184,7 @@ def test_nothing_is_sent_without_proof_or_with_a_token_inside(hub, run, spoil, m
     assert not run.output.exists()
 
 
-def test_a_refused_token_is_a_clear_error_that_does_not_show_it(hub, run):
+def test_the_error_for_a_rejected_token_does_not_show_the_token(hub, run):
     done = run.publish(HF_TOKEN="hf_wrongwrongwrong")
     assert done.returncode == 2
     assert "a token with write access" in done.stderr

@@ -1,4 +1,4 @@
-"""The test server itself, through the official client with its default settings and without xet."""
+"""Test the test server with the official client, with xet and without xet."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ print("done")
 
 
 @pytest.mark.parametrize("xet", [True, False])
-def test_the_official_client_works_with_it(hub, tmp_path, xet):
+def test_the_official_client_works_with_the_test_server(hub, tmp_path, xet):
     environment = hub.environment | ({} if xet else {"HF_HUB_DISABLE_XET": "1"})
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "files")],
@@ -69,4 +69,4 @@ def test_the_official_client_works_with_it(hub, tmp_path, xet):
     cas = hub.read("/_test/stats")["cas"]
     assert ("xorbs" in cas) is xet
     if xet:
-        assert cas["xorb_bytes"] < cas["file_bytes"], "the compressible file went out as LZ4"
+        assert cas["xorb_bytes"] < cas["file_bytes"], "the compressible file is sent as LZ4"

@@ -1,4 +1,4 @@
-"""Syncs against a real server: what arrives is what lay on the disk, whatever the network does and whoever writes."""
+"""Test syncs to a real server: the files on the disk arrive, even after network faults and while training writes."""
 
 from __future__ import annotations
 
@@ -48,13 +48,15 @@ def test_logs_arrive_byte_for_byte_and_an_unchanged_run_makes_no_commit(hub, run
     variables = {} if xet else {"HF_HUB_DISABLE_XET": "1"}
     state = json.loads(succeeded(run.sync("--json", **variables)).stdout)
     assert_logs_arrived(hub, run)
-    assert hub.read("/_test/stats")["cas"].get("files", 0) == (3 if xet else 0), "metrics, main log, events"
+    assert hub.read("/_test/stats")["cas"].get("files", 0) == (3 if xet else 0), (
+        "the large files are metrics, main log and events"
+    )
     assert hub.read(f"/api/models/{LOGS}")["private"] is True
     assert (state["repository"], state["endpoint"]) == (LOGS, hub.url)
     assert state["commit"] == hub.commits(LOGS)[0]
     assert state == run.state
     before = hub.commits(LOGS)
-    assert len(before) == 3, "the Hub's first one, .gitattributes, logs"
+    assert len(before) == 3, "the commits are those of the new repository, of .gitattributes and of the logs"
 
     succeeded(run.sync(**variables))
     assert hub.commits(LOGS) == before
@@ -67,7 +69,7 @@ def test_logs_arrive_byte_for_byte_and_an_unchanged_run_makes_no_commit(hub, run
 
 
 @pytest.mark.parametrize("xet", [True, False])
-def test_each_fault_once_costs_nothing_but_time(hub, run, xet):
+def test_a_fault_of_each_kind_only_delays_a_sync(hub, run, xet):
     upload = {"path": "/xorbs/", "method": "POST"} if xet else {"path": "/_lfs/", "method": "PUT"}
     rounds = [
         [{"path": "/commit/", "status": 429, "headers": {"Retry-After": "0"}}, {**upload, "status": 503}],
@@ -82,15 +84,16 @@ def test_each_fault_once_costs_nothing_but_time(hub, run, xet):
         run.append(10 * number + 4, 10 * number + 13)
         hub.faults(*({"times": 1, **fault} for fault in faults))
         succeeded(run.sync(**variables))
-        assert all(fault["times"] == 0 for fault in hub.read("/_test/faults")), "every fault was met"
+        assert all(fault["times"] == 0 for fault in hub.read("/_test/faults")), "every fault must occur"
         assert_logs_arrived(hub, run)
-    # A commit that was given up for its silence may be carried out only now, and is refused then: its log waits for it.
+    # After a request without an answer, the server may still be busy with the old commit, which it then refuses.
+    # Reading the log waits until the server is idle.
     hub.read("/_test/log")
     assert len(hub.commits(LOGS)) == commits + len(rounds)
     assert_no_token(hub, run)
 
 
-def test_of_an_appended_file_only_the_new_part_travels(hub, run):
+def test_only_the_new_part_of_an_appended_file_is_sent(hub, run):
     run.append(4, 33_000)
     size = (run.paths.logs / "metrics.jsonl").stat().st_size
     assert size > 12_000_000
@@ -104,13 +107,13 @@ def test_of_an_appended_file_only_the_new_part_travels(hub, run):
     assert 0 < sent < size / 50
 
 
-def test_a_file_that_grows_all_the_time_arrives_cut_at_a_line_and_whole_at_the_end(hub, run):
+def test_a_growing_file_arrives_in_whole_lines_and_completely_at_the_end(hub, run):
     stop = threading.Event()
 
     def write():
         with (run.paths.logs / "metrics.jsonl").open("ab") as handle:
             while not stop.is_set():
-                # Half a line now, the rest later: a snapshot often falls between.
+                # A line is written in pieces, so that a snapshot often contains only a part of the line.
                 for piece in (b'{"iteration": 7, ', b'"loss": 1}', b"\n"):
                     handle.write(piece)
                     handle.flush()
@@ -137,7 +140,7 @@ def test_a_file_that_grows_all_the_time_arrives_cut_at_a_line_and_whole_at_the_e
     assert_logs_arrived(hub, run)
 
 
-def test_a_hub_that_is_away_for_the_whole_run_is_caught_up_with(hub, run):
+def test_a_hub_that_was_unreachable_during_the_run_gets_everything_afterwards(hub, run):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nowhere = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -161,12 +164,12 @@ def test_a_hub_that_is_away_for_the_whole_run_is_caught_up_with(hub, run):
     assert (report["repository"], report["commit"]) == (LOGS, hub.commits(LOGS)[0])
     assert sorted(report["files"]) == sorted([*run.local_logs(), "README.md"])
     before = run.logs_report.read_bytes()
-    run.logs_report.unlink()  # what Snakemake does before it runs the rule again
+    run.logs_report.unlink()  # Snakemake does this before it reruns the rule
     succeeded(run.sync_last())
     assert run.logs_report.read_bytes() == before
 
 
-def test_of_two_syncs_at_once_the_second_says_so_or_waits(hub, run, start):
+def test_a_second_sync_at_the_same_time_fails_or_waits(hub, run, start):
     run.paths.monitoring.mkdir()
     with (run.paths.monitoring / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -180,7 +183,7 @@ def test_of_two_syncs_at_once_the_second_says_so_or_waits(hub, run, start):
     assert_logs_arrived(hub, run)
 
 
-def test_the_page_says_where_the_training_stands_and_is_valid(hub, run):
+def test_the_page_is_valid_and_shows_the_progress_of_training(hub, run):
     from huggingface_hub import ModelCard
 
     succeeded(run.sync())
@@ -197,7 +200,7 @@ def test_the_page_says_where_the_training_stands_and_is_valid(hub, run):
     assert "| 1 | finished after iteration 100 | step00000100 |" in page
 
 
-def test_what_the_run_moved_away_goes_and_what_others_put_there_stays(hub, run):
+def test_files_that_the_run_moved_are_deleted_and_files_of_others_stay(hub, run):
     succeeded(run.sync())
     commit = "\n".join(
         json.dumps(line)
@@ -207,7 +210,7 @@ def test_what_the_run_moved_away_goes_and_what_others_put_there_stays(hub, run):
         )
     )
     hub.send("POST", f"/api/models/{LOGS}/commit/main", commit.encode())
-    # A training that begins anew moves its logs away.
+    # A training that starts from the beginning again moves its old logs to the archive.
     archive = run.paths.train / "archive" / "0123-step3" / "logs"
     archive.parent.mkdir(parents=True)
     run.paths.logs.rename(archive)
@@ -220,7 +223,7 @@ def test_what_the_run_moved_away_goes_and_what_others_put_there_stays(hub, run):
     assert hub.file(LOGS, METRICS) == (run.paths.logs / "metrics.jsonl").read_bytes()
 
 
-def test_private_and_linked_files_stay_at_home_and_a_run_without_logs_is_synced(hub, run):
+def test_private_and_linked_files_are_not_sent_and_a_run_without_logs_is_synced(hub, run):
     secret = run.paths.run / "secret.txt"
     secret.write_text("private")
     (run.paths.report / "link.html").symlink_to(secret)
@@ -241,7 +244,7 @@ def test_a_token_in_a_log_is_never_sent(hub, run):
     assert hub.read("/_test/log") == []
 
 
-def test_without_a_hub_the_last_sync_copies_and_a_sync_says_why_not(hub, run):
+def test_without_a_hub_the_last_sync_copies_files_and_another_sync_fails(hub, run):
     done = run.sync(HF_TOKEN=None)
     assert done.returncode == 2
     assert "HF_TOKEN is not set" in done.stderr
@@ -256,7 +259,7 @@ def test_without_a_hub_the_last_sync_copies_and_a_sync_says_why_not(hub, run):
     assert hub.read("/_test/log") == []
 
 
-def test_names_owner_and_visibility_follow_the_configuration(hub, run):
+def test_the_configuration_sets_name_owner_and_visibility(hub, run):
     settings = PublishConfig(logs_repository="bloom-b", owner="team", private=False)
     write_stage(run.paths.config / "publish.json", PublishStage(name="t", model_name="tiny-bloom", publish=settings))
     succeeded(run.sync())

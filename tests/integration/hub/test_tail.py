@@ -1,4 +1,4 @@
-"""The end of a log on disk and on a Hub: every byte is shown exactly once."""
+"""Test `tail`, which shows the end of a log on disk or on a Hub, and every new byte exactly once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 LOGS = "tester/tiny-bloom-logs"
 
 
-def test_the_last_lines_of_a_run_on_disk(run):
+def test_tail_shows_the_last_lines_of_a_run_on_disk(run):
     metrics = (run.paths.logs / "metrics.jsonl").read_text()
     where = ["tail", "--run", str(run.paths.run)]
     assert run.call(*where, "--lines", "1").stdout == (run.paths.logs / "main_log.txt").read_text().splitlines(True)[-1]
@@ -66,7 +66,7 @@ def test_following_on_the_hub_through_faults_shows_every_byte_once(hub, run, sta
     assert (process.returncode, rest) == (0, ""), talk
     assert "the file was replaced" in talk
     reads = [entry for entry in hub.read("/_test/log") if "/resolve/" in entry["path"] and "main_log" in entry["path"]]
-    assert {entry["status"] for entry in reads} <= {206, -1}, "only ranges"
+    assert {entry["status"] for entry in reads} <= {206, -1}, "only byte ranges are requested"
 
 
 def test_a_public_log_needs_no_token_and_a_missing_one_is_an_error(hub, run):
@@ -81,7 +81,7 @@ def test_a_public_log_needs_no_token_and_a_missing_one_is_an_error(hub, run):
     assert run.call("tail", "--hub", "tester/absent").returncode == 1
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(run):
+def test_a_reader_that_closes_the_pipe_causes_no_error(run):
     run.append(4, 5000)
     code = f"{sys.executable} -m bloomery.cli tail --run {run.paths.run} --lines 4000; echo $? >&2"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A tokenizer is imported from a Hub at one commit, and only its JSON files are asked for."""
+"""Test the import of a tokenizer from a Hub: from one commit, and only its JSON files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def import_tokenizer(hub: HubServer, name: str, folder: Path) -> subprocess.Comp
 
 
 @pytest.mark.slow
-def test_a_tokenizer_of_a_hub_is_taken_at_the_commit_that_is_written_down(hub: HubServer, tmp_path: Path) -> None:
+def test_a_tokenizer_of_a_hub_is_imported_from_the_recorded_commit(hub: HubServer, tmp_path: Path) -> None:
     marker = tmp_path / "ran"
     role = json.dumps({"eos_token": "<end>", "auto_map": {"AutoTokenizer": ["own.Own", None]}}).encode()
     code = f"open({str(marker)!r}, 'w')".encode()
@@ -58,9 +58,7 @@ def test_a_tokenizer_of_a_hub_is_taken_at_the_commit_that_is_written_down(hub: H
 
 
 @pytest.mark.slow
-def test_a_repository_without_a_tokenizer_json_is_refused_with_what_would_be_right(
-    hub: HubServer, tmp_path: Path
-) -> None:
+def test_a_repository_without_a_tokenizer_json_is_refused_with_advice(hub: HubServer, tmp_path: Path) -> None:
     commit(hub, tokenizer__model=b"\x0a\x05pieces", own__py=b"")
     done = import_tokenizer(hub, REPOSITORY, tmp_path / "out")
     assert done.returncode == 1

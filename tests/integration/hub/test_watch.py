@@ -1,4 +1,4 @@
-"""The watch: syncs beside a training that it does not touch, until the end, whatever the Hub and the workflow do."""
+"""Test `watch`, which syncs during training until the end, even if the Hub fails or the workflow is killed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_logs_are_pushed_while_the_training_runs_and_the_watch_ends_after_it(hub
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_stop_it_syncs_a_last_time(hub, run, start, number):
+def test_a_watch_that_is_stopped_syncs_a_last_time(hub, run, start, number):
     process = start("watch", "--run", str(run.paths.run), "--every", "60")
     wait_for(lambda: synced(run))
     run.append(4, 9)
@@ -67,7 +67,7 @@ def test_a_hub_that_comes_back_gets_everything(hub, run, start):
     assert (run.state["failures"], run.state["error"]) == (0, None)
 
 
-def test_a_sync_that_hangs_is_ended_and_the_next_one_does_the_work(hub, run):
+def test_a_sync_that_hangs_is_killed_and_the_next_sync_succeeds(hub, run):
     hub.faults({"path": "/api/", "delay": 40, "times": 1})
     run.finish()
     code = (
@@ -82,7 +82,7 @@ def test_a_sync_that_hangs_is_ended_and_the_next_one_does_the_work(hub, run):
     assert arrived(hub, run)
 
 
-def test_a_watch_without_a_hub_or_without_a_run_is_an_error_at_once(hub, run, start):
+def test_a_watch_without_a_hub_or_without_a_run_fails_immediately(hub, run, start):
     process = start("watch", "--run", str(run.paths.run), HF_ENDPOINT=None)
     assert "HF_ENDPOINT is not set" in process.communicate(timeout=30)[1]
     assert process.returncode == 2
@@ -104,7 +104,7 @@ watch.stop()
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_it_ends_with_its_workflow_after_a_last_sync(hub, run, killed):
+def test_a_watch_ends_with_its_workflow_after_a_last_sync(hub, run, killed):
     command = [sys.executable, "-c", WORKFLOW, str(run.paths.run)]
     workflow = subprocess.Popen(command, env=run.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -127,7 +127,7 @@ def test_it_ends_with_its_workflow_after_a_last_sync(hub, run, killed):
         workflow.communicate()
 
 
-def test_a_watch_that_died_is_said_at_the_end_of_its_workflow(hub, run):
+def test_a_workflow_reports_at_its_end_that_its_watch_died(hub, run):
     (run.paths.config / "publish.json").unlink()
     code = WORKFLOW.replace("sys.stdin.readline()", "watch._process.wait()")
     command = [sys.executable, "-c", code, str(run.paths.run)]
@@ -136,7 +136,7 @@ def test_a_watch_that_died_is_said_at_the_end_of_its_workflow(hub, run):
     assert "no such file" in (run.paths.run / "logs" / "watch.log").read_text()
 
 
-def test_a_workflow_without_a_hub_starts_none(run):
+def test_a_workflow_without_a_hub_starts_no_watch(run):
     code = (
         "import sys; from pathlib import Path; from bloomery.orchestration.sync_process import SyncProcess\n"
         "print(SyncProcess.start(Path(sys.argv[1]), hub=False))"

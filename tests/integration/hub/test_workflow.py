@@ -1,4 +1,4 @@
-"""The whole workflow with a Hub that is away while it trains: nothing waits for it, and nothing is lost."""
+"""Test the workflow with a Hub that is unreachable during training: training does not wait, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODEL, LOGS = "tester/tiny", "tester/tiny-logs"
 
 
 def test_training_finishes_without_its_hub_and_the_next_workflow_publishes_everything(indexed, tmp_path, hub_at):
-    # Bound, so that nobody else gets the port; who connects is refused, because nobody listens.
+    # The bound socket reserves the port. Connections are refused, because nothing listens.
     kept = socket.socket()
     kept.bind(("127.0.0.1", 0))
     config = indexed.config | {"publish": {"hub": True, "sync_minutes": 0.05}}

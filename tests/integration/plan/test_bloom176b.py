@@ -1,6 +1,7 @@
 """The plan of config/models/tr11-176b.yaml reproduces BLOOM-176B's published figures and log lines.
 
-Formulas and lines: BigScience, train/tr11-176B-ml (tr11-176B-ml.slurm, chronicles.md) and the repository of its logs.
+The formulas and lines are from BigScience's train/tr11-176B-ml (tr11-176B-ml.slurm, chronicles.md) and the repository
+of its logs.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ def consumed_after(config: RunConfig, iteration: int) -> int:
     raise AssertionError
 
 
-def test_number_of_iterations(bloom: RunConfig) -> None:
+def test_the_number_of_iterations_is_the_published_one(bloom: RunConfig) -> None:
     training = bloom.training
     assert trajectory(bloom.model, training).iterations == 115_311
     assert sum(1 for _ in steps(training.batch, training.train_samples)) == 115_311
     assert samples_to_read(training.batch, training.train_samples) == consumed_after(bloom, 115_311)
 
 
-def test_the_ramp_up_ends_where_the_log_says(bloom: RunConfig) -> None:
+def test_the_ramp_up_ends_at_the_published_iteration(bloom: RunConfig) -> None:
     batch = bloom.training.batch
     assert consumed_after(bloom, 12_658) == 9_765_808
     assert global_batch_size(batch, consumed_after(bloom, 12_658)) == 2048
@@ -49,7 +50,9 @@ def test_the_ramp_up_ends_where_the_log_says(bloom: RunConfig) -> None:
         (31_214, 47_768_496, 97_829_879_808, "5.279E-05"),
     ],
 )
-def test_a_published_iteration(bloom: RunConfig, iteration: int, samples: int, tokens: int, rate: str) -> None:
+def test_samples_tokens_and_learning_rate_equal_those_of_a_published_iteration(
+    bloom: RunConfig, iteration: int, samples: int, tokens: int, rate: str
+) -> None:
     assert consumed_after(bloom, iteration) == samples
     assert samples * bloom.model.sequence_length == tokens
     optimizer, total = bloom.training.optimizer, bloom.training.train_samples
@@ -57,21 +60,21 @@ def test_a_published_iteration(bloom: RunConfig, iteration: int, samples: int, t
 
 
 @pytest.mark.parametrize(("seconds", "published"), [(105.22, 149.02), (106.46, 147.29)])
-def test_tflops_as_published_count_the_recomputation(bloom: RunConfig, seconds: float, published: float) -> None:
+def test_the_published_tflops_include_the_recomputation(bloom: RunConfig, seconds: float, published: float) -> None:
     hardware = iteration_flops(bloom.model, ROWS, 2048, recomputed=True)
     model = iteration_flops(bloom.model, ROWS, 2048, recomputed=False)
-    # The log rounds its time to two decimals: +-0.01.
+    # The log rounds the time to two decimals, so the TFLOPs differ by up to 0.01.
     assert tflops_per_device(hardware, seconds, WORLD) == pytest.approx(published, abs=0.01)
     assert tflops_per_device(model, seconds, WORLD) == pytest.approx(0.75 * published, abs=0.01)
 
 
-def test_parameters_by_formula_and_one_by_one(bloom: RunConfig) -> None:
+def test_the_formula_for_parameters_equals_the_sum_of_all_parameters(bloom: RunConfig) -> None:
     assert padded_vocabulary(250_680, bloom.model, 4) == ROWS
     assert parameter_count(bloom.model, ROWS) == 176_247_271_424
     assert sum(parameter.count for parameter in declare(bloom.model, ROWS)) == 176_247_271_424
     by_rule = bloom.model.model_copy(update={"init_std": None})
     assert by_rule.standard_deviation == pytest.approx(0.00482198, abs=5e-9)
-    assert bloom.model.standard_deviation == 0.0048  # as in the script
+    assert bloom.model.standard_deviation == 0.0048  # the published script sets this value
 
 
 def test_a_log_line_looks_like_the_published_one(bloom: RunConfig) -> None:

@@ -1,4 +1,4 @@
-"""Every shipped preset is loaded, planned and shown; its page in docs/models is what the plan says today."""
+"""Test that every shipped preset can be loaded, planned and shown, and that its page in docs/models is up to date."""
 
 from __future__ import annotations
 
@@ -51,12 +51,14 @@ def test_a_preset_is_short_planned_and_documented(path: Path) -> None:
     found = answers(config)
     assert config.name == path.stem
     assert found.parameters == found.parameters_counted
-    assert found.fits, "what ran must fit"
+    assert found.fits, "a training that was run must fit into memory"
     for key in found.assumed:
         value = yaml.safe_load(text)
         for part in key.split("."):
             value = value.get(part) if isinstance(value, dict) else None
-        assert value is not None or key == "plan.pue", f"{key} is said to be assumed, but not stated"
+        assert value is not None or key == "plan.pue", (
+            f"the plan lists {key} as assumed, but the preset does not set it"
+        )
     folder = ROOT / "docs/models"
     assert (folder / f"{path.stem}.md").read_text() == page(
         path.stem, f"../../config/models/{path.name}", config, found
@@ -74,7 +76,7 @@ def test_the_picture_of_the_simulation_is_up_to_date(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["tr11-176b", "tr8-104b-curriculum", "t5-small"])
-def test_the_verb_answers_in_both_forms(name: str) -> None:
+def test_plan_prints_json_and_tables(name: str) -> None:
     done = plan(f"config/models/{name}.yaml", "--json")
     assert done.returncode == 0, done.stderr
     value = json.loads(done.stdout)
@@ -121,15 +123,17 @@ def test_a_state_is_found_by_samples_and_tokens(at: str) -> None:
         (("--suggest", "--gpus", "1000000000"), "Invalid value"),
     ],
 )
-def test_wrong_words_are_usage_errors(words: tuple[str, ...], said: str) -> None:
+def test_wrong_options_are_usage_errors(words: tuple[str, ...], said: str) -> None:
     done = plan("config/models/tr11-176b.yaml", *words)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.replace("│", " ").split())
 
 
-@pytest.mark.skipif(shutil.which("script") is None, reason="no terminal can be made here")
+@pytest.mark.skipif(
+    shutil.which("script") is None, reason="the program `script`, which makes a terminal, is not installed"
+)
 @pytest.mark.parametrize("words", ["", " --suggest"])
-def test_no_column_of_a_report_is_folded_at_80_columns(words: str) -> None:
+def test_no_column_of_a_report_is_wrapped_at_80_columns(words: str) -> None:
     shown = f"stty cols 80; {sys.executable} -m bloomery.cli plan config/models/tr11-176b.yaml{words}"
     done = subprocess.run(
         ["script", "-qec", shown, "/dev/null"],
@@ -148,7 +152,7 @@ def test_no_column_of_a_report_is_folded_at_80_columns(words: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_page_says_where_its_run_stands(tmp_path: Path) -> None:
+def test_a_page_names_the_file_of_its_run(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text((ROOT / "config/models/t5-small.yaml").read_text())
     done = plan("page", str(tmp_path / "mine.yaml"), "--output", str(tmp_path))
     assert done.returncode == 0, done.stderr

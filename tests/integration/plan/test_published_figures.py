@@ -1,4 +1,4 @@
-"""Figures that the founding documents publish come out of the presets.
+"""Compare the plans of the presets with figures that BigScience published.
 
 Sources: BigScience, train/tr11-176B-ml (README.md, chronicles.md, tr11-176B-ml.slurm), train/tr8-104B-wide (README.md),
 the page of the repository tr11-176B-ml-logs.
@@ -22,27 +22,27 @@ def preset(name: str) -> RunConfig:
     return load_config(ROOT / f"config/models/{name}.yaml")
 
 
-def test_micro_batches_where_their_size_was_doubled(bloom: RunConfig) -> None:
+def test_the_micro_batch_size_doubles_at_the_published_batch_size(bloom: RunConfig) -> None:
     batch, data = bloom.training.batch, bloom.training.parallel.data
     assert 784 in answers(bloom).batches
     assert [micro_batch_size(batch, size) for size in (192, 768, 784, 2048)] == [1, 1, 2, 2]
     assert 784 // (micro_batch_size(batch, 784) * data) == 49
 
 
-def test_the_ramp_up_took_seven_days(bloom: RunConfig) -> None:
+def test_the_ramp_up_takes_seven_days(bloom: RunConfig) -> None:
     # "7 days after the launch the training finished the batch size ramp up stage"
     ladder = ladder_seconds(bloom)
     assert len(ladder) == 117
     assert sum(steps * seconds for steps, seconds in ladder[:-1]) / 86_400 == pytest.approx(7, abs=0.5)
 
 
-def test_the_estimate_without_a_stated_speed_is_calibrated_with_bloom(bloom: RunConfig) -> None:
+def test_without_a_stated_speed_the_estimate_for_bloom_is_the_published_time(bloom: RunConfig) -> None:
     unstated = bloom.model_copy(update={"plan": bloom.plan.model_copy(update={"tflops_hardware": None})})
     assert iteration_seconds(unstated, 2048) == pytest.approx(105.22, rel=0.005)
     assert iteration_seconds(bloom, 2048) == pytest.approx(105.22, abs=0.01)
 
 
-def test_steps_of_the_curriculum() -> None:
+def test_the_curriculum_has_the_published_steps() -> None:
     curriculum = preset("tr8-104b-curriculum")
     assert curriculum.training.train_tokens is not None
     assert curriculum.training.curriculum is not None
@@ -59,11 +59,11 @@ def test_warm_up_samples_follow_the_ramp_up() -> None:
     tr1 = preset("tr1-13b").training
     assert tr1.batch.rampup is not None
     step = tr1.batch.rampup.increment
-    # 160 iterations at each of 12 sizes, then 80 at the next (train/tr1-13B-base/README.md).
+    # The warm-up has 160 iterations at each of 12 batch sizes, then 80 at the next (train/tr1-13B-base/README.md).
     assert tr1.optimizer.warmup_samples == 160 * step * sum(range(1, 13)) + 80 * step * 13 == 216_320
 
 
-def test_hardware_and_model_operations_are_told_apart(bloom: RunConfig) -> None:
+def test_hardware_tflops_and_model_tflops_equal_the_published_ones(bloom: RunConfig) -> None:
     speed = speed_at(bloom, state_at(bloom, iteration=12_695), 105.22)
     assert speed.tflops_hardware == pytest.approx(149.02, abs=0.01)
     assert speed.tflops_model == pytest.approx(111.77, abs=0.01)

@@ -1,4 +1,4 @@
-"""Runs to train in."""
+"""Fixture that makes runs to train in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from training_launcher import Launcher
 
 @pytest.fixture
 def launcher(tmp_path: Path) -> Callable[..., Launcher]:
-    """Make a run with an index and a stage configuration, and its launcher."""
+    """Return a function that makes a run with an index and a stage configuration, and returns its launcher."""
 
     def make(name: str = "run", seed: int = 1, **values: object) -> Launcher:
         run = tmp_path / name

@@ -1,4 +1,4 @@
-"""A training resumes with NVIDIA's apex or without it, and its losses stay the same bit for bit."""
+"""Test a training that resumes with NVIDIA's apex or without it: its losses are equal bit for bit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bloomery.config.stages import TrainStage
 
 ROWS, LENGTH, BATCH = 512, 32, 4
 ENDS = (2, 4, 6)
-"""Steps at which a training ends and another kernel goes on."""
+"""Steps at which a training ends. It then resumes with other kernels."""
 
 
 def _stage(kernels: str, precision: str) -> TrainStage:
@@ -32,7 +32,10 @@ def _stage(kernels: str, precision: str) -> TrainStage:
 
 
 def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, Any]]:
-    """Losses, norms and weights of each training, which goes on from its checkpoints with its next configuration."""
+    """Return losses, norms and weights of each training.
+
+    A training may have several configurations. Each one resumes from the checkpoint of the previous one.
+    """
     import numpy as np
     from deepspeed.runtime.zero import utils
     from whole_model import weights
@@ -50,7 +53,7 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
     from training.parallel.mesh import build_mesh
 
     sys.modules.update(modules())
-    # DeepSpeed does so where it finds apex when it is imported.
+    # DeepSpeed does this on import if apex is installed.
     utils.ZERO_SUPPORTED_OPTIMIZERS.append(FusedAdam)
     here = MachineFacts(cuda=True, capability=(9, 0), apex=Apex.REAL)
     kernels.MachineFacts = SimpleNamespace(here=lambda **_: here)  # type: ignore[misc,assignment]
@@ -81,8 +84,8 @@ def _train(trainings: list[list[TrainStage]], folder: Path) -> list[dict[str, An
 
 @pytest.mark.distributed
 @pytest.mark.slow
-def test_a_training_goes_on_with_and_without_apex(tmp_path: Path) -> None:
-    """Bit for bit: begun with apex, loaded without it, then with it, which `auto` takes for LayerNorms and Adam."""
+def test_a_training_resumes_with_and_without_apex(tmp_path: Path) -> None:
+    """The training starts with apex, resumes without it, and resumes with `auto`, which chooses apex."""
     make_index(tmp_path, ENDS[-1] * BATCH)
     trainings = [
         [_stage(kernels, precision) for kernels in changes]

@@ -1,4 +1,4 @@
-"""A training that goes on with changed keys: the new values hold from the checkpoint on, and none of the old ones."""
+"""Test a training that resumes with changed keys: after the checkpoint, only the new values apply."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AFTER: dict[str, Any] = BEFORE | {
 
 
 def run(configuration: TrainStage, folder: Path) -> dict[str, Any]:
-    """Run a segment; how it ended, and what the optimizer went by."""
+    """Run a segment. Return how it ended and which settings the optimizer used."""
     from training.loop.run_segment import train
 
     with opened(configuration, folder) as state:
@@ -59,14 +59,14 @@ def test_schedule_batch_and_optimizer_change_at_a_checkpoint(tmp_path: Path) -> 
     assert (first["segment"]["iteration"], first["segment"]["total_iterations"]) == (3, 10)
     assert first["decays"] == [0.0, 0.1]
     (second,) = run_ranks(run, 1, after, tmp_path)
-    # 48 samples in 3 iterations, then 5 batches of 24: what is left of 190 fills no other.
+    # 3 iterations read 48 samples, then 5 batches read 24 each. The rest of the 190 samples does not fill a batch.
     ended = second["segment"]
     assert (ended["status"], ended["first_iteration"], ended["iteration"]) == ("finished", 4, 8)
     assert (ended["total_iterations"], ended["consumed_samples"]) == (8, 168)
     assert second["groups"] == [{"betas": (0.8, 0.99), "eps": 1e-6}] * 2
     assert second["decays"] == [0.0, 0.3]
     assert second["clipping"] == 0.5
-    assert second["steps"] == {8}, "the moments were kept"
+    assert second["steps"] == {8}, "the optimizer's moments are loaded from the checkpoint"
     found = steps(tmp_path)
     assert sorted(found) == list(range(1, 9))
     for iteration, record in found.items():
@@ -79,7 +79,7 @@ def test_schedule_batch_and_optimizer_change_at_a_checkpoint(tmp_path: Path) -> 
         assert record["tflops_hardware"] == pytest.approx(4 / 3 * record["tflops_model"]), "every block is recomputed"
         assert record["total_iterations"] == (10 if iteration <= 3 else 8)
     for ran, last in ((first, 3), (second, 8)):
-        assert ran["rates"] == {found[last]["learning_rate"]}, "what is logged is what the optimizer went by"
+        assert ran["rates"] == {found[last]["learning_rate"]}, "the optimizer used the logged learning rate"
     (event,) = [record for record in records(tmp_path) if "event" in record]
     assert (event["event"], event["iteration"], event["segment"]) == ("resumed", 3, 1)
     assert event["message"].startswith("changed from iteration 4 on: model.stable_attention: true -> false; ")

@@ -1,4 +1,4 @@
-"""A disk that fills up: a clear message, nothing half-written, and the training goes on when there is room."""
+"""Test a disk that becomes full: a clear message, no incomplete checkpoint, and a resume when there is space again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 6 MiB."""
+    """Mount a file system of 6 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)], capture_output=True)
@@ -23,7 +23,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_full_disk_is_named_and_the_training_goes_on_when_there_is_room(small_disk):
+def test_a_full_disk_is_named_and_the_training_resumes_when_there_is_space(small_disk):
     run = small_disk / "run"
     launcher = Launcher(run, make_run(run, stage()))
     ballast = run / "ballast"

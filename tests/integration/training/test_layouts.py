@@ -1,4 +1,4 @@
-"""The model is the same one however it is split: the same start, gradients, and weights after ten steps."""
+"""Test that every layout trains the same model: equal initial weights, gradients, and weights after ten steps."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ LAYOUTS = [
     (1, 2, 2),
     (2, 2, 2),
 ]
-"""(tensor, pipeline, data), each compared with one process."""
+"""Layouts (tensor, pipeline, data) that are compared with one process."""
 
 ROWS, LENGTH, STEPS, BATCH = 64, 16, 10, 4
 MANY_ROWS = 512
-"""So many that a sum over replicas is cut into pieces."""
+"""Number of vocabulary rows at which the sum over replicas is computed in several pieces."""
 OPTIMIZERS = ["sgd", "adam"]
 ROTARY = {"positions": "rotary", "activation": "swiglu", "tied_embeddings": False, "embedding_layernorm": False}
 LEARNED = {"positions": "learned", "embedding_layernorm": False}
-"""Models that are otherwise than BLOOM in what a layout touches."""
+"""ROTARY and LEARNED are models that differ from BLOOM in parts that a layout affects."""
 
 
 def _stage(
@@ -61,7 +61,7 @@ def _stage(
 
 
 def _train(stages: list[TrainStage]) -> list[dict[str, Any]]:
-    """On each rank: for each configuration (of one layout), what it starts with, its gradients and what comes out."""
+    """Train each configuration (all have one layout) on this rank. Return weights, gradients, losses and norms."""
     from dataclasses import replace
 
     import torch
@@ -89,7 +89,7 @@ def _train(stages: list[TrainStage]) -> list[dict[str, Any]]:
 
 
 def _proof(stages: list[TrainStage]) -> list[dict[str, Any]]:
-    """The results of all ranks put together, for each configuration."""
+    """Return the results of each configuration, with the tensors of all ranks assembled."""
     world = stages[0].training.parallel.world_size
     ranks = run_ranks(_train, world, stages, timeout=240)
     together = []
@@ -105,12 +105,16 @@ def _proof(stages: list[TrainStage]) -> list[dict[str, Any]]:
 
 
 def _distance(found: Any, right: Any) -> float:
-    """Relative L2 distance."""
+    """Return the relative L2 distance."""
     return float((found - right).norm() / right.norm())
 
 
 def _without_key_bias(name: str, tensor: Any, stage: TrainStage) -> Any:
-    """A key's bias moves all scores of a query alike: its true gradient is zero, and Adam divides noise by itself."""
+    """Return a tensor without the bias of keys.
+
+    The bias of a key changes all scores of a query equally, so its true gradient is zero. Adam then divides noise by
+    noise.
+    """
     if not name.endswith("query_key_value.bias") or stage.model.positions == "rotary":
         return tensor
     return tensor.view(stage.model.heads, 3, -1)[:, [0, 2]]
@@ -121,7 +125,7 @@ def _agree(found: dict[str, Any], right: dict[str, Any], stage: TrainStage) -> N
 
     adam = stage.training.optimizer.kind == "adam"
     for name, whole in right["start"].items():
-        assert torch.equal(found["start"][name], whole), f"{name} starts otherwise"
+        assert torch.equal(found["start"][name], whole), f"the initial values of {name} differ"
     for step, (ours, theirs) in enumerate(zip(found["curve"], right["curve"], strict=True)):
         assert ours == pytest.approx(theirs, rel=1e-5), f"loss and gradient norm of step {step}"
     for name, whole in right["gradients"].items():
@@ -137,20 +141,20 @@ def _agree(found: dict[str, Any], right: dict[str, Any], stage: TrainStage) -> N
 
 @pytest.fixture(scope="module")
 def alone() -> list[dict[str, Any]]:
-    """One process, with each optimizer."""
+    """Return the results of one process with each optimizer."""
     return _proof([_stage((1, 1, 1), optimizer) for optimizer in OPTIMIZERS])
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids="tp{0[0]}-pp{0[1]}-dp{0[2]}".format)
 def test_every_layout_trains_the_same_model(alone: list[dict[str, Any]], layout: tuple[int, int, int]) -> None:
-    """fp32, so that only the order of sums differs; the issue's table."""
+    """The precision is fp32, so that only the order of sums differs."""
     stages = [_stage(layout, optimizer) for optimizer in OPTIMIZERS]
     for found, right, stage in zip(_proof(stages), alone, stages, strict=True):
         _agree(found, right, stage)
 
 
 def _tied_copies(stages: list[TrainStage]) -> list[dict[str, Any]]:
-    """This rank's weights after three steps, for each configuration."""
+    """Return this rank's weights after three steps, for each configuration."""
     import torch
     from whole_model import weights
 
@@ -170,7 +174,7 @@ def _tied_copies(stages: list[TrainStage]) -> list[dict[str, Any]]:
 
 
 def test_tied_copies_stay_equal_over_three_replicas() -> None:
-    """Three layers, so that the embedding lies elsewhere in each stage's flat buffer."""
+    """With three layers, the embedding has different positions in the flat buffers of the two stages."""
     stages = [
         _stage(
             (1, 2, 3), model={"layers": 3}, precision=precision, batch={"micro_batch_size": 2, "global_batch_size": 6}
@@ -184,14 +188,14 @@ def test_tied_copies_stay_equal_over_three_replicas() -> None:
 
 @pytest.fixture(scope="module")
 def others_alone() -> list[dict[str, Any]]:
-    """One process, with models that are not BLOOM's."""
+    """Return the results of one process with models that differ from BLOOM."""
     return _proof([_stage((1, 1, 1), "sgd", model) for model in (ROTARY, LEARNED)])
 
 
-def test_sequence_parallelism_other_models_and_other_cuts_change_nothing_either(
+def test_sequence_parallelism_other_models_and_another_partition_train_the_same_model(
     alone: list[dict[str, Any]], others_alone: list[dict[str, Any]]
 ) -> None:
-    """The cut distributes blocks and head, five layers, as three and two; by its parameters a stage has two blocks."""
+    """Each stage has 2 blocks by default. The other partition counts the head too: 3 blocks, then 1 block and head."""
     layout, others, cut = (2, 2, 1), (ROTARY, LEARNED), "type:transformer|head"
     stages = [_stage(layout, optimizer, sequence_parallel=True) for optimizer in OPTIMIZERS]
     stages += [_stage(layout, "sgd", model, partition=cut) for model in others]

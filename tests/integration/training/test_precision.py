@@ -1,4 +1,4 @@
-"""What the precision regimes promise: fp32 sums of gradients, fp32 master weights, losses that follow fp32."""
+"""Test the precision regimes: fp32 sums of gradients, fp32 master weights, and losses close to those of fp32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 ROWS, LENGTH, STEPS = 64, 16, 8
 NEAR = {"bf16": {"gradient": 2e-2, "loss": 1e-3}, "fp16": {"gradient": 3e-3, "loss": 1e-4}}
-"""Relative distances from fp32 that go with the type's rounding (2^-9, 2^-12)."""
+"""Greatest relative distances from fp32 that the rounding of the type (2^-9, 2^-12) explains."""
 
 
 def _stage(
@@ -36,7 +36,7 @@ def _stage(
 
 
 def _batches(trainer: Any) -> Any:
-    """The same samples in each step, so that something is learned."""
+    """Return the same samples in each step, so that the loss falls."""
     import torch
 
     mesh, batch = trainer.mesh, trainer.stage.training.batch.global_batch_size
@@ -45,7 +45,7 @@ def _batches(trainer: Any) -> Any:
 
 
 def _train(stages: list[TrainStage]) -> list[dict[str, Any]]:
-    """For each configuration: loss and gradient norm of each step, and the gradients of the first."""
+    """Return, for each configuration, the loss and gradient norm of each step and the gradients of the first step."""
     from whole_model import Gradients
 
     from training.loop.build_engine import build_trainer
@@ -68,8 +68,11 @@ def _add(total: Any, gradient: Any) -> None:
 
 
 def _sums(stage: TrainStage, cases: list[tuple[str, str] | None]) -> list[float]:
-    """For each (type of accumulation, type of reduction) that DeepSpeed is told, None for what we tell it: the greatest
-    relative L2 distance of a gradient that the optimizer gets from the float64 sum of what the micro-batches gave."""
+    """Return, for each case, the greatest relative L2 distance of a gradient from its exact sum.
+
+    The gradient is the one that the optimizer gets, and the exact sum is that of its micro-batches in float64. A case
+    is (type of accumulation, type of reduction) in DeepSpeed's configuration, or None for this project's configuration.
+    """
     import torch
     from whole_model import Gradients, held_here
 
@@ -91,7 +94,7 @@ def _sums(stage: TrainStage, cases: list[tuple[str, str] | None]) -> list[float]
         trainer.engine.train_batch(_batches(trainer))
         found = gradients.take()
         distances.append(
-            # Not of the tied weight, whose gradient has two parts, and not of what is no more than noise.
+            # The tied weight is left out because its gradient has two parts, and tiny gradients as they are only noise.
             max(
                 float((found[name].double() - total).norm() / total.norm())
                 for name, total in exact.items()
@@ -101,11 +104,11 @@ def _sums(stage: TrainStage, cases: list[tuple[str, str] | None]) -> list[float]
     return distances
 
 
-def test_accumulation_really_is_fp32() -> None:
-    """The optimizer gets the fp32 sum of the bf16 gradients of 32 micro-batches, and no rounding of it.
+def test_gradients_are_accumulated_and_reduced_in_fp32() -> None:
+    """The optimizer gets the fp32 sum of the bf16 gradients of 32 micro-batches, without rounding to bf16.
 
-    Told to accumulate in bf16, or left to reduce in bf16 as it does by default, DeepSpeed fails the same measure by
-    orders of magnitude.
+    If DeepSpeed accumulates in bf16, or reduces in bf16 as it does by default, the distance is greater by orders of
+    magnitude.
     """
     stage = _stage("bf16", micro_batches=32)
     (distances,) = run_ranks(_sums, 1, stage, [None, ("bf16", "bf16"), ("fp32", "bf16")])
@@ -127,10 +130,10 @@ def _whole(stages: list[TrainStage]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("layout", [(1, 1, 2), (2, 2, 1)], ids="tp{0[0]}-pp{0[1]}-dp{0[2]}".format)
-def test_sixteen_bits_follow_fp32(layout: tuple[int, int, int]) -> None:
-    """With fp32 sums and master weights, losses and first gradients stay within the rounding of the weights.
+def test_losses_and_gradients_of_bf16_and_fp16_are_close_to_fp32(layout: tuple[int, int, int]) -> None:
+    """With fp32 sums and master weights, losses and first gradients differ only by the rounding of the weights.
 
-    A gradient that is counted twice, or the half of a tied one, is far beyond that.
+    If a gradient were counted twice, or a tied gradient only by half, the difference would be far greater.
     """
     precisions = ["fp32", *NEAR]
     results = dict(zip(precisions, _whole([_stage(precision, layout) for precision in precisions]), strict=True))

@@ -1,4 +1,4 @@
-"""A training that was interrupted in any way has the losses of an undisturbed one, bit for bit."""
+"""Test that a training after any interruption has the losses of an undisturbed one, bit for bit."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 SHAPE = {"tensor": 1, "pipeline": 2, "samples": 280}
 REPLICAS = {"tensor": 1, "pipeline": 1, "data": 2, "samples": 280}
 RANKS = 2
-"""Ranks of each shape."""
+"""Number of ranks of each shape."""
 KILL_SEED = os.environ.get("BLOOMERY_KILL_SEED", "0")
-"""What the moments of the kills are drawn from; another one tries others."""
+"""Seed of the random moments of the kills. Another seed tries other moments."""
 
 
 def _finished(run, shape) -> Launcher:
@@ -58,7 +58,7 @@ def _ranks_of(run) -> list[int]:
 
 
 def _kill(run, process) -> None:
-    """Kill the launcher and every rank; nobody can clean up."""
+    """Kill the launcher and every rank, so that no process can clean up."""
     for each in (*_ranks_of(run), process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(each, signal.SIGKILL)
@@ -66,14 +66,14 @@ def _kill(run, process) -> None:
 
 
 def _kill_in_a_save(run, process) -> None:
-    """Kill all ranks while files of a checkpoint are there that is not whole."""
+    """Kill all processes while an incomplete checkpoint is on the disk."""
 
     def is_saving() -> bool:
         with contextlib.suppress(FileNotFoundError):
             return any((run.run / "train" / "checkpoints" / ".saving").glob("step*/*"))
         return False
 
-    # The command line of torchrun names the same program.
+    # The command line of torchrun names the same program, so torchrun is counted like a rank.
     wait_for(lambda: len(_ranks_of(run)) > RANKS, process=process, every=0.1)
     ranks = _ranks_of(run)
     while True:
@@ -87,11 +87,11 @@ def _kill_in_a_save(run, process) -> None:
 
 
 def _kill_launcher(run, process) -> None:
-    """Kill the launcher alone; its ranks must not outlive it."""
+    """Kill only the launcher. Its ranks must end soon after it."""
     process.send_signal(signal.SIGKILL)
-    # Not `communicate`: the ranks hold the pipe, and it would wait for the end of their training.
+    # `communicate` would wait for the end of training, because the ranks hold the pipe.
     process.wait()
-    # Fails where ranks outlive their launcher.
+    # This fails if ranks outlive their launcher.
     wait_for(lambda: not _ranks_of(run), 20, every=0.1)
     assert "finished after iteration" not in (run.run / "train/logs/main_log.txt").read_text()
     process.stdout.close()
@@ -104,8 +104,8 @@ def _kill_launcher(run, process) -> None:
 )
 def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, tmp_path, asynchronous, shape, kill):
     drawn = random.Random(f"{KILL_SEED} {asynchronous}")
-    # A save begins when the one before it is sealed: by iteration 5 there is a checkpoint, however slow the disk is.
-    # After iteration 14 of 19 there are saves left to be killed in.
+    # A save begins only after the previous one is complete. So by iteration 5 there is a checkpoint, even on a slow
+    # disk. After iteration 14 of 19, there are still saves during which to kill the processes.
     iteration, pause_seconds = drawn.randint(5, 14), drawn.uniform(0, 0.1)
     print(f"BLOOMERY_KILL_SEED={KILL_SEED}: killed {pause_seconds:.3f} s after iteration {iteration}")
     run = launcher("killed", checkpoint={"every_iterations": 2, "asynchronous": asynchronous}, **shape)
@@ -124,7 +124,7 @@ def test_killed_training_resumes_with_the_same_losses(launcher, undisturbed, tmp
     assert not list((run.run / "train" / "checkpoints").glob(".*"))
 
 
-def test_term_and_a_stop_file_save_and_end_and_the_same_command_goes_on(launcher, undisturbed):
+def test_training_saves_and_ends_on_sigterm_or_a_stop_file_and_the_same_command_resumes(launcher, undisturbed):
     run = launcher("stopped", **SHAPE)
     process = run.start()
     run.wait_for_iteration(4, process)
@@ -152,17 +152,17 @@ def test_term_and_a_stop_file_save_and_end_and_the_same_command_goes_on(launcher
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory):
-    """A training after a segment whose time was too short; `_copy` it before training on."""
+    """Train one segment with a time limit that is too short. Tests must `_copy` the training before they resume it."""
     folder = tmp_path_factory.mktemp("limited") / "run"
     launcher = Launcher(folder, make_run(folder, stage(segment={"minutes": 0.001}, **SHAPE)))
     first = launcher.segment(1)
     assert first["status"] == "time_limit"
-    assert first["iteration"] == 1, "a segment comes forward even when its time is too short"
+    assert first["iteration"] == 1, "a segment trains one iteration even if its time limit is too short"
     return launcher
 
 
 def _copy(launcher, folder) -> Launcher:
-    """The same training in a folder of its own."""
+    """Copy the training to its own folder."""
     shutil.copytree(launcher.run, folder, symlinks=True)
     return Launcher(folder, folder / launcher.config.relative_to(launcher.run))
 
@@ -174,13 +174,13 @@ def _damage(checkpoint) -> None:
     victim.write_bytes(bytes(data))
 
 
-def test_time_limits_make_a_chain_of_segments_and_a_damaged_checkpoint_is_passed_over(limited, undisturbed, tmp_path):
+def test_time_limits_make_a_chain_of_segments_and_a_damaged_checkpoint_is_skipped(limited, undisturbed, tmp_path):
     run = _copy(limited, tmp_path / "damaged")
     checkpoints = run.run / "train" / "checkpoints"
     first, second = json.loads((run.run / "train/segments/1.json").read_text()), run.segment(2)
     assert (second["status"], second["first_iteration"]) == ("time_limit", first["iteration"] + 1)
     _damage(checkpoints / second["checkpoint"])
-    make_run(run.run, stage(**SHAPE))  # the limit is a key that may change between segments
+    make_run(run.run, stage(**SHAPE))  # the time limit may change between segments
     process = run.start(3)
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 0, talk
@@ -197,7 +197,7 @@ def test_time_limits_make_a_chain_of_segments_and_a_damaged_checkpoint_is_passed
     assert "every checkpoint is damaged" in talk.splitlines()[-1]
 
 
-def test_another_training_is_refused_or_continued_or_begins_anew_and_the_old_one_is_kept(launcher):
+def test_a_changed_training_is_refused_or_resumes_or_starts_again_with_the_old_one_archived(launcher):
     run = launcher("changed", **SHAPE | {"samples": 64})
     old = run.segment()
     changed = stage(**SHAPE | {"samples": 64}, optimizer={"learning_rate": 0.02}, on_change="refuse")
@@ -206,7 +206,7 @@ def test_another_training_is_refused_or_continued_or_begins_anew_and_the_old_one
     talk, _ = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "training.optimizer.learning_rate: 0.01 -> 0.02" in talk
-    # On another layout, for more samples.
+    # Resume on another layout, with more samples.
     further = {"pipeline": 1, "data": 2, "samples": 96, "optimizer": {"learning_rate": 0.02}}
     make_run(run.run, stage(**SHAPE | further, on_change="continue"))
     process = run.start()
@@ -216,7 +216,9 @@ def test_another_training_is_refused_or_continued_or_begins_anew_and_the_old_one
     assert "  training.parallel.pipeline: 2 -> 1 (at a boundary)" in talk
     assert f"resuming after iteration {old['iteration']} " in talk
     longer = json.loads((run.run / "train" / "segments" / "1.json").read_text())
-    assert (longer["status"], longer["consumed_samples"]) == ("finished", 88), "whole batches: 3 of 8, 4 of 16"
+    assert (longer["status"], longer["consumed_samples"]) == ("finished", 88), (
+        "training reads only whole batches: 3 of 8 samples and 4 of 16"
+    )
     manifest = read_checkpoint(run.run / "train" / "checkpoints" / longer["checkpoint"])
     recorded = {change.key: (change.iteration, change.before, change.after) for change in manifest.changes}
     assert recorded["training.optimizer.learning_rate"] == (old["iteration"], 0.01, 0.02)
@@ -227,7 +229,7 @@ def test_another_training_is_refused_or_continued_or_begins_anew_and_the_old_one
     assert list((run.run / "train" / "archive").glob(f"*/checkpoints/{longer['checkpoint']}/manifest.json"))
 
 
-def test_weights_that_change_behind_what_was_read_go_on_from_the_checkpoint(limited, undisturbed, tmp_path):
+def test_training_resumes_if_the_weights_change_only_later_samples(limited, undisturbed, tmp_path):
     run = _copy(limited, tmp_path / "mixed")
     first = json.loads((run.run / "train/segments/1.json").read_text())
     change_blend(run.run, first["consumed_samples"])
@@ -240,7 +242,7 @@ def test_weights_that_change_behind_what_was_read_go_on_from_the_checkpoint(limi
     assert losses[2] != undisturbed[2]
 
 
-def test_finished_training_has_nothing_left_to_do(finished):
+def test_a_finished_training_has_nothing_left_to_do(finished):
     first = json.loads((finished.run / "train" / "segments" / "1.json").read_text())
     losses = finished.losses()
     again = finished.segment()
@@ -249,7 +251,7 @@ def test_finished_training_has_nothing_left_to_do(finished):
     assert finished.losses() == losses
 
 
-def test_wrong_index_is_named_and_not_retried(launcher):
+def test_a_damaged_index_is_named_and_not_retried(launcher):
     run = launcher("broken", **SHAPE | {"samples": 64}, segment={"max_restarts_without_progress": 2})
     array = run.run / "index" / "arrays" / "blend-sample.npy"
     good = array.read_bytes()
@@ -270,7 +272,7 @@ def test_wrong_index_is_named_and_not_retried(launcher):
     assert reason in talk.splitlines()[-1]
 
 
-def test_a_stop_that_comes_before_the_segment_is_heeded_once(launcher):
+def test_a_stop_file_ends_only_the_next_start(launcher):
     run = launcher("stopped-before", **SHAPE)
     stop = run.run / "train" / "control" / "stop"
     stop.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A loss spike rolls a real training back, and the next segment skips the samples of the spike."""
+"""Test that a loss spike rolls a real training back, and that the next segment skips the samples of the spike."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from training.guards.incident import incident_files, read_incident
 
 @pytest.mark.distributed
 @pytest.mark.slow
-def test_a_spike_ends_the_segment_and_the_next_one_goes_on_without_its_samples(
+def test_a_spike_ends_the_segment_and_the_next_segment_skips_its_samples(
     launcher: Callable[..., Launcher],
 ) -> None:
-    # A rate at which nothing is learnt, and a guard that takes any rise over the median for a spike.
+    # The learning rate is too high to learn, and the guard counts any rise above the median as a spike.
     run = launcher(
         "spiking",
         samples=400,
@@ -43,7 +43,7 @@ def test_a_spike_ends_the_segment_and_the_next_one_goes_on_without_its_samples(
     assert first["iteration"] < incident.iteration
     newest = read_checkpoint(paths.checkpoints / str(first["checkpoint"]))
     assert newest.consumed_samples == first["consumed_samples"] <= skip.from_sample
-    # One roll-back is all that the configuration allows.
+    # The configuration allows only one roll-back.
     process = run.start(2)
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 1, talk

@@ -1,4 +1,4 @@
-"""What a real training on several ranks records: the slow rank, energy, and a log of each rank."""
+"""Test the records of a real training on several ranks: the slow rank, energy, and a log of each rank."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SLOW, SLEEP_SECONDS = 1, 0.2
 
 
 def _train_with_a_slow_rank(configuration: TrainStage, folder: Path) -> None:
-    """Rank `SLOW` sleeps in each forward pass of its first block; the other one waits for it in the next collective."""
+    """Train while rank `SLOW` sleeps in each forward pass of its first block, and the other rank waits for it."""
     from training.loop.run_segment import train
 
     with opened(configuration, folder) as run:
-        # A window that a short test fills.
+        # A short test fills this window.
         run.slow_ranks = SlowRankDetector([[0, 1]], window=4)
         if run.trainer.mesh.rank == SLOW:
             block = next(module for module in run.trainer.network.modules() if type(module).__name__ == "SelfAttention")
@@ -36,7 +36,7 @@ def _train_with_a_slow_rank(configuration: TrainStage, folder: Path) -> None:
         train(run)
 
 
-def test_the_slowest_rank_is_the_one_that_computes_not_the_one_that_waits(tmp_path: Path) -> None:
+def test_the_slowest_rank_is_the_rank_that_computes_and_not_the_rank_that_waits(tmp_path: Path) -> None:
     configuration = stage(
         tensor=2,
         samples=64,
@@ -47,13 +47,13 @@ def test_the_slowest_rank_is_the_one_that_computes_not_the_one_that_waits(tmp_pa
     )
     run_ranks(_train_with_a_slow_rank, 2, configuration, tmp_path)
     records = list(steps(tmp_path).values())[1:]  # the first iteration also warms up
-    # Two micro-batches an iteration.
+    # An iteration has two micro-batches.
     slept = 2 * SLEEP_SECONDS
     assert [record["slowest_rank"] for record in records] == [SLOW] * len(records)
     assert all(record["slowest_seconds"] >= slept for record in records)
     assert all(record["slowest_seconds"] <= record["seconds"] for record in records)
     for record in records:
-        # 500 tokens fill 512 rows; nothing is recomputed, so that the hardware does what the model needs.
+        # The vocabulary of 500 tokens has 512 rows. Nothing is recomputed, so hardware and model FLOPs are equal.
         tflops = iteration_flops(configuration.model, 512, 8, recomputed=False) / (record["seconds"] * 2 * 1e12)
         assert record["tflops_model"] == record["tflops_hardware"] == pytest.approx(tflops)
         assert record["tokens_per_second"] == pytest.approx(8 * 32 / record["seconds"])
@@ -63,17 +63,17 @@ def test_the_slowest_rank_is_the_one_that_computes_not_the_one_that_waits(tmp_pa
     assert f"rank {SLOW} computes" in log
 
 
-def test_a_segment_records_its_energy_once_a_node_and_what_each_rank_says(launcher: Callable[..., Launcher]) -> None:
+def test_a_segment_records_its_energy_once_per_node_and_a_log_of_each_rank(launcher: Callable[..., Launcher]) -> None:
     run = launcher(data=2, samples=64, energy={"country": "FRA", "every_seconds": 0.5})
     run.segment()
     logs = run.run / "train/logs"
     energy = [record for record in read_records(logs / "metrics.jsonl") if isinstance(record, EnergyRecord)]
     assert [record.iteration for record in energy] == [1, max(run.losses())]
-    assert {record.nodes for record in energy} == {1}, "two processes of one node measure it once"
+    assert {record.nodes for record in energy} == {1}, "two processes of one node measure its energy once"
     total = total_energy(logs / "metrics.jsonl")
     assert total is not None
     assert total.energy_kwh == energy[-1].energy_kwh > energy[0].energy_kwh >= 0
-    assert energy[-1].estimated_kwh, "of memory at least"
+    assert energy[-1].estimated_kwh, "at least the energy of memory is estimated"
     for rank in (0, 1):
         text = (logs / f"ranks/{rank}.log").read_text()
         assert f"rank {rank}, process" in text

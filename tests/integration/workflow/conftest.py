@@ -1,4 +1,4 @@
-"""Fresh runs for tests that disturb them."""
+"""Fixture that makes new runs for tests that disturb them."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from workflow_support import TINY, Workflow
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Callable[..., Workflow]:
-    """Make a workflow in a folder of its own."""
+    """Return a function that makes a workflow in its own folder."""
     return lambda config=TINY: Workflow(tmp_path, copy.deepcopy(config))

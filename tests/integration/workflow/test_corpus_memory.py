@@ -1,4 +1,4 @@
-"""Memory of every job of the corpus stays what it is while the input grows fourfold: the benchmark, run small."""
+"""Test with a small benchmark that the memory of every corpus job does not grow if the input grows fourfold."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ SAMPLE = ROOT / "config/sample"
 
 @pytest.mark.slow
 @pytest.mark.workflow
-def test_memory_of_every_job_is_flat(tmp_path: Path) -> None:
+def test_the_memory_of_every_job_does_not_grow_with_the_input(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     for language in ("ar", "bn", "en", "es", "fr", "hi", "sw", "zhs"):
         rows = [json.loads(line) for line in (SAMPLE / f"{language}.jsonl").read_text().splitlines()]
-        # Long ones: what fills a buffer is the same at both scales.
+        # The texts are long, so that they fill every buffer at both scales.
         texts = ["\n".join(row["text"] for row in rows[start : start + 8]) for start in range(0, len(rows), 8)]
         with zstandard.open(corpus / f"{language}.jsonl.zst", "wt", encoding="utf-8") as file:
             for number, text in enumerate(texts):
                 file.write(json.dumps({"id": f"{language}-{number}", "lang": language, "text": text}) + "\n")
     command = [sys.executable, ROOT / "bench/corpus_memory.py", "--scales", "1,4", "--megabytes", "40"]
-    # Repeated lines, too, which are off by default; small passes, so that the search for duplicates makes several.
+    # Enable repeated lines, which are off by default, and make the search for duplicates take several small passes.
     command += ["--corpus", json.dumps({"lines": {"enabled": True}, "dedup": {"memory_bytes": "16MiB"}})]
     ended = subprocess.run(
         [*command, "--folder", tmp_path],
@@ -44,4 +44,4 @@ def test_memory_of_every_job_is_flat(tmp_path: Path) -> None:
     assert sorted(result["peak_mib"]) == sorted(wanted)
     one, four = (result["by_scale"][scale]["counts"] for scale in ("1", "4"))
     assert four["documents_in"] > 3.5 * one["documents_in"]
-    assert not list(tmp_path.glob("corpus_memory-*")), "what it wrote is gone"
+    assert not list(tmp_path.glob("corpus_memory-*")), "the benchmark must remove its files"

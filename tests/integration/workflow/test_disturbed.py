@@ -1,4 +1,4 @@
-"""kill -9 of the workflow or a stage, a stop, a time limit: the same command goes on and ends where it would have."""
+"""Test that the same command resumes to the same result after kills of workflow or stage, a stop, or a time limit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def iterations(workflow: Workflow) -> int:
 
 
 def launcher(process: subprocess.Popen[str]) -> psutil.Process:
-    """The process of `bloomery train segment` below a workflow."""
+    """Return the process of `bloomery train segment` among the descendants of a workflow."""
     below = psutil.Process(process.pid).children(recursive=True)
     found = [
         child for child in below if child.name().startswith(("bloomery", "python")) and "segment" in child.cmdline()
@@ -35,7 +35,7 @@ def launcher(process: subprocess.Popen[str]) -> psutil.Process:
     return found[0]
 
 
-def test_a_workflow_that_is_killed_among_its_data_goes_on_with_the_same_bytes(
+def test_a_workflow_killed_during_data_jobs_resumes_with_the_same_bytes(
     finished: Workflow, fresh: Callable[..., Workflow]
 ) -> None:
     workflow = fresh()
@@ -49,7 +49,7 @@ def test_a_workflow_that_is_killed_among_its_data_goes_on_with_the_same_bytes(
     assert "Nothing to be done" in workflow.run("index")
 
 
-def test_a_training_that_is_stopped_and_killed_with_its_stage_or_its_workflow_has_the_same_losses(
+def test_training_has_the_same_losses_after_a_stop_and_kills_of_stage_and_workflow(
     finished: Workflow, indexed: Workflow
 ) -> None:
     workflow = indexed
@@ -86,10 +86,10 @@ def test_a_training_that_is_stopped_and_killed_with_its_stage_or_its_workflow_ha
     assert "Nothing to be done" in workflow.run()
 
 
-def test_a_time_limit_is_followed_by_the_next_segment_until_one_has_finished_or_there_are_too_many(
+def test_segments_follow_each_other_until_one_has_finished_or_there_are_too_many(
     indexed: Workflow,
 ) -> None:
-    # Two iterations, and a time that is over after one: the last validation is left to a segment of its own.
+    # The time limit ends each segment after one of the two iterations. A third segment makes the last validation.
     workflow = indexed.changed("training.train_samples", 16)
     few = workflow.changed("training.segment", {"minutes": 0.001, "max_segments": 1})
     talk = few.run("train", expect=1)
@@ -107,7 +107,7 @@ def test_a_second_workflow_on_the_run_is_refused_and_writes_nothing(fresh: Calla
     workflow = fresh()
     first = workflow.start("runs/tiny/corpus/verdicts/texts/00000.parquet")
     wait_for(lambda: (workflow.run_folder / "corpus/raw").exists(), 240, first)
-    # So that it is still at work when the others come, however fast it is.
+    # The first workflow is paused, so that it cannot end before the others start.
     first.send_signal(signal.SIGSTOP)
     config = workflow.run_folder / "config/judge.json"
     before = config.read_bytes()
@@ -122,7 +122,7 @@ def test_a_second_workflow_on_the_run_is_refused_and_writes_nothing(fresh: Calla
     assert first.returncode == 0
 
 
-def test_jobs_that_outlive_the_workflow_do_not_hold_the_run(fresh: Callable[..., Workflow], tmp_path: Path) -> None:
+def test_jobs_that_outlive_the_workflow_do_not_hold_its_lock(fresh: Callable[..., Workflow], tmp_path: Path) -> None:
     workflow = fresh()
     process = workflow.start("corpus")
     wait_for(lambda: (workflow.run_folder / "logs/ingest").exists(), 240, process)
@@ -136,7 +136,7 @@ def test_jobs_that_outlive_the_workflow_do_not_hold_the_run(fresh: Callable[...,
                     found.append(child)
         return found
 
-    # Between its fork and its exec a child has all that the workflow has open.
+    # Between its fork and its exec, a child has all open files of the workflow.
     wait_for(lambda: not holders(), 60, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -1,4 +1,4 @@
-"""What is wrong is said before anything runs, all at once, without a traceback."""
+"""Test that errors are reported before anything runs, all at once and without a traceback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workflow_support import LOCAL, ROOT, SNAKEFILE, SNAKEMAKE, Workflow
 pytestmark = pytest.mark.workflow
 
 
-def test_every_problem_of_a_configuration_at_once(fresh: Callable[..., Workflow]) -> None:
+def test_all_problems_of_a_configuration_are_reported_at_once(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh().changed("model.heads", 3).changed("tokenizer.vocab", 1).changed("seed", "x")
     talk = workflow.run(expect=2)
     assert "run.yaml: 4 problems" in talk
@@ -64,7 +64,7 @@ SHIPPED = sorted([*(ROOT / "config").glob("*.yaml"), *(ROOT / "config/models").g
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_every_shipped_configuration_dry_runs_without_network(path: Path, tmp_path: Path) -> None:
+def test_every_shipped_configuration_can_be_dry_run_without_a_network(path: Path, tmp_path: Path) -> None:
     texts = tmp_path / "corpus"
     texts.mkdir()
     (texts / "tokenizer").mkdir()
@@ -89,7 +89,9 @@ def test_every_shipped_configuration_dry_runs_without_network(path: Path, tmp_pa
         ("tr1-13b", "can be trained, but not exported yet: model.positions learned, model.embedding_layernorm false"),
     ],
 )
-def test_what_cannot_be_made_ends_before_the_first_job(tmp_path: Path, preset: str, said: str) -> None:
+def test_a_model_that_cannot_be_trained_or_exported_is_refused_before_the_first_job(
+    tmp_path: Path, preset: str, said: str
+) -> None:
     (tmp_path / "corpus").mkdir()
     (tmp_path / "corpus/fr.jsonl").write_text('{"text": "une phrase", "lang": "fr"}\n')
     (tmp_path / "config").symlink_to(ROOT / "config")
@@ -104,7 +106,7 @@ def test_what_cannot_be_made_ends_before_the_first_job(tmp_path: Path, preset: s
     assert not (tmp_path / f"runs/{preset}/corpus").exists()
 
 
-def test_the_sample_is_the_default_and_is_never_merged(tmp_path: Path) -> None:
+def test_the_sample_is_the_default_and_is_never_merged_with_another_configuration(tmp_path: Path) -> None:
     (tmp_path / "config").symlink_to(ROOT / "config")
     command = [*SNAKEMAKE, *LOCAL, "--directory", str(tmp_path), "--dry-run"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -114,10 +116,10 @@ def test_the_sample_is_the_default_and_is_never_merged(tmp_path: Path) -> None:
     only_a_name.write_text("name: mine\n")
     done = subprocess.run([*command, "--configfile", str(only_a_name)], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "sources: [] is not right" in done.stdout  # Snakemake talks on stdout in a dry-run
+    assert "sources: [] is not right" in done.stdout  # in a dry-run, Snakemake logs to stdout
 
 
-def test_the_workflow_lints_without_a_word() -> None:
+def test_snakemake_lint_finds_no_problem() -> None:
     done = subprocess.run([*SNAKEMAKE, "--lint"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0
     assert "Congratulations" in done.stderr

@@ -1,4 +1,4 @@
-"""A run with an existing tokenizer: imported once, nothing counted, nothing trained, and the rest as ever."""
+"""Test a run with an existing tokenizer: it is imported, and no tokenizer is trained."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_an_existing_tokenizer_replaces_counting_and_training(
     assert planned["import_tokenizer"] == 1
     assert not {"count_pretokens", "train_tokenizer"} & set(planned)
     assert {"encode", "report_tokenizer", "train_segment", "clean"} <= set(planned)
-    planned = whole.planned("tokenizer")  # a stage alone
+    planned = whole.planned("tokenizer")  # one stage as the target
     assert planned["import_tokenizer"] == 1
     assert not {"count_pretokens", "train_tokenizer"} & set(planned)
 
-    # The corpus of the finished run, and nothing that was made with its own tokenizer.
+    # The run keeps its corpus and loses everything that was made with its own tokenizer.
     workflow = indexed.changed("tokenizer", own)
     run = workflow.run_folder
     for made in ("tokenizer", "index"):
@@ -58,12 +58,12 @@ def test_an_existing_tokenizer_replaces_counting_and_training(
     assert reader.end_of_document == 1
     assert any(1 in reader.train(sample) for sample in range(50))
     assert workflow.planned("index") == {}
-    # What lies there was changed: it is imported again.
+    # A changed tokenizer is imported again.
     (folder / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes() + b"\n")
     assert workflow.planned("index")["import_tokenizer"] == 1
 
 
-def test_a_tokenizer_that_is_not_there_is_said_before_anything_runs(fresh: Callable[..., Workflow]) -> None:
+def test_a_missing_tokenizer_is_reported_before_anything_runs(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh().changed("tokenizer", {"existing": "./nowhere"})
     talk = workflow.run("--dry-run", expect=1)
     assert "./nowhere: no such file or folder; expected: a folder, a tokenizer.json, or OWNER/NAME" in talk

@@ -1,4 +1,4 @@
-"""The comparison with recorded losses says how many steps it made, and finds a loss that moved among them."""
+"""Test the comparison with recorded losses: it finds a changed loss and states how many steps it compared."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STEPS = 40
 
 @pytest.fixture
 def compare(tmp_path, monkeypatch):
-    """Compare a run whose loss moved at one step with the recording of an AVX-512 processor."""
+    """Return a function that compares a run on an AVX-512 processor, with one changed loss, with a recording."""
     monkeypatch.setattr(golden_losses, "processor", lambda: ["avx2", "avx512f"])
 
     def run(recorded: list[str], moved: int, steps: int = STEPS) -> golden_losses.Comparison:
@@ -36,7 +36,7 @@ def test_on_the_recorded_kind_of_processor_every_step_is_compared(compare):
     assert [each.split(":")[0] for each in found.moved] == [f"step {STEPS}"]
 
 
-def test_on_another_kind_the_first_steps_are_and_it_is_said(compare):
+def test_on_another_kind_of_processor_only_the_first_steps_are_compared(compare):
     found = compare(["avx2"], moved=STEPS)
     assert not found.moved
     assert str(found) == (
@@ -45,6 +45,6 @@ def test_on_another_kind_the_first_steps_are_and_it_is_said(compare):
     assert [each.split(":")[0] for each in compare([], moved=10).moved] == ["step 10"]
 
 
-def test_another_number_of_steps_is_no_equal_training(compare):
+def test_another_number_of_steps_is_a_difference(compare):
     found = compare(["avx2", "avx512f"], moved=1, steps=STEPS - 1)
     assert (found.compared, found.moved) == (0, ["39 steps, 40 were recorded"])

@@ -1,4 +1,4 @@
-"""Existing Megatron token files, alone and beside text: from the user's folder to a verified index."""
+"""Test runs with existing Megatron token files, alone and together with text, up to a verified index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = ["tous", "les", "êtres", "humains", "naissent", "libres", "et", "égaux
 
 
 def write_tokens(folder: Path) -> dict[Path, str]:
-    """A tokenizer with an end of document of its own, and two pairs of one source; digest of every file."""
+    """Write a tokenizer with its own end-of-document token, and two pairs of one source. Return digests by path."""
     rng = np.random.default_rng(1)
     texts = [" ".join(rng.choice(WORDS, int(rng.integers(20, 60)))) for _ in range(160)]
     made = Tokenizer(models.BPE())
@@ -68,11 +68,11 @@ def test_token_files_become_an_index_without_a_corpus(fresh: Callable[..., Workf
     mixture = json.loads((workflow.run_folder / "corpus/mixture.json").read_text())
     assert mixture["languages"]["fr"]["documents"] == 160
     validation = [entry["unique_documents"] for entry in index["validation"]]
-    assert 0 < sum(validation) < 160, "documents are held out by what they say"
+    assert 0 < sum(validation) < 160, "documents are held out by their content"
     assert {path: sha256_file(path) for path in before} == before
     assert workflow.planned("index") == {}
 
-    # A file that changed is looked at again, and one that is damaged ends the run with what is wrong.
+    # A changed file is adopted again, and a damaged file ends the run with an error.
     path = tokens / "a_text_document.bin"
     path.write_bytes(path.read_bytes()[:-2])
     os.utime(path)

@@ -1,4 +1,4 @@
-"""Folders with spaces and letters of any script: every path in a rule's command is quoted."""
+"""Test folders with spaces and letters of any script: every path in the command of a rule is quoted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_value_in_a_command_is_quoted() -> None:
             assert [value for value in values if not value.endswith(":q")] == [], command
 
 
-def test_a_root_and_a_source_with_spaces(fresh: Callable[..., Workflow]) -> None:
+def test_a_root_and_a_source_may_have_spaces(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh().changed("root", "x y é").changed("corpus.dedup.partitions", 1)
     texts = workflow.folder / "my texts ü"
     texts.mkdir()

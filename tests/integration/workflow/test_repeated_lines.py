@@ -1,4 +1,4 @@
-"""The jobs of a run that takes repeated lines out: everything that reads texts comes after them."""
+"""Test the jobs of a run that removes repeated lines: later jobs read the texts without these lines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ RULES = ("count_lines", "find_repeated_lines", "strip_lines")
 
 
 def commands(talk: str, verb: str) -> list[str]:
-    """Commands of a verb that a dry-run would start."""
+    """Return the commands of a verb that a dry-run prints."""
     return [line for line in talk.splitlines() if f"bloomery corpus {verb} " in line]
 
 
-def test_repeated_lines_are_found_over_all_shards_before_anything_is_measured(fresh: Callable[..., Workflow]) -> None:
+def test_repeated_lines_are_removed_from_all_shards_before_anything_is_measured(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh().changed("corpus.lines", {"enabled": True, "partitions": 3})
     planned = workflow.planned("corpus")
     shards = planned["ingest"]
@@ -29,7 +29,7 @@ def test_repeated_lines_are_found_over_all_shards_before_anything_is_measured(fr
         assert all("corpus/stripped/" in command and "corpus/raw/" not in command for command in commands(talk, verb))
 
 
-def test_without_them_no_job_is_planned_for_lines(fresh: Callable[..., Workflow]) -> None:
+def test_by_default_no_job_is_planned_for_repeated_lines(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh()
     assert not set(RULES) & set(workflow.planned("corpus"))
     talk = workflow.run("corpus", "--dry-run", "--printshellcmds")

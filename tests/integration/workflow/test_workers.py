@@ -1,4 +1,4 @@
-"""How many jobs run at a time changes nothing: the corpus has the same bytes with 1, 2 and 7."""
+"""Test that the corpus has the same bytes with 1, 2 and 7 jobs at a time."""
 
 from __future__ import annotations
 

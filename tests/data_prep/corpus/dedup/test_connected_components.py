@@ -12,7 +12,7 @@ from data_prep.corpus.dedup.connected_components import components
 
 
 def by_union_find(edges: list[tuple[int, int]]) -> dict[int, int]:
-    """Map every node to the smallest node of its component, without the smallest nodes themselves."""
+    """Map every node, except the smallest one of its component, to that smallest node."""
     parent: dict[int, int] = {}
 
     def find(node: int) -> int:

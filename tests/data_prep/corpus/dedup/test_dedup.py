@@ -112,7 +112,7 @@ def test_priority_then_length_then_id_decide_which_document_is_kept(corpus_run: 
 
 
 def test_documents_with_the_same_id_get_occurrence_numbers_in_any_part(corpus_run: Any, tmp_path: Path) -> None:
-    """The equal ids are in one part or in several. The second document of the key copies one of another source."""
+    """The equal ids are in one part or in several. The second document of the key is a copy from another source."""
     rows = [("k", "en", " ".join(words(seed))) for seed in (4, 5, 6)]
     path = write(tmp_path / "x.jsonl", [*rows, ("other", "en", " ".join(words(7)))])
     copy = write(tmp_path / "copy.jsonl", [("copy", "en", rows[1][2])])
@@ -155,7 +155,7 @@ def corpus_of(seed: int, count: int) -> list[tuple[str, str, str]]:
 
 
 def rows_of(made: Any) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the duplicates and the clean and removed rows, sorted, without the part that holds them."""
+    """Return the sorted rows of duplicates, clean documents and removed documents, without their shards."""
     columns = ("id", "duplicate_of", "kind", "similarity", "cluster_size")
     clean, removed = (sorted(tuple(map(str, row.values())) for row in made.rows(kind)) for kind in ("clean", "removed"))
     return {
@@ -280,7 +280,7 @@ def test_candidates_follow_the_curve_of_locality_sensitive_hashing(corpus_run: A
     for level in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95):
         for number in range(pairs):
             text = words(int(1000 * level) + 7919 * number, shingles + 4)
-            # After a change of the last n words, the union has `shingles` + n shingles: `shingles` - n are shared.
+            # If the last n words change, the union has `shingles` + n shingles, of which `shingles` - n are shared.
             changed = round(shingles * (1 - level) / (1 + level))
             other = text[: len(text) - changed] + words(31 * number + 5, changed)
             for side, one in (("a", text), ("b", other)):

@@ -20,7 +20,7 @@ KLINGON = "tlhIngan maH! Qapla' batlh je. nuqDaq 'oH puchpa''e'. bortaS bIr jabl
 
 
 def model_file(folder: Path) -> Path:
-    """Train a model with Klingon text as its Kikuyu, and return its path."""
+    """Train a model with Klingon text under the code of Kikuyu, and return its path."""
     path = folder / "ki.safetensors"
     ngrams.save(train([("ki", KLINGON * 60)], ["ki"], ngrams.load(SHIPPED_FALLBACK)), path)
     return path

@@ -117,7 +117,7 @@ class TestCompressed:
         path.write_bytes(compress(path, good(1) + b"\n" + good(2)[:5]) + compress(path, good(2)[5:] + b"\n" + good(3)))
         assert [row.text for row in read(path)] == [f"text number {number}" for number in (1, 2, 3)]
 
-    def test_rows_before_a_cut_are_kept_and_the_cut_is_one_bad_row(self, tmp_path: Path, name: str) -> None:
+    def test_rows_before_a_cut_are_read_and_the_cut_is_one_bad_row(self, tmp_path: Path, name: str) -> None:
         path = tmp_path / name
         whole = b"".join(compress(path, b"".join(good(n) + b"\n" for n in range(k, k + 50))) for k in (0, 50))
         path.write_bytes(whole[:-20])
@@ -147,7 +147,7 @@ class TestCompressed:
         assert isinstance(long, BadRow)
         assert (long.reason, long.line, last.key) == ("too long", 2, f"{name}:3")
         assert "80000001 bytes" in long.detail
-        # The decompressor gets 2 KiB at a time. From a zstd frame, so few bytes can expand to 64 MiB.
+        # The decompressor gets 2 KiB at a time, which can expand to 64 MiB in a zstd frame. gzip needs less memory.
         assert name.endswith(".zst") or peak < 16_000_000
 
 

@@ -34,7 +34,7 @@ def texts(stage_source: Source, files: list[str]) -> list[str]:
     return [item.text if isinstance(item, Row) else f"bad: {item.reason}" for item in read_source(stage)]
 
 
-def test_each_file_gives_its_share_and_later_files_fill_the_rest_of_a_short_one(tmp_path: Path) -> None:
+def test_files_share_the_limit_and_later_files_replace_the_missing_rows_of_a_short_one(tmp_path: Path) -> None:
     files = write(tmp_path, a=10, b=1, c=10)
     assert texts(source(9), files) == ["a 0", "a 1", "a 2", "b 0", *(f"c {number}" for number in range(5))]
     assert len(texts(source(None), files)) == 21

@@ -35,7 +35,7 @@ def merges_for(words: Sequence[str]) -> np.ndarray[Any, Any]:
 
 @pytest.fixture
 def plant(tmp_path: Path) -> Callable[..., Path]:
-    """Return `make(words, extra=[...])`, which writes a tokenizer.json. No merge makes the extra tokens."""
+    """Return `make(words, extra=[...])`, which writes a tokenizer.json with these tokens and no merges for `extra`."""
 
     def make(words: Sequence[str], *, extra: Sequence[str] = (), reserved: int = 0, name: str = "tokenizer") -> Path:
         value = json.loads(build_tokenizer(merges_for(words), reserved, build("bloom")).to_str())

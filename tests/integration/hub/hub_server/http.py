@@ -1,4 +1,4 @@
-"""Requests and answers: routing, bodies, ranges, tokens, injected faults, the log of requests."""
+"""The HTTP part of the server: routing, bodies, ranges, tokens, injected faults, and the log of requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def route(method: str, pattern: str) -> Callable[[Callable[..., None]], Callable
 
 
 class Hub(ThreadingHTTPServer):
-    """The server and what its requests share."""
+    """The server, with the state that its requests share."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -52,7 +52,7 @@ class Hub(ThreadingHTTPServer):
         self.running = 0
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):  # a client that went away
+        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):  # the client closed the connection
             super().handle_error(request, client_address)
 
 
@@ -65,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Hub
 
     def log_message(self, *arguments: Any) -> None:
-        """Say nothing: requests are in the server's own log."""
+        """Print nothing, because the server has its own log of requests."""
 
     def body(self) -> bytes:
         return self._body
@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def send_file(self, path: Path, headers: dict[str, str], kind: str) -> None:
-        """Answer with a file or the byte range that was asked for."""
+        """Answer with a file, or with the byte range that the request asks for."""
         size = path.stat().st_size
         start, end, status = 0, size - 1, 200
         match = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
@@ -121,7 +121,11 @@ class Handler(BaseHTTPRequestHandler):
                 length -= len(block)
 
     def user(self, required: bool = False) -> str | None:
-        """User of the request's token. 401 for an unknown token, or for none where one is required."""
+        """Return the user of the request's token, or None without a token.
+
+        Raises:
+            HttpError: 401, because the token is unknown, or because it is required and missing.
+        """
         header = self.headers.get("Authorization", "")
         token = header[7:] if header.lower().startswith("bearer ") else ""
         if header.lower().startswith("basic "):
@@ -135,7 +139,11 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def readable(self, kind: str, name: str) -> dict[str, Any]:
-        """Meta data of a repository that the request may read."""
+        """Return the metadata of a repository.
+
+        Raises:
+            HttpError: 401, because the repository is private and the request has no token.
+        """
         user = self.user()
         meta = self.server.store.meta(kind, name)
         if meta.get("private") and not user:
@@ -189,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
             if match:
                 groups = {k: urllib.parse.unquote(v) if v is not None else v for k, v in match.groupdict().items()}
                 function(self, **groups)
-                if self._mute:  # the request was carried out, its answer is lost
+                if self._mute:  # the request was carried out, but its answer is lost
                     self._lose()
                 return
         raise HttpError(404, f"No route: {self.command} {path}")
@@ -200,7 +208,7 @@ class Handler(BaseHTTPRequestHandler):
         started = time.time()
         path, _, query = self.path.partition("?")
         self.query = urllib.parse.parse_qs(query, keep_blank_values=True)
-        self._body = self._read_body()  # always drained, or keep-alive breaks on the next request
+        self._body = self._read_body()  # always read, because unread bytes break the next request
         server, is_test = self.server, path.startswith("/_test")
         with server.lock:
             server.running += not is_test

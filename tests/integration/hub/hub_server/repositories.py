@@ -1,4 +1,4 @@
-"""Account, repositories, refs, listings."""
+"""Routes for the account, repositories, refs and listings."""
 
 from __future__ import annotations
 
@@ -231,7 +231,10 @@ def paths_info(http: Handler, kind: str, name: str, revision: str) -> None:
 
 @route("POST", API + r"/(?P<what>branch|tag)/(?P<given>[^/]+)")
 def create_ref(http: Handler, kind: str, name: str, what: str, given: str) -> None:
-    """Create a branch (its name in the address) or a tag (the address names the revision, the body the tag)."""
+    """Create a branch or a tag.
+
+    The address gives the name of the branch, or the revision of the tag. The body gives the name of the tag.
+    """
     user = str(http.user(required=True))
     store, request = http.server.store, http.json()
     branch = what == "branch"

@@ -1,4 +1,4 @@
-"""Repositories and blobs in a folder: blobs/<sha256>, repos/<type>/<owner>/<name>/{meta.json, refs, commits}."""
+"""Store repositories and blobs as blobs/<sha256> and repos/<type>/<owner>/<name>/{meta.json, refs, commits}."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LFS_SUFFIXES = """
 _LFS_PATTERNS = [*(f"*.{suffix}" for suffix in _LFS_SUFFIXES), "saved_model/**/*", "*tfevents*"]
 GITATTRIBUTES = "".join(f"{pattern} filter=lfs diff=lfs merge=lfs -text\n" for pattern in _LFS_PATTERNS).encode()
 PREFIX = {"model": "", "dataset": "datasets/", "space": "spaces/"}
-"""Part of a repository's address, by its type."""
+"""Prefix of the address of a repository, by the type of the repository."""
 
 Entry = dict[str, Any]
 """A file in a tree: sha256, git oid, size, lfs."""
@@ -30,7 +30,7 @@ Tree = dict[str, Entry]
 
 
 class HttpError(Exception):
-    """An answer other than 2xx."""
+    """An error that is answered with a status other than 2xx."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Store:
         atomic_write(self.repo(kind, name) / "meta.json", json.dumps(meta).encode())
 
     def create(self, kind: str, name: str, private: bool, user: str) -> None:
-        """Make a repository with a first commit that holds .gitattributes, as the Hub does."""
+        """Make a repository with a first commit of .gitattributes, as the Hub does."""
         with self.lock:
             meta = {
                 "id": name,
@@ -133,7 +133,10 @@ class Store:
             yield json.loads(path.read_bytes())
 
     def resolve(self, kind: str, name: str, revision: str) -> tuple[str | None, str]:
-        """Ref (None for a bare commit) and commit of a branch, a tag or the beginning of a commit's name."""
+        """Return the ref and the commit of a branch, a tag or the beginning of a commit's hash.
+
+        The ref of a commit's hash is None.
+        """
         self.meta(kind, name)
         revision = revision.removeprefix("refs/")
         for ref in (f"heads/{revision}", f"tags/{revision}", revision):
@@ -149,7 +152,7 @@ class Store:
         return json.loads((self.repo(kind, name) / "commits" / f"{oid}.json").read_bytes())
 
     def tree(self, kind: str, name: str, revision: str) -> tuple[str, Tree]:
-        """Commit that a revision names, and its files."""
+        """Return the commit of a revision, and the files of the commit."""
         _, oid = self.resolve(kind, name, revision)
         return oid, self.commit(kind, name, oid)["tree"]
 
@@ -174,7 +177,7 @@ class Store:
         return self.blob(entry["sha256"]).read_bytes()
 
     def lfs_patterns(self, tree: Tree) -> list[str]:
-        """What the tree's .gitattributes sends to large-file storage."""
+        """Return the patterns of files that the tree's .gitattributes stores with LFS."""
         entry = tree.get(".gitattributes")
         if not entry or entry["lfs"]:
             return []
@@ -188,7 +191,7 @@ def matches(path: str, patterns: list[str]) -> bool:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Whether the first bytes of a file are no text; a character cut at the sample's end is still text."""
+    """Return whether the first bytes of a file are not text. A character that the sample's end cuts counts as text."""
     if b"\0" in sample:
         return True
     try:

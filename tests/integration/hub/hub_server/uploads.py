@@ -1,4 +1,4 @@
-"""Preupload, large files over LFS, commits."""
+"""Routes for preuploads, for large files over LFS, and for commits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _ignored(path: str, patterns: list[str]) -> bool:
 
 @route("POST", API + r"/preupload/(?P<revision>[^/]+)")
 def preupload(http: Handler, kind: str, name: str, revision: str) -> None:
-    """Say for each file how it shall come, and what the repository holds now (which makes unchanged files no-ops)."""
+    """Answer the upload mode of each file, and its current hash, with which the client skips unchanged files."""
     http.user(required=True)
     store, request = http.server.store, http.json()
     oid, tree = store.tree(kind, name, revision)
@@ -137,7 +137,7 @@ def _limit_rate(http: Handler, name: str) -> None:
 
 
 def _added(http: Handler, operations: list[tuple[str, dict[str, Any]]]) -> dict[str, Entry]:
-    """Entries of the files that a commit adds; their content is kept first, outside the lock."""
+    """Store the content of the files that a commit adds, and return their entries. Call this outside the lock."""
     store, added = http.server.store, {}
     for key, value in operations:
         if key == "file":

@@ -1,4 +1,7 @@
-"""Xet's xorb: chunks of [version u8, compressed length u24, scheme u8, length u24, data]; 0 raw, 1 LZ4, 2 BG4."""
+"""Read Xet's xorbs, which are chunks of [version u8, compressed length u24, scheme u8, length u24, data].
+
+Scheme 0 is raw data, 1 is LZ4, and 2 is LZ4 of bytes that are grouped by four (BG4).
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,12 @@ class Chunk(NamedTuple):
 
 
 def hash_text(raw: bytes) -> str:
-    """A hash as xet prints it: four little-endian 64-bit numbers."""
+    """Return a hash as xet prints it: four little-endian 64-bit numbers."""
     return "".join(f"{word:016x}" for word in struct.unpack("<4Q", raw))
 
 
 def parse_chunks(data: bytes) -> tuple[list[Chunk], int]:
-    """Chunks up to the footer, and where they end."""
+    """Return the chunks before the footer, and the position after the last chunk."""
     position, chunks = 0, []
     while position + 8 <= len(data) and data[position : position + 7] != b"XETBLOB":
         compressed = int.from_bytes(data[position + 1 : position + 4], "little")
@@ -32,7 +35,7 @@ def parse_chunks(data: bytes) -> tuple[list[Chunk], int]:
 
 
 def chunk_bytes(data: bytes, chunk: Chunk) -> bytes:
-    """Content of one chunk."""
+    """Return the content of one chunk."""
     raw = data[chunk.offset + 8 : chunk.offset + 8 + chunk.compressed]
     if chunk.scheme == 0:
         return raw
