@@ -98,14 +98,14 @@ def test_problems_of_rows_come_with_all_others_by_line_and_column(tmp_path: Path
     )
     text = message(path, seed=-1, corpus={"judge": {"recipes": {"gentle": {"min_words": 3}}}})
     for part in (
-        f"{path}, line 2, column weight: 'much' is not right",
+        f"{path}, line 2, column weight: 'much' is not valid",
         f"{path}, line 3, column recipe: 'gentel' is not a recipe of this run (did you mean 'gentle'?)",
         f"{path}, line 5, column documents: unknown key (value 'file'); only another kind of source has this key",
         f"{path}, line 5, column name: sources: the name 'a' is used twice",
-        f"{path}, line 6: ",
+        f"{path}, line 6, column kind: 'txt' is not valid; expected: one of 'jsonl', 'parquet'",
         f"{path}, line 7, column paths: missing",
-        f"{path}, line 7, column weight: '-1' is not right",
-        "seed: -1 is not right",
+        f"{path}, line 7, column weight: '-1' is not valid",
+        "seed: -1 is not valid",
     ):
         assert text.count(part) == 1, part
     assert text.startswith("config: 8 problems")
@@ -137,7 +137,7 @@ def test_a_file_that_is_not_there_or_no_table_is_refused(tmp_path: Path) -> None
     assert "no such file; expected: a table, absolute or relative to" in message(tmp_path / "none.csv")
     assert "expected: a file that ends in .csv or .tsv" in message(table(tmp_path, "name,kind", name="sources.xlsx"))
     assert "at least one source, here or in a catalogue" in message(table(tmp_path, "name,kind"))
-    assert "catalogue: 5 is not right" in message(5)  # type: ignore[arg-type]
+    assert "catalogue: 5 is not valid" in message(5)  # type: ignore[arg-type]
 
 
 def test_the_shipped_catalogue_reaches_the_stages(monkeypatch: pytest.MonkeyPatch) -> None:

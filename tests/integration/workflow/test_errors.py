@@ -22,7 +22,7 @@ def test_every_problem_of_a_configuration_at_once(fresh: Callable[..., Workflow]
     assert "run.yaml: 4 problems" in talk
     assert "model.heads 3 must be divisible by training.parallel.tensor 2" in talk
     assert "tokenizer.vocab: unknown key (value 1); did you mean" in talk
-    assert "seed: 'x' is not right" in talk
+    assert "seed: 'x' is not valid" in talk
     assert "hidden_size 32 must be divisible by heads 3" in talk
     assert "Traceback" not in talk
     assert not workflow.run_folder.exists()
@@ -114,7 +114,7 @@ def test_the_sample_is_the_default_and_is_never_merged(tmp_path: Path) -> None:
     only_a_name.write_text("name: mine\n")
     done = subprocess.run([*command, "--configfile", str(only_a_name)], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "sources: [] is not right" in done.stdout  # Snakemake talks on stdout in a dry-run
+    assert "sources: [] is not valid" in done.stdout  # Snakemake talks on stdout in a dry-run
 
 
 def test_the_workflow_lints_without_a_word() -> None:
