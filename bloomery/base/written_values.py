@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable
+from typing import Any
 
 NAMES_VARIABLE = "BLOOMERY_VARIABLES_IN_CONFIG"
 """Environment variable that holds the names of the variables that the configuration uses, separated by spaces."""
@@ -59,6 +60,15 @@ def as_written(text: str) -> str:
         if value in text:
             text = _pattern(value).sub(lambda _, shown=_written[value]: shown, text)  # type: ignore[misc]
     return text
+
+
+def tree_as_written(value: Any) -> Any:
+    """Return plain data with `as_written` applied to every text in its lists and mappings. Keys are unchanged."""
+    if isinstance(value, dict):
+        return {key: tree_as_written(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [tree_as_written(item) for item in value]
+    return as_written(value) if isinstance(value, str) else value
 
 
 def _remember(value: str, shown: str) -> None:

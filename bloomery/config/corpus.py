@@ -217,7 +217,15 @@ PiiKind = Literal["email", "ip", "phone", "iban", "card", "key", "national_id", 
 class PiiConfig(Section):
     """Replacement of personal data by placeholders."""
 
-    kinds: Annotated[list[PiiKind], Field(examples=[["email", "phone"]])] = ["email", "ip", "phone", "iban", "card", "key", "national_id"]
+    kinds: Annotated[list[PiiKind], Field(examples=[["email", "phone"]])] = [
+        "email",
+        "ip",
+        "phone",
+        "iban",
+        "card",
+        "key",
+        "national_id",
+    ]
     """Kinds of personal data to replace: e-mail addresses, public IP addresses, telephone numbers, bank accounts,
     payment cards, keys and tokens, and national identity numbers with a check digit. `handle` (`@name`) is off by
     default: people choose such names for the public, a text is often about them, and they cannot be validated."""

@@ -51,7 +51,9 @@ def described(annotation: Any) -> str:
 
 def _choice(arguments: Sequence[Any]) -> str:
     sections = [found for argument in arguments if _is_section(found := _unwrapped(argument)[0])]
-    plain = [argument for argument in arguments if argument is not type(None) and _unwrapped(argument)[0] not in sections]
+    plain = [
+        argument for argument in arguments if argument is not type(None) and _unwrapped(argument)[0] not in sections
+    ]
     texts = [described(argument) for argument in plain] + ([_section(sections)] if sections else [])
     return " or ".join(dict.fromkeys(texts)) + (", or null" if type(None) in arguments else "")
 

@@ -133,7 +133,9 @@ KNOWN_AS: dict[str, tuple[str, ...]] = {
 """Key of this configuration -> names that other projects give to it."""
 
 NOTES = {
-    **dict.fromkeys(("train_iters", "max_steps", "training_steps", "num_train_steps", "steps", "total_steps"), _BATCHES),
+    **dict.fromkeys(
+        ("train_iters", "max_steps", "training_steps", "num_train_steps", "steps", "total_steps"), _BATCHES
+    ),
     **dict.fromkeys(("train_steps", "iterations", "max_iters"), _BATCHES),
     **dict.fromkeys(("warmup", "lr_warmup_iters", "warmup_steps", "warmup_iters", "num_warmup_steps"), _BATCHES),
     **dict.fromkeys(("lr_decay_iters", "decay_steps", "warmup_num_steps", "lr_wsd_decay_iters"), _BATCHES),

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bloomery.base.errors import ConfigError
-from bloomery.base.written_values import as_written, expand
+from bloomery.base.written_values import as_written, expand, tree_as_written
 from bloomery.config.explain_value import location_of, most_specific, right_value, shown
 from bloomery.config.replace_wrong_values import Location, path_text, replace_wrong_value, touches
 from bloomery.config.section import Contradiction, Problem
@@ -97,9 +97,8 @@ def _validate(
 
 
 def _as_written(problem: Problem) -> Problem:
-    value = as_written(problem.value) if isinstance(problem.value, str) else problem.value
     reason, right = as_written(problem.reason), as_written(problem.suggestion)
-    return replace(problem, value=value, reason=reason, suggestion=right)
+    return replace(problem, value=tree_as_written(problem.value), reason=reason, suggestion=right)
 
 
 def _expand(value: Any, path: str, missing: dict[str, Problem]) -> Any:

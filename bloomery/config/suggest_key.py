@@ -89,7 +89,9 @@ def _nearest(paths: list[str], section: Location, model: type[BaseModel], value:
 
     def rank(path: str) -> tuple[bool, int, int]:
         parts = path.split(".")
-        common = next((n for n, (a, b) in enumerate(zip(parts, here, strict=False)) if a != b), min(len(parts), len(here)))
+        common = next(
+            (n for n, (a, b) in enumerate(zip(parts, here, strict=False)) if a != b), min(len(parts), len(here))
+        )
         holds_keys = any(models_in(found) for found in types_at(model, _location(path)))
         return (isinstance(value, dict) and not holds_keys, -common, len(parts))
 

@@ -75,9 +75,7 @@ class BatchConfig(Section):
     global batch of 784 on)."""
     global_batch_size: Annotated[Positive, Field(examples=[512])]
     """Number of samples per optimizer step."""
-    rampup: Annotated[
-        RampupConfig | None, Field(examples=[{"start": 16, "increment": 16, "samples": 6000000}])
-    ] = None
+    rampup: Annotated[RampupConfig | None, Field(examples=[{"start": 16, "increment": 16, "samples": 6000000}])] = None
     """Batch ramp-up. Default (null): the full global batch from the start."""
 
 

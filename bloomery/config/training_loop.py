@@ -25,9 +25,7 @@ class CheckpointConfig(Section):
 
     every_iterations: Positive = 100
     """Number of iterations between checkpoints. A checkpoint is also saved at the end of each segment."""
-    schedule: Annotated[
-        list[SaveRule], Field(examples=[[{"until_iteration": 1000, "every_iterations": 50}]])
-    ] = []
+    schedule: Annotated[list[SaveRule], Field(examples=[[{"until_iteration": 1000, "every_iterations": 50}]])] = []
     """Other intervals for the first part of the training, in ascending order of `until_iteration`. After the last rule
     `every_iterations` applies."""
     at_iterations: Annotated[list[Positive], Field(examples=[[1000, 10000]])] = []

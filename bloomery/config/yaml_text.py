@@ -74,7 +74,7 @@ def read_yaml(path: Path) -> Any:
     except FileNotFoundError as error:
         raise ConfigError("no such file", where=str(path), expected="a run's YAML, e.g. config/sample.yaml") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot be read", where=str(path), expected="a UTF-8 text file that you may read") from error
+        raise ConfigError("cannot be read", where=str(path), expected="a UTF-8 text file that you may read") from error
     try:
         value = yaml.load(text, Loader=_UniqueKeyLoader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML raises these for impossible dates and numbers

@@ -126,7 +126,7 @@ def test_problems_of_the_yaml_keep_their_place(tmp_path: Path) -> None:
         (["name,paths"], "line 1: column 'kind' is missing"),
         ([], "line 1: column 'name' is missing"),
         (["name,kind", "a,jsonl,x"], "line 2: the row has 3 cells; expected: at most 2 cells"),
-        (["name,kind", 'a,"jsonl'], "cannot be read (unexpected end of data)"),
+        (["name,kind", 'a,"jsonl'], "cannot be read (a quote that is not closed"),
     ],
 )
 def test_what_is_no_table_of_sources_is_refused(tmp_path: Path, rows: list[str], says: str) -> None:

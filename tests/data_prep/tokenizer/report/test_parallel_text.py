@@ -62,7 +62,7 @@ def test_aligned_text_without_the_reference_is_said_and_bytes_are_compared(plant
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.jsonl", "{", "not JSON"),
+        ("x.jsonl", "{", "not valid JSON"),
         ("x.jsonl", "[1]", "not a JSON object"),
         ("x.jsonl", "", "no aligned text"),
         ("d/en.txt", "a\nb\n", "different lengths"),
