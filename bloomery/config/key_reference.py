@@ -21,8 +21,8 @@ fails if it is out of date.
 
 - `bloomery config check my.yaml` reports all problems at once and summarises the run. `bloomery config show my.yaml`
   prints the configuration with all defaults. `bloomery config schema` prints a JSON schema for editors.
-- Unknown keys are errors; the message suggests the right key, also for names that Megatron-LM, DeepSpeed, torchtitan and
-  transformers use (`lr`, `tp`, `num_layers`).
+- Unknown keys are errors. The message suggests the right key, also for names that Megatron-LM, DeepSpeed, torchtitan
+  and transformers use (`lr`, `tp`, `num_layers`).
 - `${NAME}` in a value is replaced by the value of that environment variable. Messages and `bloomery config show` print
   `${NAME}`, never the value.
 - Examples are written on one line, as YAML and JSON allow.

@@ -68,9 +68,10 @@ def _validate(
 ) -> tuple[S | None, list[Problem]]:
     """Return the configuration (None if any single value is wrong) and all problems.
 
-    `written` is the document before environment variables were replaced, for messages. `wrong` holds the key paths that are already known to be wrong. pydantic compares keys with each other only if each
-    key is valid by itself. Therefore wrong values are replaced in `raw` and the rest is validated again, until only
-    contradictions remain. A contradiction that involves a replaced value is dropped.
+    `written` is the document before environment variables were replaced, for messages. `wrong` holds the key paths that
+    are already known to be wrong. pydantic compares keys with each other only if each key is valid by itself. Therefore
+    wrong values are replaced in `raw` and the rest is validated again, until only contradictions remain. A
+    contradiction that involves a replaced value is dropped.
     """
     problems: list[Problem] = []
     while True:

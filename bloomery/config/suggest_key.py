@@ -36,7 +36,9 @@ def suggestion(location: Location, model: type[BaseModel], value: Any = None) ->
     if other is not None and other[0] in known:
         key, note = other
         return f"; did you mean {_in_place(key, section)!r}?{f' ({note})' if note else ''}"
-    if found := difflib.get_close_matches(wrong, sorted(own), n=1, cutoff=_SAME_SECTION):
+    # `until` means `until_iteration` although few of its letters are the same.
+    whole = [name for name in sorted(own) if wrong in name.split("_")]
+    if found := whole[:1] or difflib.get_close_matches(wrong, sorted(own), n=1, cutoff=_SAME_SECTION):
         return f"; did you mean {path_text((*section, found[0]))!r}?"
     names = list(dict.fromkeys(_last(path) for path in known))
     if found := difflib.get_close_matches(wrong, names, n=1, cutoff=_ANYWHERE):

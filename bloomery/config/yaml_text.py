@@ -19,7 +19,8 @@ _CAUSES = {
     r"found character '(.)'": ("{} begins a value", "a value in quotes if it begins with {}"),
     "mapping values are not allowed": (
         "a second ':' in a value, or a key that is indented too far",
-        "one `key: value` per line; a space after each ':' of this line and the line before; quotes around text with ': '",
+        "one `key: value` per line, a space after each ':' of this line and of the line before, and quotes around text "
+        "with ': '",
     ),
     "could not find expected ':'": ("a line without ':'", "`key: value`, with a space after the ':'"),
     "expected ',' or '(.)'": ("a bracket that is not closed", "a comma between entries and {} at the end"),

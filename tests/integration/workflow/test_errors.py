@@ -36,6 +36,25 @@ def test_a_source_without_files_is_named(fresh: Callable[..., Workflow]) -> None
     assert "Traceback" not in talk
 
 
+def test_a_token_in_a_path_is_shown_as_written(fresh: Callable[..., Workflow], tmp_path: Path) -> None:
+    secret = "hf_planted_secret_42"
+    workflow = fresh()
+    workflow.environment = os.environ | {"HF_TOKEN": secret}
+    workflow.config["sources"][0]["paths"] = [f"{tmp_path}/${{HF_TOKEN}}/*.jsonl"]
+    talk = workflow.run("--dry-run", expect=2)
+    assert f"sources[texts].paths[0]: no file matches '{tmp_path}/${{HF_TOKEN}}/*.jsonl'" in talk
+    assert secret not in talk
+    (tmp_path / secret).mkdir()
+    (tmp_path / secret / "bad.jsonl").write_text("not json\n" * 200)
+    assert secret not in workflow.run("--dry-run", "corpus")
+    # The job is another process, which inherits the name of the variable.
+    talk = workflow.run("corpus", expect=1)
+    logs = [path for path in (workflow.run_folder / "logs").rglob("*.log") if path.is_file()]
+    assert any("error:" in path.read_text() for path in logs)
+    for text in (talk, *(path.read_text() for path in logs)):
+        assert secret not in text
+
+
 def test_a_key_written_twice_is_refused(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh()
     command = workflow.command()
