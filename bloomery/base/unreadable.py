@@ -13,7 +13,7 @@ _PLACE_IN_TOML = re.compile(r"at line (\d+), column (\d+)")
 def why_unreadable(error: Exception) -> str:
     """Return the reason of an error of the disk, of UTF-8, JSON, TOML or CSV. Other errors are named by their kind."""
     if isinstance(error, json.JSONDecodeError):
-        return f"not valid JSON: {_json_cause(error)} (line {error.lineno}, column {error.colno})"
+        return f"not valid JSON: {json_cause(error)} (line {error.lineno}, column {error.colno})"
     if isinstance(error, tomllib.TOMLDecodeError):
         found = _PLACE_IN_TOML.search(str(error))
         place = f"in line {found.group(1)}, column {found.group(2)}" if found else "at the end of the file"
@@ -27,7 +27,8 @@ def why_unreadable(error: Exception) -> str:
     return "the file is damaged or of another kind"
 
 
-def _json_cause(error: json.JSONDecodeError) -> str:
+def json_cause(error: json.JSONDecodeError) -> str:
+    """Return what is wrong in a JSON text, without the place."""
     rest = error.doc[error.pos :].strip()
     if not error.doc.strip():
         return "the text is empty"

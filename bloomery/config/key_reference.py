@@ -86,8 +86,8 @@ def _source_sections(kinds: dict[str, str], definitions: Schema) -> list[tuple[s
         for key in _keys(source, definitions, "sources[]."):
             sharing.setdefault(key, []).append(kind)
     groups: dict[tuple[str, ...], list[Key]] = {}
-    for key, having in sharing.items():
-        groups.setdefault(tuple(having), []).append(key)
+    for key, names in sharing.items():
+        groups.setdefault(tuple(names), []).append(key)
     found = []
     for having in sorted((group for group in groups if len(group) > 1), key=len, reverse=True):
         if len(having) == len(sources):

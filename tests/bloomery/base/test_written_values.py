@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,10 +14,9 @@ from bloomery.base.written_values import NAMES_VARIABLE, as_written, expand, tre
 
 
 @pytest.fixture(autouse=True)
-def _no_earlier_values(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_earlier_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(written_values, "_written", {})
     monkeypatch.setenv(NAMES_VARIABLE, "")
-    yield
 
 
 def put_in(text: str) -> str:

@@ -76,7 +76,7 @@ def test_an_error_shows_the_text_as_written(written: Callable[..., Path], change
     path = str(written(**changes))
     for words in (["config", "check"], ["config", "show"], ["plan", "show"], ["plan", "show", "--json"]):
         said = call(*words, path)
-        if not words[0] == "plan":
+        if words[0] != "plan":
             assert "HF_TOKEN" in said or "x" * 50 in said, said
 
 
