@@ -14,6 +14,7 @@ from bloomery.config.keys import models_in
 from bloomery.config.known_as import key_known_as
 from bloomery.config.replace_wrong_values import Location, path_text
 
+_TYPING_ERROR = 0.8
 _SAME_SECTION = 0.6
 _ANYWHERE = 0.75
 
@@ -36,9 +37,11 @@ def suggestion(location: Location, model: type[BaseModel], value: Any = None) ->
     if other is not None and other[0] in known:
         key, note = other
         return f"; did you mean {_in_place(key, section)!r}?{f' ({note})' if note else ''}"
-    # `until` means `until_iteration` although few of its letters are the same.
+    # `until` means `until_iteration`, although half of the letters differ, but `layer` means `layers`.
     whole = [name for name in sorted(own) if wrong in name.split("_")]
-    if found := whole[:1] or difflib.get_close_matches(wrong, sorted(own), n=1, cutoff=_SAME_SECTION):
+    typing_error = difflib.get_close_matches(wrong, sorted(own), n=1, cutoff=_TYPING_ERROR)
+    similar = difflib.get_close_matches(wrong, sorted(own), n=1, cutoff=_SAME_SECTION)
+    if found := typing_error or whole[:1] or similar:
         return f"; did you mean {path_text((*section, found[0]))!r}?"
     names = list(dict.fromkeys(_last(path) for path in known))
     if found := difflib.get_close_matches(wrong, names, n=1, cutoff=_ANYWHERE):

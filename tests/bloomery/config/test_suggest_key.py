@@ -13,6 +13,7 @@ from bloomery.config.suggest_key import key_paths, suggestion
     ("location", "value", "right"),
     [
         (("model", "hidden"), 1, "model.hidden_size"),
+        (("model", "layer"), 7, "model.layers"),
         (("optimizer",), {"lr": 1}, "training.optimizer"),
         (("optimizer",), "fused", "training.optimizer"),
         (("training", "beta1"), 0.9, "training.optimizer.beta1"),
