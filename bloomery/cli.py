@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import signal
 import sys
+import traceback
 from importlib import import_module
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +17,7 @@ from typer.main import get_command, get_group
 from bloomery.base.atomic import known_error
 from bloomery.base.errors import BloomeryError
 from bloomery.base.follow_parent import follow_parent
+from bloomery.base.written_values import as_written
 
 VERBS: dict[str, tuple[str, str]] = {
     "doctor": ("bloomery.commands.doctor", "Check what works on this machine."),
@@ -97,6 +100,11 @@ def _options(
     """Raw multilingual text to a published transformers model, as one Snakemake workflow."""
 
 
+def _print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of an unexpected error, without values of the configuration's environment variables."""
+    sys.stderr.write(as_written("".join(traceback.format_exception(kind, error, trace))))
+
+
 def main() -> int:
     """Run the command line. A Bloomery error or a disk error is printed as one readable message, with its exit code.
 
@@ -104,6 +112,7 @@ def main() -> int:
     """
     # The training rule's shell ignores SIGTERM, and its child processes inherit that.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.excepthook = _print_traceback
     follow_parent()
     try:
         app(prog_name="bloomery")

@@ -78,7 +78,9 @@ def write_weights(folder: Path, tensors: Sequence[Tensor], dtype: str, max_shard
                 save_file(loaded, folder / file, metadata={"format": "pt"})
             except SafetensorError as error:
                 raise ResourceError(
-                    f"cannot write: {error}", where=str(folder / file), expected="a writable folder with free space"
+                    "the weights cannot be written",
+                    where=str(folder / file),
+                    expected="a writable folder with free space",
                 ) from error
             weight_map |= dict.fromkeys(loaded, file)
     parameters = sum(tensor.count for tensor in tensors)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
 from bloomery.base.times import utc_now
+from bloomery.config.explain_value import wrong_values
 from bloomery.contracts.paths import RunPaths
 
 
@@ -55,7 +56,7 @@ def read_sync(path: Path) -> SyncState:
         return SyncState.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(
-            f"not the state of a sync: {error}",
+            f"not the state of a sync: {wrong_values(error, SyncState)}",
             where=str(path),
             expected="a file that `bloomery sync` wrote; the next sync replaces the damaged file",
         ) from error

@@ -15,6 +15,7 @@ import threading
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 from bloomery.base.progress import has_terminal
+from bloomery.base.written_values import as_written
 from bloomery.orchestration.workflow_log import WorkflowLog
 
 _LOOK_EVERY_SECONDS = 1.0
@@ -38,7 +39,7 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
 
     def _write(self, line: str) -> None:
         with contextlib.suppress(OSError):
-            print(f"{self._clear}{line}", file=self._stream, flush=True)
+            print(f"{self._clear}{as_written(line)}", file=self._stream, flush=True)
 
     def _watch(self) -> None:
         while not self._ended.wait(_LOOK_EVERY_SECONDS):

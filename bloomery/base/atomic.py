@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.errors import BloomeryError, InputError, ResourceError, TryAgainError
+from bloomery.base.unreadable import why_unreadable
 
 _DAY_SECONDS = 86_400
 _EXPLAINED = {
@@ -190,4 +191,4 @@ def read_json(path: Path) -> Any:
             raise known from error
         raise InputError(f"cannot be read ({error.strerror})", where=str(path)) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not valid JSON ({error})", where=str(path)) from error
+        raise InputError(why_unreadable(error), where=str(path)) from error

@@ -8,19 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bloomery.base.written_values import as_written
+
 
 class BloomeryError(Exception):
-    """An error that a user can resolve. The command line prints it without a traceback."""
+    """An error that a user can resolve. The command line prints it without a traceback.
+
+    Values of the configuration's environment variables are shown as they were written (`${NAME}`).
+    """
 
     exit_code = 1
 
     def __init__(self, what: str, *, where: str | None = None, expected: str | None = None) -> None:
-        self.what = what
-        self.where = where
-        self.expected = expected
-        parts = [f"{where}: {what}" if where else what]
-        if expected:
-            parts.append(f"expected: {expected}")
+        self.what = as_written(what)
+        self.where = where if where is None else as_written(where)
+        self.expected = expected if expected is None else as_written(expected)
+        parts = [f"{self.where}: {self.what}" if self.where else self.what]
+        if self.expected:
+            parts.append(f"expected: {self.expected}")
         super().__init__("; ".join(parts))
 
 

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from bloomery.base.atomic import explained, known_error
 from bloomery.base.errors import BloomeryError
+from bloomery.base.written_values import as_written
 
 
 class LoggedStream(io.TextIOBase):
@@ -37,7 +38,7 @@ class LoggedStream(io.TextIOBase):
     def write_to_log(self, line: str) -> None:
         """Write a line to the log file alone."""
         with self._lock:
-            self._log(line)
+            self._log(as_written(line))
 
     def flush_line(self) -> None:
         """Write an unfinished last line."""
@@ -47,6 +48,7 @@ class LoggedStream(io.TextIOBase):
             self._unfinished = ""
 
     def _write_line(self, line: str) -> None:
+        line = as_written(line)
         self._log(line)
         with contextlib.suppress(OSError):  # nobody reads the terminal any more
             self.show(line)

@@ -10,15 +10,20 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self, TextIO, TypeVar
 
+from bloomery.base.written_values import as_written
+
 T = TypeVar("T")
 _LINE_EVERY_SECONDS = 10.0
 
 
 def say(message: str) -> None:
-    """Print one line of log output for a person on stderr."""
+    """Print one line of log output for a person on stderr.
+
+    Values of the configuration's environment variables are shown as they were written (`${NAME}`).
+    """
     # If the reader of the pipe has ended, a lost log line is no reason to fail.
     with contextlib.suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
+        print(as_written(message), file=sys.stderr, flush=True)
 
 
 def has_terminal(stream: TextIO) -> bool:

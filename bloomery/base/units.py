@@ -19,6 +19,8 @@ _FACTORS = {
     "gib": 1 << 30,
     "tib": 1 << 40,
 }
+_SIZE = "a size such as 1048576, '64MiB' or '2GB'"
+_GREATEST = 2**63
 
 
 def parse_bytes(value: int | str) -> int:
@@ -27,15 +29,17 @@ def parse_bytes(value: int | str) -> int:
     Raises:
         ValueError: the value is not a size; the message is an example of a valid one.
     """
-    if isinstance(value, bool):
-        raise ValueError("a size such as 1048576, '64MiB' or '2GB'")
-    if isinstance(value, int):
-        return value
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(value))
-    factor = _FACTORS.get(match.group(2).lower()) if match else None
-    if match is None or factor is None:
-        raise ValueError("a size such as 1048576, '64MiB' or '2GB'")
-    return int(float(match.group(1)) * factor)
+    if isinstance(value, int) and not isinstance(value, bool):
+        count = value
+    else:
+        match = re.fullmatch(r"\s*(\d{1,40}(?:\.\d{1,40})?)\s*([A-Za-z]*)\s*", str(value))
+        factor = _FACTORS.get(match.group(2).lower()) if match else None
+        if match is None or factor is None:
+            raise ValueError(_SIZE)
+        count = int(float(match.group(1)) * factor)
+    if abs(count) > _GREATEST:
+        raise ValueError(f"{_SIZE}, at most 2^63 bytes")
+    return count
 
 
 SIZE_SCHEMA = {"type": ["integer", "string"], "pattern": r"^\s*\d+(\.\d+)?\s*([KkMmGgTt]?[Ii]?[Bb])?\s*$"}

@@ -51,7 +51,11 @@ def open_state(path: Path) -> dict[str, Any]:
         with torch.serialization.safe_globals([*_STAND_INS]):
             state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise InputError(f"not a state dict that torch can read safely ({error})", where=str(path)) from error
+        raise InputError(
+            "not a state dict that torch can read safely: it is damaged, or it holds more than tensors and plain data",
+            where=str(path),
+            expected="a file of a checkpoint as the training saved it; resume from an earlier checkpoint",
+        ) from error
     if not isinstance(state, dict):
         raise InputError(f"contains a {type(state).__name__}", where=str(path), expected="a state dict")
     return dict(state)

@@ -64,7 +64,11 @@ class _Part:
                         )
             scaler = optimizer.get("loss_scaler")
         except (KeyError, IndexError, AttributeError, TypeError) as error:
-            raise InputError(f"not a file of ZeRO's optimizer state ({error!r})", where=path) from error
+            raise InputError(
+                "not a file of ZeRO's optimizer state: an entry is missing or of the wrong kind",
+                where=path,
+                expected="the file as DeepSpeed saved it, with ZeRO stage 1",
+            ) from error
         self.scaler: dict[str, Any] = dict(vars(scaler)) if scaler is not None else {}
         self.step = steps[0] if steps else None
         if any(step != self.step for step in steps):

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from bloomery.base.errors import CheckFailedError, InputError
 from bloomery.checkpoint.files import open_state
 from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference, shards_of
+from bloomery.config.explain_value import wrong_values
 from bloomery.config.model import ModelConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, read_checkpoint, verify_file
 from bloomery.spec.parameters import declare, layer_count
@@ -208,4 +209,6 @@ def _own_model(folder: Path, manifest: CheckpointManifest) -> ModelConfig:
     try:
         return ModelConfig.model_validate(manifest.config.get("model"))
     except ValidationError as error:
-        raise InputError(f"the manifest's configuration is of another version: {error}", where=str(folder)) from error
+        raise InputError(
+            f"the manifest's configuration is of another version: {wrong_values(error, ModelConfig)}", where=str(folder)
+        ) from error

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bloomery.base.written_values import VARIABLE
 from bloomery.checks.check_blend import blend_contradictions
 from bloomery.checks.check_corpus import recipe_contradictions, source_contradictions, threshold_contradictions
 from bloomery.checks.check_plan import plan_contradictions
@@ -52,15 +53,47 @@ def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
     Raises:
         ConfigError: lists every problem. For problems in the catalogue it names the table's line and column.
     """
-    placed: Callable[[Problem], Problem] | None = None
+    raw, placed = _with_catalogue(raw, where)
+    example = "a run's YAML, e.g. config/sample.yaml"
+    return validate(raw, RunConfig, where=where, example=example, checks=contradictions, placed=placed)
+
+
+def written_values(path: Path) -> dict[str, Any]:
+    """Return all values of a run's YAML, including every default, as plain data.
+
+    A value that contains `${NAME}` is returned as it is written, not with the value of the environment variable.
+
+    Raises:
+        ConfigError: the file is missing or not YAML, or keys are wrong (all of them in one message).
+    """
+    raw = read_yaml(path)
+    values = validate_config(raw, where=str(path)).model_dump(mode="json")
+    merged, _ = _with_catalogue(raw, str(path))
+    shown: dict[str, Any] = _restored(values, merged)
+    return shown
+
+
+def _restored(value: Any, written: Any) -> Any:
+    """Return `value` with every text of `written` that contains a variable in its place."""
+    if isinstance(written, str) and VARIABLE.search(written):
+        return written
+    if isinstance(value, dict) and isinstance(written, dict):
+        return {key: _restored(item, written.get(key)) for key, item in value.items()}
+    if isinstance(value, list) and isinstance(written, list) and len(value) == len(written):
+        return [_restored(item, other) for item, other in zip(value, written, strict=True)]
+    return value
+
+
+def _with_catalogue(raw: Any, where: str) -> tuple[Any, Callable[[Problem], Problem] | None]:
+    """Return the configuration with the sources of its catalogue, and the function that places problems in the
+    catalogue (None without a catalogue)."""
     if isinstance(raw, dict) and isinstance(raw.get("catalogue"), str):
         own = raw.get("sources", [])
         if isinstance(own, list):
             catalogue = Catalogue(Path(expanded(raw["catalogue"], "catalogue", where)))
-            raw = raw | {"sources": [*own, *catalogue.sources], "catalogue": None}
-            placed = partial(catalogue.placed, before=len(own))
-    example = "a run's YAML, e.g. config/sample.yaml"
-    return validate(raw, RunConfig, where=where, example=example, checks=contradictions, placed=placed)
+            merged = raw | {"sources": [*own, *catalogue.sources], "catalogue": None}
+            return merged, partial(catalogue.placed, before=len(own))
+    return raw, None
 
 
 def contradictions(config: RunConfig) -> list[Contradiction]:

@@ -216,6 +216,7 @@ def rehearse(
     from bloomery.base.atomic import dump_json, write_text
     from bloomery.base.errors import ConfigError
     from bloomery.base.print_table import print_table
+    from bloomery.base.written_values import as_written, tree_as_written
     from bloomery.checks.load_config import load_config
     from bloomery.config.site import load_site
     from bloomery.orchestration.rehearsal import rehearsal
@@ -230,17 +231,24 @@ def rehearse(
     command = ["snakemake", "--profile", "slurm", "--configfile", str(target)]
     if site.training.max_minutes > REHEARSAL_MINUTES:
         command += ["--set-resources", f"train_segment:runtime={REHEARSAL_MINUTES}"]
-    text = render(values, original.model_dump(mode="json"), str(config), nodes, _typed(command))
+    # The file is read like the original, so it holds `${NAME}` instead of the values of environment variables.
+    full = tree_as_written(original.model_dump(mode="json"))
+    text = render(tree_as_written(values), full, str(config), nodes, _typed(command))
     write_text(target, text)
     small = load_config(target)
     figures, parallel = overview(small), small.training.parallel
     if as_json:
-        report = {"file": str(target), "name": small.name, "nodes": nodes, "world_size": parallel.world_size}
+        report = {
+            "file": str(target),
+            "name": as_written(small.name),
+            "nodes": nodes,
+            "world_size": parallel.world_size,
+        }
         print(dump_json({**report, "iterations": figures.iterations, "command": _typed(command)}), end="")
     else:
         layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
         rows = [
-            ("run", f"{small.name}, in {small.root}/"),
+            ("run", as_written(f"{small.name}, in {small.root}/")),
             ("processes", f"{parallel.world_size} = {layout}, on {nodes} node{'s' if nodes > 1 else ''}"),
             ("parameters", f"{figures.parameters:,}"),
             ("iterations", f"{figures.iterations:,}"),

@@ -21,13 +21,14 @@ def check(file: File, as_json: Json = False) -> None:
     from bloomery.base.atomic import dump_json
     from bloomery.base.print_table import print_table
     from bloomery.base.units import format_bytes
+    from bloomery.base.written_values import as_written
     from bloomery.checks.load_config import load_config
     from bloomery.spec.overview import overview
 
     config = load_config(file)
     figures = overview(config)
     if as_json:
-        print(dump_json({"name": config.name, **asdict(figures)}), end="")
+        print(dump_json({"name": as_written(config.name), **asdict(figures)}), end="")
         return
     parallel, batches = config.training.parallel, figures.batches
     layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
@@ -43,7 +44,7 @@ def check(file: File, as_json: Json = False) -> None:
         ("model FLOPs", f"{figures.model_flops:.3g}"),
         ("checkpoint", format_bytes(figures.checkpoint_bytes)),
     ]
-    print_table(("", ""), rows)
+    print_table(("", ""), [(name, as_written(value)) for name, value in rows])
 
 
 @app.command()
@@ -52,19 +53,18 @@ def show(
     deepspeed: Annotated[bool, typer.Option("--deepspeed", help="Print the generated DeepSpeed JSON instead.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Print a run's configuration with every default, as YAML."""
+    """Print a run's configuration with every default, as YAML. Environment variables appear as `${NAME}`."""
     import yaml
 
     from bloomery.base.atomic import dump_json
-    from bloomery.checks.load_config import load_config
+    from bloomery.checks.load_config import load_config, written_values
 
-    config = load_config(file)
     if deepspeed:
         from bloomery.spec.deepspeed_json import deepspeed_json
 
-        print(dump_json(deepspeed_json(config.training)), end="")
+        print(dump_json(deepspeed_json(load_config(file).training)), end="")
         return
-    value = config.model_dump(mode="json")
+    value = written_values(file)
     print(dump_json(value) if as_json else yaml.safe_dump(value, sort_keys=False, allow_unicode=True), end="")
 
 

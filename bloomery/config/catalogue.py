@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from bloomery.base.errors import ConfigError
+from bloomery.base.unreadable import why_unreadable
 from bloomery.config.keys import models_in
 from bloomery.config.section import Problem
 from bloomery.config.sources import AnySource
@@ -48,7 +49,7 @@ class Catalogue:
             ) from error
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise ConfigError(
-                f"cannot be read ({error})",
+                f"cannot be read ({why_unreadable(error)})",
                 where=f"catalogue {path}",
                 expected="a UTF-8 table in which every quote is closed",
             ) from error

@@ -132,10 +132,12 @@ class JudgeConfig(Section):
     """Origin of the limits. `bloomery`: `config/languages/<code>.toml`. `roots`, `fineweb2`, `gopher`: the published
     numbers in `config/thresholds/` (the language `code` keeps its own profile). `none`: only the limits in
     `thresholds`."""
-    thresholds: dict[str, Thresholds] = {}
+    thresholds: Annotated[
+        dict[str, Thresholds], Field(examples=[{"fr": {"min_words": 20, "max_flagged_word_ratio": None}}])
+    ] = {}
     """Limits per language code that override the preset. An absent limit is taken from the preset; an explicit null
     switches the rule off. `default` applies to every language except `code`."""
-    recipes: dict[str, Thresholds] = {}
+    recipes: Annotated[dict[str, Thresholds], Field(examples=[{"web": {"min_words": 50}}])] = {}
     """Named groups of limits, with the keys of `thresholds`. A recipe overrides the limits of every language for the
     sources whose `recipe` names it."""
 
@@ -143,7 +145,7 @@ class JudgeConfig(Section):
 class MeasureConfig(Section):
     """How documents are measured: which words are counted."""
 
-    words: dict[str, WordLists] = {}
+    words: Annotated[dict[str, WordLists], Field(examples=[{"fr": {"stop_words": ["le", "la", "de"]}}])] = {}
     """Words per language code, added to those of `config/languages/<code>.toml`. `default` applies to languages without
     words of their own."""
 
@@ -151,7 +153,7 @@ class MeasureConfig(Section):
 class CodeConfig(Section):
     """Rules that apply only to documents of the language `code`."""
 
-    licences: list[str] = []
+    licences: Annotated[list[str], Field(examples=[["MIT", "Apache-2.0"]])] = []
     """SPDX names of the licences whose code is kept (`MIT`, `Apache-2.0`), in any letter case. Code under another
     licence, or without one, is removed. Default (empty): licences are not checked."""
 
@@ -204,7 +206,7 @@ class DedupConfig(Section):
     memory_bytes: Annotated[Bytes, Field(ge=1 << 20)] = 512 * 1024 * 1024
     """Memory limit in bytes of a job that works on the whole corpus. Data beyond the limit is processed in several
     passes."""
-    against: list[str] = []
+    against: Annotated[list[str], Field(examples=[["runs/old"]])] = []
     """Folders of earlier runs (`runs/old`) with a finished corpus. Documents that duplicate a document of those clean
     corpora are removed; the earlier runs are not changed."""
 
@@ -215,7 +217,15 @@ PiiKind = Literal["email", "ip", "phone", "iban", "card", "key", "national_id", 
 class PiiConfig(Section):
     """Replacement of personal data by placeholders."""
 
-    kinds: list[PiiKind] = ["email", "ip", "phone", "iban", "card", "key", "national_id"]
+    kinds: Annotated[list[PiiKind], Field(examples=[["email", "phone"]])] = [
+        "email",
+        "ip",
+        "phone",
+        "iban",
+        "card",
+        "key",
+        "national_id",
+    ]
     """Kinds of personal data to replace: e-mail addresses, public IP addresses, telephone numbers, bank accounts,
     payment cards, keys and tokens, and national identity numbers with a check digit. `handle` (`@name`) is off by
     default: people choose such names for the public, a text is often about them, and they cannot be validated."""
@@ -224,10 +234,10 @@ class PiiConfig(Section):
 class DecontaminateConfig(Section):
     """Removal of documents that share an n-gram with an evaluation text."""
 
-    paths: list[str] = []
+    paths: Annotated[list[str], Field(examples=[["evaluation/*.jsonl"]])] = []
     """Evaluation texts: file names or patterns of `.jsonl` (`.gz`, `.zst`) or `.parquet` files. Default (empty): no
     decontamination."""
-    text_fields: Annotated[list[str], Field(min_length=1)] = ["text"]
+    text_fields: Annotated[list[str], Field(min_length=1, examples=[["question", "answer"]])] = ["text"]
     """Fields of an evaluation item whose text is searched for. Every item must have at least one of them."""
     id_field: str | None = None
     """Field that names an evaluation item in the report. Default (null): file name and line number."""
@@ -249,7 +259,9 @@ class MixtureConfig(Section):
     alpha: Annotated[float, Field(gt=0.0, le=1.0), NotBool] = 0.3
     """Exponent of method `alpha`: a language's weight is proportional to (its bytes) ** alpha. With 1, weights follow
     the corpus; smaller values make the weights more even."""
-    weights: dict[str, Annotated[float, Field(ge=0.0), NotBool]] = {}
+    weights: Annotated[
+        dict[str, Annotated[float, Field(ge=0.0), NotBool]], Field(examples=[{"fr": 0.6, "sw": 0.4}])
+    ] = {}
     """Explicit weight per language, which replaces the share (0 to 1) that `alpha` or `unimax` would compute. 0
     excludes the language. All weights are then normalised to sum to 1."""
     max_epochs: Annotated[float, Field(gt=0.0, le=1e6), NotBool] | None = None

@@ -1,46 +1,90 @@
 """Say what would be right in place of a wrong value, in words of ours and with an example.
 
-pydantic finds what is wrong; its own messages speak of types of Python and of patterns, so they are never shown.
+pydantic finds what is wrong. Its own messages speak of types of Python and of patterns, so they are never shown.
 """
 
 from __future__ import annotations
 
 import json
-import types
+import re
 from collections.abc import Sequence
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticUndefined
 
-from bloomery.config.keys import models_in
+from bloomery.config.describe_type import described, fields_at, types_at
+from bloomery.config.replace_wrong_values import Location, path_text
 
-_KEYS_SHOWN = 4
-PATTERNS = {
-    r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "a name of letters, digits, '.', '_' and '-' that starts with a letter or a digit",
-    "^(parameters|uniform|type:.+)$": "'parameters', 'uniform', or 'type:' with a regular expression for layers' names",
-}
-"""Pattern of a key -> what it allows, in words. A test holds it complete."""
-_KINDS = {
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "string_type": "text (in quotes if it looks like a number)",
-    "string_unicode": "text",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "a mapping from names to values",
-    "invalid_key": "keys that are words",
-    "none_required": "null",
-}
-"""Kind of pydantic's error -> what the key takes."""
+_MAX_CHARACTERS = 60
+_MOST_SHOWN = 3
+_TAG = re.compile(r"(function-\w+|dict|list|constrained-\w+)\[|\[key\]$")
+_OWN_MESSAGE = "value_error"
+_NEED_NO_EXAMPLE = ("one of ", "true or false", "a size such as")
+_UNION_TAGS = ("union_tag_invalid", "union_tag_not_found")
+
+
+def wrong_values(error: ValidationError, model: type[BaseModel]) -> str:
+    """Describe every wrong value of a file that a stage wrote, in one line of at most `_MOST_SHOWN` values.
+
+    Args:
+        error: what pydantic found.
+        model: the type that the file must have.
+    """
+    found = []
+    for detail in most_specific(error):
+        location = location_of(detail)
+        path = path_text(location) or "the file"
+        if detail["type"] == "missing":
+            found.append(f"{path}: missing")
+        elif detail["type"] == "extra_forbidden":
+            found.append(f"{path}: unknown key")
+        else:
+            right = right_value(detail, model, location)
+            found.append(f"{path}: {shown(detail.get('input'))} is not valid; expected: {right}")
+    found = list(dict.fromkeys(found))
+    more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+    return "; ".join(found[:_MOST_SHOWN]) + more
+
+
+def location_of(detail: ErrorDetails) -> Location:
+    """Return the path of the value, without the names that pydantic inserts for the members of a union
+    (`sources, 0, jsonl, paths` -> `sources, 0, paths`)."""
+    location = tuple(part for part in detail["loc"] if not _is_tag(part))
+    if len(location) > 2 and location[0] == "sources" and isinstance(location[1], int):
+        return (*location[:2], *location[3:])
+    return location
+
+
+def most_specific(error: ValidationError) -> list[ErrorDetails]:
+    """Return the errors without those of union members that a value was never meant for.
+
+    A number in `{fr: x}` that is wrong is an error at `fr`; that the mapping is no plain number is not worth a line.
+    """
+    details = error.errors()
+    paths = [path_text(location_of(detail)) for detail in details]
+    return [
+        detail
+        for detail, path in zip(details, paths, strict=True)
+        if not (
+            any(_is_tag(part) for part in detail["loc"])
+            and any(other.startswith((f"{path}.", f"{path}[")) for other in paths)
+        )
+    ]
+
+
+def _is_tag(part: int | str) -> bool:
+    # pydantic inserts the name of a validator or a type between the keys, such as `dict[str,float]` or `[key]`.
+    return isinstance(part, str) and _TAG.match(part) is not None
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error message shows it: on one line, at most 60 characters, with the words of YAML."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    text = repr(value)
+    return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 3] + "..."
 
 
 def right_value(detail: ErrorDetails, model: type[BaseModel], location: Sequence[int | str]) -> str:
@@ -51,108 +95,59 @@ def right_value(detail: ErrorDetails, model: type[BaseModel], location: Sequence
         model: the whole configuration.
         location: path of the value, without the names of union members.
     """
-    text = _kind(detail, model, location)
+    context = detail.get("ctx", {})
+    if detail["type"] in _UNION_TAGS:
+        kinds = context.get("expected_tags")
+        return f"one of {kinds}" if kinds else _expected_kind(model, location)
+    if detail["type"] == _OWN_MESSAGE:
+        text = detail["msg"].removeprefix("Value error, ")
+        text = f"{text[:1].lower()}{text[1:]}"
+        if "such as" in text:  # the message contains an example already
+            return text
+    else:
+        # A key that a union holds in several forms has one description for each of them.
+        found = dict.fromkeys(described(annotation) for annotation in types_at(model, location))
+        text = " or ".join(found) or "a value of another kind"
+        if detail["type"] == "finite_number":
+            text = text.replace("a number", "a finite number", 1)
+    if text.startswith(_NEED_NO_EXAMPLE):
+        return text
     example = example_of(model, location)
     return text if example is None else f"{text}, for example {example}"
 
 
-def _kind(detail: ErrorDetails, model: type[BaseModel], location: Sequence[int | str]) -> str:
-    kind, context = detail["type"], detail.get("ctx", {})
-    if kind == "value_error":
-        # A validator of ours: its message already says what is right.
-        return detail["msg"].removeprefix("Value error, ")
-    if kind in ("literal_error", "enum"):
-        return f"one of {context['expected']}".replace(" or ", ", ")
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        key = str(context["discriminator"]).strip("'")
-        tags = f", one of {context['expected_tags']}" if "expected_tags" in context else ""
-        return f"a key `{key}` that names the kind{tags}"
-    if kind in ("model_type", "model_attributes_type", "dataclass_type"):
-        return f"a mapping with keys such as {_keys(model, location)}"
-    limits = {
-        "greater_than": ("gt", "above"),
-        "greater_than_equal": ("ge", "of at least"),
-        "less_than": ("lt", "below"),
-        "less_than_equal": ("le", "of at most"),
-    }
-    if kind in limits:
-        name, word = limits[kind]
-        return f"a number {word} {context[name]:g}"
-    if kind == "string_pattern_mismatch":
-        return PATTERNS[context["pattern"]]
-    if kind == "string_too_long":
-        return f"at most {context['max_length']} characters"
-    if kind == "string_too_short":
-        return f"at least {context['min_length']} characters"
-    if kind == "too_short":
-        return (
-            f"a list of at least {context['min_length']} entries"
-            if context["min_length"] > 1
-            else "a list with an entry"
-        )
-    if kind == "too_long":
-        return f"a list of at most {context['max_length']} entries"
-    return _KINDS.get(kind, "a value of another kind")
-
-
-def _keys(model: type[BaseModel], location: Sequence[int | str]) -> str:
-    found = _fields_at(model, location)
-    sections = [section for field in found for section in models_in(field)]
-    names = list(dict.fromkeys(name for section in sections for name in section.model_fields))
-    return ", ".join(names[:_KEYS_SHOWN]) or "name: value"
+def _expected_kind(model: type[BaseModel], location: Sequence[int | str]) -> str:
+    found = [described(field) for field in types_at(model, [*location, "kind"])]
+    return f"one of {', '.join(dict.fromkeys(found))}" if found else "a key that names the kind"
 
 
 def example_of(model: type[BaseModel], location: Sequence[int | str]) -> str | None:
-    """Return an example for the key at `location`, as JSON, which YAML reads too; None if the key has none.
+    """Return an example for the key at `location`, as JSON, which YAML reads too; None if there is no example.
 
-    The example is the key's own (`Field(examples=...)`), else its default.
+    The example is the key's own (`Field(examples=...)`), otherwise its default, otherwise the corresponding part of the
+    example of the list or mapping that contains the value.
     """
-    if not location or isinstance(location[-1], int):
-        return None
-    field = _field(model, location)
+    field = next(iter(fields_at(model, location)), None)
     if field is None:
-        return None
+        return _part_of_example(model, location)
+    found = _example(field)
+    return None if found is None else json.dumps(found, ensure_ascii=False, default=list)
+
+
+def _example(field: FieldInfo) -> Any:
     if field.examples:
-        return _text(field.examples[0])
-    default = field.get_default(call_default_factory=True, validated_data={}) if not field.is_required() else None
-    if default is None or default is PydanticUndefined or isinstance(default, BaseModel) or default in ([], {}, ()):
+        return field.examples[0]
+    default = None if field.is_required() else field.get_default(call_default_factory=True, validated_data={})
+    if default is PydanticUndefined or isinstance(default, BaseModel) or default in ([], {}, ()):
         return None
-    return _text(default)
+    return default
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=list)
-
-
-def _field(model: type[BaseModel], location: Sequence[int | str]) -> FieldInfo | None:
-    """Return the field that the last name of `location` names; the first one that fits in a union."""
-    *parents, last = location
-    sections = [model] if not parents else [s for field in _fields_at(model, parents) for s in models_in(field)]
-    return next((section.model_fields[str(last)] for section in sections if last in section.model_fields), None)
-
-
-def _fields_at(model: type[BaseModel], location: Sequence[int | str]) -> list[Any]:
-    """Return the types that a value at `location` may have."""
-    found: list[Any] = [model]
-    for part in location:
-        following: list[Any] = []
-        for annotation in found:
-            if isinstance(part, str):
-                following += [s.model_fields[part].annotation for s in models_in(annotation) if part in s.model_fields]
-            following += _members(annotation, part)
-        found = following
-    return found
-
-
-def _members(annotation: Any, part: int | str) -> list[Any]:
-    """Return the types of the members of a list or mapping that `annotation` allows."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in (Union, types.UnionType):
-        return [member for argument in arguments for member in _members(argument, part)]
-    if isinstance(part, int) and origin in (list, tuple):
-        return [arguments[0]]
-    if isinstance(part, str) and origin is dict:
-        return [arguments[1]]
-    if origin is not None and hasattr(annotation, "__metadata__"):
-        return _members(arguments[0], part)
-    return []
+def _part_of_example(model: type[BaseModel], location: Sequence[int | str]) -> str | None:
+    if not location:
+        return None
+    *parents, _ = location
+    field = next(iter(fields_at(model, parents)), None)
+    value = _example(field) if field is not None else None
+    members = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return json.dumps(members[0], ensure_ascii=False, default=list) if members else None

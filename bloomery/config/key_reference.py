@@ -21,7 +21,11 @@ fails if it is out of date.
 
 - `bloomery config check my.yaml` reports all problems at once and summarises the run. `bloomery config show my.yaml`
   prints the configuration with all defaults. `bloomery config schema` prints a JSON schema for editors.
-- Unknown keys are errors. `${NAME}` in a value is replaced by the value of that environment variable.
+- Unknown keys are errors. The message suggests the right key, also for names that Megatron-LM, DeepSpeed, torchtitan
+  and transformers use (`lr`, `tp`, `num_layers`).
+- `${NAME}` in a value is replaced by the value of that environment variable. Messages and `bloomery config show` print
+  `${NAME}`, never the value.
+- Examples are written on one line, as YAML and JSON allow.
 - A size is a number of bytes or has a unit: `64KiB`, `2 GB`.
 - A change reruns only the stages whose part of the configuration changed, and the stages that depend on them.
   `runs/<name>/config/` holds the part of each stage.
@@ -48,6 +52,8 @@ class Key:
     kind: str
     default: str
     what: str
+    example: str | None = None
+    """Example of the value as JSON, which YAML reads too; None for plain values, whose type says enough."""
 
 
 def json_schema() -> Schema:
@@ -72,14 +78,26 @@ def sections() -> list[tuple[str, str, list[Key]]]:
 
 
 def _source_sections(kinds: dict[str, str], definitions: Schema) -> list[tuple[str, str, list[Key]]]:
-    """Return the section of the keys that every source has, then one section per kind with the kind's own keys."""
+    """Return the keys of the sources, each once: a section for every set of kinds that share keys, the largest first,
+    then one section per kind with the kind's own keys."""
     sources = {kind: definitions[reference.rsplit("/", 1)[-1]] for kind, reference in kinds.items()}
-    keys = {kind: list(_keys(source, definitions, "sources[].")) for kind, source in sources.items()}
-    shared = [key for key in next(iter(keys.values())) if all(key in others for others in keys.values())]
-    found = [("`sources[]`", "Keys that every source in the list may have, whatever its kind.", shared)]
+    sharing: dict[Key, list[str]] = {}
     for kind, source in sources.items():
-        own = [key for key in keys[kind] if key not in shared]
-        own.sort(key=lambda key: key.path != "sources[].kind")
+        for key in _keys(source, definitions, "sources[]."):
+            sharing.setdefault(key, []).append(kind)
+    groups: dict[tuple[str, ...], list[Key]] = {}
+    for key, names in sharing.items():
+        groups.setdefault(tuple(names), []).append(key)
+    found = []
+    for having in sorted((group for group in groups if len(group) > 1), key=len, reverse=True):
+        if len(having) == len(sources):
+            title, what = "`sources[]`", "Keys that every source in the list may have, whatever its kind."
+        else:
+            title = f"`sources[]` of the kinds {', '.join(f'`{kind}`' for kind in having)}"
+            what = "Keys that these kinds share."
+        found.append((title, what, groups[having]))
+    for kind, source in sources.items():
+        own = sorted(groups[(kind,)], key=lambda key: key.path != "sources[].kind")
         found.append((f"`sources[]` of kind `{kind}`", source["description"], own))
     return found
 
@@ -91,6 +109,9 @@ def reference_page() -> str:
         lines += [f"## {title}", "", what, "", "| key | type | default | what |", "|---|---|---|---|"]
         lines += [f"| `{key.path}` | {key.kind} | {key.default} | {_cell(key.what)} |" for key in keys]
         lines.append("")
+        examples = [f"- `{key.path}: {key.example}`" for key in keys if key.example is not None]
+        if examples:
+            lines += ["Examples:", "", *examples, ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -123,7 +144,14 @@ def _section_of(value: Schema, definitions: Schema) -> Schema | None:
 
 def _key(name: str, value: Schema, section: Schema, definitions: Schema, path: str) -> Key:
     required = name in section.get("required", [])
-    return Key(path, _kind(value, definitions), "required" if required else _default(value), value["description"])
+    default = "required" if required else _default(value)
+    return Key(path, _kind(value, definitions), default, value["description"], _example(value))
+
+
+def _example(value: Schema) -> str | None:
+    """Return the first example of a key that is not a plain number or text."""
+    first = next(iter(value.get("examples", [])), None)
+    return json.dumps(first, ensure_ascii=False) if isinstance(first, dict | list) else None
 
 
 def _kind(value: Schema, definitions: Schema) -> str:

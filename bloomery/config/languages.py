@@ -8,10 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from bloomery.base.errors import ConfigError
+from bloomery.base.unreadable import why_unreadable
 from bloomery.config.corpus import JudgeConfig, MeasureConfig, Thresholds
+from bloomery.config.explain_value import wrong_values
 from bloomery.config.words import WordLists
 
 LANGUAGES_FOLDER = Path(__file__).resolve().parents[2] / "config" / "languages"
@@ -52,8 +54,9 @@ def language_profiles() -> dict[str, LanguageProfile]:
     for path in sorted(LANGUAGES_FOLDER.glob("*.toml")):
         try:
             profiles[path.stem] = LanguageProfile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-        except (tomllib.TOMLDecodeError, ValidationError) as error:
-            raise ConfigError(f"is not a valid language profile: {error}", where=str(path)) from error
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+            wrong = _reason(error, LanguageProfile)
+            raise ConfigError(f"is not a valid language profile: {wrong}", where=str(path)) from error
     if "default" not in profiles:
         raise ConfigError("default.toml is missing", where=str(LANGUAGES_FOLDER))
     return profiles
@@ -93,8 +96,18 @@ def published_thresholds(preset: str) -> dict[str, Thresholds]:
         # In a table of complete rows an absent limit means no limit; in other tables the default row's limit applies.
         base = tables["default"] if tables.pop("origin")["rows"] == "over default" else {}
         return {language: Thresholds.model_validate(base | values) for language, values in tables.items()}
-    except (OSError, tomllib.TOMLDecodeError, ValidationError, KeyError) as error:
-        raise ConfigError(f"is not a valid table of thresholds: {error}", where=str(path)) from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError, KeyError, TypeError) as error:
+        wrong = _reason(error, Thresholds)
+        raise ConfigError(f"is not a valid table of thresholds: {wrong}", where=str(path)) from error
+
+
+def _reason(error: Exception, model: type[BaseModel]) -> str:
+    """Return why a TOML file is not valid."""
+    if isinstance(error, ValidationError):
+        return wrong_values(error, model)
+    if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError | OSError):
+        return why_unreadable(error)
+    return "a table `origin` with the key `rows`, or the table `default`, is missing"
 
 
 def _preset_thresholds(preset: str) -> dict[str, Thresholds]:

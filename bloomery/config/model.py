@@ -24,17 +24,17 @@ class ModelConfig(Section):
     family: Literal["gpt", "bert", "t5"] = "gpt"
     """Architecture. `gpt`: decoder. `bert`: encoder with a masked-token head and a sentence head. `t5`: encoder and
     decoder. BERT and T5 can be planned but not trained yet."""
-    layers: Depth
+    layers: Annotated[Depth, Field(examples=[24])]
     """Number of transformer blocks (for T5: of the encoder)."""
     decoder_layers: Depth | None = None
     """Number of transformer blocks of the T5 decoder. Required for T5; not allowed for other families."""
-    hidden_size: Positive
+    hidden_size: Annotated[Positive, Field(examples=[1024])]
     """Width of the residual stream. It must be divisible by `heads`."""
-    heads: Positive
+    heads: Annotated[Positive, Field(examples=[16])]
     """Number of attention heads. It must be divisible by `training.parallel.tensor`."""
     feed_forward_size: Positive | None = None
     """Width of the feed-forward layer. Default (null): 4 x hidden_size."""
-    sequence_length: Length
+    sequence_length: Annotated[Length, Field(examples=[2048])]
     """Number of tokens in a training sample (for T5: of the encoder)."""
     decoder_sequence_length: Length | None = None
     """Number of tokens in a sample of the T5 decoder. Required for T5; not allowed for other families."""

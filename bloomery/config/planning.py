@@ -45,7 +45,7 @@ class FaultsConfig(Section):
 class PlanConfig(Section):
     """Assumptions of `bloomery plan`. No stage of the workflow reads them."""
 
-    gpu: Name | None = None
+    gpu: Annotated[Name | None, Field(examples=["a100-80gb"])] = None
     """Name of the GPU, such as `a100-80gb`. `bloomery plan gpus` lists the known names. Default (null): no GPU, so that
     times need `tflops_hardware`."""
     gpus_per_node: Positive = 8
@@ -65,7 +65,7 @@ class PlanConfig(Section):
     """Time of one validation over all sets, in seconds."""
     disk: Bytes | None = None
     """Disk space that the run may fill. Default (null): not checked."""
-    grid: Name | None = None
+    grid: Annotated[Name | None, Field(examples=["france"])] = None
     """Electricity grid, such as `france`, for the CO2 estimate. `bloomery plan grids` lists the known names. Default
     (null): no CO2 estimate."""
     watts_per_gpu: _AboveZero | None = None
@@ -74,7 +74,9 @@ class PlanConfig(Section):
     """Power usage effectiveness of the data centre: its total power divided by the power of its computers."""
     faults: FaultsConfig = FaultsConfig()
     """Interruptions."""
-    assumed: dict[str, str] = {}
+    assumed: Annotated[
+        dict[str, str], Field(examples=[{"training.optimizer.epsilon": "the paper states no value"}])
+    ] = {}
     """Keys whose values are not published, each with the reason for the assumed value. The plan lists these keys."""
-    notes: list[str] = []
+    notes: Annotated[list[str], Field(examples=[["The paper and the log differ in the warm-up."]])] = []
     """Notes for readers of the plan, for example where the sources of a preset disagree."""

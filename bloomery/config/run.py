@@ -32,15 +32,19 @@ def _some(sources: list[AnySource]) -> list[AnySource]:
 class RunConfig(Section):
     """The whole configuration of a run. Each stage sees only its own part (`bloomery.config.stages`)."""
 
-    name: Name
+    name: Annotated[Name, Field(examples=["my-run"])]
     """Name of the run. Its files are written to `<root>/<name>/`."""
     root: Annotated[str, AfterValidator(_folder)] = "runs"
     """Folder that contains all runs."""
     seed: Annotated[int, Field(ge=0, lt=2**63), NotBool] = 42
     """Seed of all random numbers: MinHash permutations, the order of the samples, initial weights."""
-    sources: Annotated[list[AnySource], AfterValidator(_some)] = []
+    sources: Annotated[
+        list[AnySource],
+        AfterValidator(_some),
+        Field(examples=[[{"name": "web", "kind": "jsonl", "paths": ["data/*.jsonl.zst"]}]]),
+    ] = []
     """Sources of the text. `catalogue` can add more sources or replace this list."""
-    catalogue: str | None = None
+    catalogue: Annotated[str | None, Field(examples=["sources.csv"])] = None
     """Path of a table (`.csv`, `.tsv`) with further sources, one per row. Its columns are keys of `sources[]`. `;`
     separates several values in a cell, and an empty cell takes the default. After loading, the rows are part of
     `sources` and this key is null. Default (null): no table."""

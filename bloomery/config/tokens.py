@@ -69,7 +69,7 @@ class BlendStage(Section):
 
     from_sample: Count = 0
     """First training sample of the stage."""
-    weights: Weights | None = None
+    weights: Annotated[Weights | None, Field(examples=[{"fr": 0.6, "en/web": 0.4}])] = None
     """Weight per language (`fr`), which its datasets share as in the mixture, or per dataset (`en/web`, for a language
     that is mixed by source). The weights are normalised; languages and datasets without a weight are not read. Default
     (null): the mixture's weights."""
@@ -87,7 +87,10 @@ class IndexConfig(Section):
     shards_per_file: Positive = 1
     """Number of clean shards of a source per `.bin/.idx` pair. Changing it changes the token files, and a training that
     has already started cannot continue with them."""
-    blend: list[BlendStage] = []
+    blend: Annotated[
+        list[BlendStage],
+        Field(examples=[[{"from_sample": 0}, {"from_sample": 90000, "weights": {"fr": 0.6, "sw": 0.4}}]]),
+    ] = []
     """Stages of the training by consumed samples, each with its own weights. Default (empty): the mixture's weights
     throughout."""
     order: Literal["epochs", "megatron"] = "epochs"

@@ -45,11 +45,11 @@ class ParallelConfig(Section):
 class RampupConfig(Section):
     """Batch ramp-up: the global batch grows by `increment` at equal intervals of samples (Megatron's rule)."""
 
-    start: Positive
+    start: Annotated[Positive, Field(examples=[16])]
     """First global batch size, in samples."""
-    increment: Positive
+    increment: Annotated[Positive, Field(examples=[16])]
     """Number of samples by which the global batch grows at each step."""
-    samples: Positive
+    samples: Annotated[Positive, Field(examples=[6000000])]
     """Number of samples after which the batch has grown to `global_batch_size`."""
 
 
@@ -57,9 +57,9 @@ class MicroBatchChange(Section):
     """A micro-batch size that applies from some global batch size of the ramp-up on. By then the batch holds enough
     larger micro-batches to fill the pipeline."""
 
-    from_batch: Positive
+    from_batch: Annotated[Positive, Field(examples=[784])]
     """First global batch size that uses this micro-batch size, in samples."""
-    size: Positive
+    size: Annotated[Positive, Field(examples=[2])]
     """Micro-batch size, in samples."""
 
 
@@ -68,23 +68,25 @@ class BatchConfig(Section):
 
     micro_batch_size: Positive = 1
     """Number of samples in a micro-batch, which one replica sends through the pipeline at a time."""
-    micro_batch_changes: tuple[MicroBatchChange, ...] = ()
+    micro_batch_changes: Annotated[
+        tuple[MicroBatchChange, ...], Field(examples=[[{"from_batch": 784, "size": 2}]])
+    ] = ()
     """Other micro-batch sizes during the batch ramp-up, in ascending order of `from_batch` (BLOOM: 1, and 2 from a
     global batch of 784 on)."""
-    global_batch_size: Positive
+    global_batch_size: Annotated[Positive, Field(examples=[512])]
     """Number of samples per optimizer step."""
-    rampup: RampupConfig | None = None
+    rampup: Annotated[RampupConfig | None, Field(examples=[{"start": 16, "increment": 16, "samples": 6000000}])] = None
     """Batch ramp-up. Default (null): the full global batch from the start."""
 
 
 class CurriculumConfig(Section):
     """Sequence-length curriculum: samples are cut to a length that grows to `model.sequence_length`."""
 
-    start_length: Positive
+    start_length: Annotated[Positive, Field(examples=[64])]
     """Length of the first samples, in tokens."""
     length_step: Positive = 8
     """The length grows in multiples of this number of tokens. It must be a multiple of 8, which suits tensor cores."""
-    samples: Positive
+    samples: Annotated[Positive, Field(examples=[6000000])]
     """Number of samples after which the full length is reached."""
 
 
@@ -93,7 +95,7 @@ class OptimizerConfig(Section):
 
     kind: Literal["adam", "sgd", "lamb"] = "adam"
     """Optimizer. `adam`: Adam with decoupled weight decay. `sgd`: SGD. `lamb` can be planned but not trained yet."""
-    learning_rate: Annotated[float, Field(gt=0), NotBool]
+    learning_rate: Annotated[float, Field(gt=0, examples=[6e-5]), NotBool]
     """Peak learning rate."""
     min_learning_rate: Annotated[float, Field(ge=0), NotBool] = 0.0
     """Learning rate at the end of the decay and after it."""
@@ -134,7 +136,7 @@ class OptimizerConfig(Section):
 class TrainingConfig(Section):
     """The training: length, layout, batches, optimizer, precision and the training loop."""
 
-    train_samples: Positive
+    train_samples: Annotated[Positive, Field(examples=[1000000])]
     """Total number of training samples. A last batch that they do not fill is dropped."""
     train_tokens: Positive | None = None
     """Training also ends with the first iteration that reaches this number of tokens (useful with a curriculum).
@@ -143,7 +145,9 @@ class TrainingConfig(Section):
     """Layout."""
     batch: BatchConfig
     """Batch sizes."""
-    curriculum: CurriculumConfig | None = None
+    curriculum: Annotated[
+        CurriculumConfig | None, Field(examples=[{"start_length": 64, "length_step": 8, "samples": 1000000}])
+    ] = None
     """Sequence-length curriculum. Default (null): samples always have their full length."""
     optimizer: OptimizerConfig
     """Optimizer and schedule."""
@@ -173,11 +177,11 @@ class TrainingConfig(Section):
     """Segments."""
     guards: GuardsConfig = GuardsConfig()
     """Guards."""
-    skip: list[SkipRange] = []
+    skip: Annotated[list[SkipRange], Field(examples=[[{"from_sample": 51200, "to_sample": 56320}]])] = []
     """Ranges of samples that are not trained on, in addition to the ranges that roll-backs skip."""
     kernels: KernelsConfig = KernelsConfig()
     """Kernels."""
-    energy: EnergyConfig | None = None
+    energy: Annotated[EnergyConfig | None, Field(examples=[{"country": "FRA"}])] = None
     """Measurement of energy and CO2. Default (null): not measured."""
     on_change: Literal["restart", "continue", "refuse"] = "restart"
     """Reaction to a model, data, layout or schedule that differs from that of the newest checkpoint. `restart`: move
@@ -186,7 +190,7 @@ class TrainingConfig(Section):
     differences."""
     threads_per_rank: Positive = 1
     """Number of CPU threads of each process (OMP_NUM_THREADS)."""
-    peak_tflops: Annotated[float, Field(gt=0), NotBool] | None = None
+    peak_tflops: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[312])] = None
     """Peak speed of one device in TFLOP/s, from which the MFU is computed (A100 in bf16: 312). Default (null): no
     MFU."""
 

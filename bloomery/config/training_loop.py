@@ -14,9 +14,9 @@ from bloomery.config.section import Contradiction, Count, NotBool, Positive, Sec
 class SaveRule(Section):
     """How often to save in the first part of a training."""
 
-    until_iteration: Positive
+    until_iteration: Annotated[Positive, Field(examples=[1000])]
     """Last iteration to which the rule applies."""
-    every_iterations: Positive
+    every_iterations: Annotated[Positive, Field(examples=[50])]
     """Number of iterations between checkpoints."""
 
 
@@ -25,10 +25,10 @@ class CheckpointConfig(Section):
 
     every_iterations: Positive = 100
     """Number of iterations between checkpoints. A checkpoint is also saved at the end of each segment."""
-    schedule: list[SaveRule] = []
+    schedule: Annotated[list[SaveRule], Field(examples=[[{"until_iteration": 1000, "every_iterations": 50}]])] = []
     """Other intervals for the first part of the training, in ascending order of `until_iteration`. After the last rule
     `every_iterations` applies."""
-    at_iterations: list[Positive] = []
+    at_iterations: Annotated[list[Positive], Field(examples=[[1000, 10000]])] = []
     """Additional iterations after which a checkpoint is saved. These checkpoints are never removed."""
     keep_last: Positive = 3
     """Number of newest checkpoints to keep."""
@@ -96,7 +96,7 @@ class GuardsConfig(Section):
     replicas_every_iterations: Positive | None = 100
     """Number of iterations between comparisons of all replicas: hashes of the weights, and the states of the random
     number generators. null: no comparison."""
-    spike: SpikeConfig | None = SpikeConfig()
+    spike: Annotated[SpikeConfig | None, Field(examples=[{"deviations": 8.0, "action": "skip"}])] = SpikeConfig()
     """Detection of spikes. null: no detection."""
     non_finite: Literal["skip", "roll_back", "stop"] = "skip"
     """Reaction to a loss or gradient that is not finite. The update is always skipped. `skip`: continue training.
@@ -141,9 +141,9 @@ class LossScaleConfig(Section):
 class SkipRange(Section):
     """A range of samples that are not trained on."""
 
-    from_sample: Count
+    from_sample: Annotated[Count, Field(examples=[51200])]
     """First skipped sample, counted as `consumed_samples` is: in the order of the index's training samples."""
-    to_sample: Positive
+    to_sample: Annotated[Positive, Field(examples=[56320])]
     """First sample after the range."""
 
     @model_validator(mode="after")
@@ -157,7 +157,7 @@ class SkipRange(Section):
 class EnergyConfig(Section):
     """Energy and CO2, measured offline by codecarbon (extra `energy`), once per node."""
 
-    country: Annotated[str, Field(pattern="^[A-Z]{3}$")]
+    country: Annotated[str, Field(pattern="^[A-Z]{3}$", examples=["FRA"])]
     """Country of the machine (ISO 3166-1 alpha-3, such as `FRA`), which determines the CO2 per kWh."""
     every_seconds: Annotated[float, Field(gt=0), NotBool] = 15.0
     """Seconds between two measurements of power."""

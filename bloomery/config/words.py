@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from bloomery.config.section import Section
 
@@ -45,7 +45,7 @@ ListedWord = Annotated[str, AfterValidator(_listed)]
 class WordLists(Section):
     """Words of a language whose share of a document is measured."""
 
-    stop_words: list[ListedWord] = []
+    stop_words: Annotated[list[ListedWord], Field(examples=[["le", "la", "de"]])] = []
     """Function words, which are frequent in any prose of the language."""
-    flagged_words: list[ListedWord] = []
+    flagged_words: Annotated[list[ListedWord], Field(examples=[["casino bonus"]])] = []
     """Words that are typical of pornographic spam."""

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.digest import sha256_file
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.config.explain_value import wrong_values
 from bloomery.contracts.sample_prefix import SamplePrefix
 
 MANIFEST_NAME = "manifest.json"
@@ -150,7 +151,9 @@ def read_checkpoint(folder: Path) -> CheckpointManifest:
     try:
         return CheckpointManifest.model_validate(read_json(folder / MANIFEST_NAME))
     except ValidationError as error:
-        raise InputError(f"not a checkpoint manifest: {error}", where=str(folder / MANIFEST_NAME)) from error
+        raise InputError(
+            f"not a checkpoint manifest: {wrong_values(error, CheckpointManifest)}", where=str(folder / MANIFEST_NAME)
+        ) from error
 
 
 def verify_file(folder: Path, manifest: CheckpointManifest, name: str) -> Path:

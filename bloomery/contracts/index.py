@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from bloomery.base.atomic import atomic_path, read_json
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import CheckFailedError, InputError
+from bloomery.config.explain_value import wrong_values
 from bloomery.config.tokens import UINT16_BELOW
 from bloomery.contracts.blend import StageEntry
 
@@ -301,7 +302,11 @@ def read_index_manifest(path: Path) -> IndexManifest:
     try:
         return IndexManifest.model_validate(value)
     except ValidationError as error:
-        raise InputError(f"not an index manifest: {error}", where=str(path)) from error
+        raise InputError(f"not an index manifest: {wrong_values(error, IndexManifest)}", where=str(path)) from error
+
+
+def _array_cause(error: Exception) -> str:
+    return error.strerror or "damaged" if isinstance(error, OSError) else "the file is damaged or truncated"
 
 
 def array_entries(manifest: IndexManifest) -> list[ArrayEntry]:
@@ -339,7 +344,8 @@ def open_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (EOFError, OSError, ValueError) as error:
-        raise InputError(f"not a readable array ({error})", where=str(path)) from error
+        expected = "an array that the index stage wrote; run `bloomery index` again"
+        raise InputError(f"not a readable array ({_array_cause(error)})", where=str(path), expected=expected) from error
     if str(array.dtype) != entry.dtype or list(array.shape) != entry.shape:
         raise InputError(
             f"is {array.dtype} {list(array.shape)}", where=str(path), expected=f"{entry.dtype} {entry.shape}"

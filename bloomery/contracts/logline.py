@@ -109,7 +109,11 @@ def read_log(path: Path) -> Iterator[tuple[int, LogLine]]:
                 try:
                     found = parse_line(line)
                 except ValueError as error:
-                    raise InputError(f"not a valid line of an iteration: {error}", where=f"{path}:{number}") from error
+                    raise InputError(
+                        "not a valid line of an iteration: one of its numbers cannot be read",
+                        where=f"{path}:{number}",
+                        expected="numbers such as 1, 2.5 or 6.0E-05 between the bars",
+                    ) from error
                 if found is not None:
                     yield number, found
     except OSError as error:

@@ -10,11 +10,13 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from bloomery.base.errors import InputError
+from bloomery.base.unreadable import why_unreadable
+from bloomery.config.explain_value import wrong_values
 
 _BLOCK_BYTES = 256 << 10
 """Block size for reading, in bytes. A block has a few hundred records, enough for a speed, and is read in 1 ms."""
@@ -164,8 +166,18 @@ def parse_record(line: str) -> Record:
         ValueError: the line is not a record.
     """
     value = json.loads(line)
-    kind = next((kind for key, kind in _KIND_BY_KEY.items() if key in value), MetricsRecord)
-    return kind.model_validate(value)
+    return _kind(value).model_validate(value)
+
+
+def _kind(value: Any) -> type[Record]:
+    found = (kind for key, kind in _KIND_BY_KEY.items() if isinstance(value, dict) and key in value)
+    return next(found, MetricsRecord)
+
+
+def _why_no_record(error: ValueError, line: bytes) -> str:
+    if isinstance(error, ValidationError):
+        return wrong_values(error, _kind(json.loads(line)))
+    return why_unreadable(error)
 
 
 def dump_record(record: Record) -> str:
@@ -204,7 +216,8 @@ def read_records(path: Path) -> Iterator[Record]:
         try:
             yield parse_record(line.decode("utf-8"))
         except ValueError as error:
-            raise InputError(f"not a metrics record: {error}", where=f"{path}:{number}") from error
+            reason = _why_no_record(error, line)
+            raise InputError(f"not a metrics record: {reason}", where=f"{path}:{number}") from error
 
 
 def read_tail(path: Path, limit: int = _BLOCK_BYTES) -> list[Record]:

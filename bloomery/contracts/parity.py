@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
+from bloomery.config.explain_value import wrong_values
 from bloomery.contracts.checkpoint import FileEntry
 
 PARITY_NAME = "parity.json"
@@ -79,4 +80,4 @@ def read_parity(folder: Path) -> Parity:
     try:
         return Parity.model_validate(read_json(path))
     except ValidationError as error:
-        raise InputError(f"not a parity report: {error}", where=str(path)) from error
+        raise InputError(f"not a parity report: {wrong_values(error, Parity)}", where=str(path)) from error

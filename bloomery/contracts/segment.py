@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
+from bloomery.config.explain_value import wrong_values
 
 STOP_FILE = "stop"
 """File in train/control that makes the training save after the current iteration and end."""
@@ -91,4 +92,4 @@ def read_segment(path: Path) -> Segment:
     try:
         return Segment.model_validate(read_json(path))
     except ValidationError as error:
-        raise InputError(f"not a segment: {error}", where=str(path)) from error
+        raise InputError(f"not a segment: {wrong_values(error, Segment)}", where=str(path)) from error

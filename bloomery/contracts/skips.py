@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bloomery.base.atomic import read_json, write_json
 from bloomery.base.errors import InputError
+from bloomery.config.explain_value import wrong_values
 from bloomery.config.stages import TrainStage
 from bloomery.config.training_loop import SkipRange
 from bloomery.contracts.paths import RunPaths
@@ -50,7 +51,9 @@ def read_skips(paths: RunPaths) -> Skips:
     try:
         return Skips.model_validate(read_json(paths.skips))
     except ValidationError as error:
-        raise InputError(f"not a list of skipped samples: {error}", where=str(paths.skips)) from error
+        raise InputError(
+            f"not a list of skipped samples: {wrong_values(error, Skips)}", where=str(paths.skips)
+        ) from error
 
 
 def write_skips(paths: RunPaths, skips: Skips) -> None:

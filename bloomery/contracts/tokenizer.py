@@ -37,7 +37,10 @@ def load_tokenizer(path: Path) -> Any:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # The library raises a bare Exception for a file that it cannot read.
-        raise InputError(f"not a tokenizer ({error})", where=str(path), expected=f"a {TOKENIZER}") from error
+        expected = f"a complete {TOKENIZER} of the library tokenizers"
+        raise InputError(
+            "not a tokenizer: the file is damaged or of another kind", where=str(path), expected=expected
+        ) from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
     if getattr(tokenizer.model, "dropout", None):

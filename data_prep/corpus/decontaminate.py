@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from bloomery.base.digest import digest_file, digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
+from bloomery.base.unreadable import why_unreadable
 from bloomery.config.stages import DecontaminateStage
 from data_prep.corpus import _text
 from data_prep.corpus.columns import flags_of, text_buffers
@@ -111,7 +112,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = json.loads(data)
         except ValueError as error:
-            raise InputError(f"not JSON: {error}", where=f"{path}:{number}") from error
+            raise InputError(why_unreadable(error), where=f"{path}:{number}") from error
         if not isinstance(row, dict):
             raise InputError("not a JSON object", where=f"{path}:{number}")
         yield number, row

@@ -63,7 +63,9 @@ def read_mixture(path: Path) -> Mixture:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            f"not a mixture ({error!r})", where=str(path), expected='{"languages": {code: {"weight": ...}}}'
+            "not a mixture: an entry is missing or of the wrong kind",
+            where=str(path),
+            expected='{"languages": {code: {"weight": ...}}}',
         ) from error
     for name, weight in (mixture.languages | mixture.datasets).items():
         if not (math.isfinite(weight) and weight >= 0):

@@ -165,7 +165,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
         _ = manifest["file"]["digest"], manifest["rows"], manifest["counts"]
     except (KeyError, TypeError) as error:
         raise InputError(
-            f"not the manifest of a table ({error!r})",
+            "not the manifest of a table: it lacks rows, counts, or the size and digest of the file",
             where=str(manifest_path(path)),
             expected="a manifest; delete this file and its table, and run the stage again",
         ) from error

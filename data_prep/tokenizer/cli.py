@@ -101,6 +101,7 @@ def train(
     """Train byte-level BPE from pre-token counts, optionally weighted by a mixture."""
     from bloomery.base.atomic import read_json
     from bloomery.base.errors import ConfigError
+    from bloomery.config.load import validate
     from bloomery.config.stages import TokenizerStage, read_stage
     from bloomery.config.tokens import TokenizerTraining
     from data_prep.tokenizer.find_count_tables import find_tables
@@ -122,7 +123,8 @@ def train(
     }
     known = {} if config is None else read_stage(config, TokenizerStage).tokenizer.model_dump()
     chosen = {key: value for key, value in given.items() if value is not None}
-    settings = TokenizerTraining.model_validate(known | chosen)
+    example = "options within the limits of the keys of `tokenizer`"
+    settings = validate(known | chosen, TokenizerTraining, where="the options and --config", example=example)
     tables = find_tables(counts, None if parts is None else read_json(parts))
     asked = config is not None or pre_tokenizer is not None or split_digits is not None
     settings = with_pre_tokenizer(settings, tables, asked=asked)

@@ -93,7 +93,9 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
             found = (str(told["preset"]), bool(told["split_digits"]))
         except (KeyError, TypeError) as error:
             raise InputError(
-                f"the manifest's pre_tokenizer is damaged ({error!r})", where=str(manifest_path(table.path))
+                "the manifest's pre_tokenizer is damaged",
+                where=str(manifest_path(table.path)),
+                expected="its keys preset and split_digits; count the pre-tokens again",
             ) from error
         if known is not None and found != known:
             raise InputError(

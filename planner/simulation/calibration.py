@@ -23,6 +23,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from bloomery.base.errors import ConfigError
+from bloomery.base.unreadable import why_unreadable
 from bloomery.config.load import validate
 from bloomery.config.section import Count, NotBool, Section
 from planner.simulation.scenario import Scenario
@@ -113,7 +114,7 @@ def load_incidents(name: Path | str) -> IncidentRecord:
             "no such file", where=str(name), expected=f"a TOML file of incidents, or {BLOOM!r}"
         ) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"cannot be read ({error})", where=str(name)) from error
+        raise ConfigError(f"cannot be read ({why_unreadable(error)})", where=str(name)) from error
     record = validate(raw, IncidentRecord, where=str(name), example="a TOML file with [observed] and [[incidents]]")
     start, end = instant(record.observed.start), instant(record.observed.end)
     if end <= start:

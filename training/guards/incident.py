@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from bloomery.base.atomic import dump_json, read_json, write_text
 from bloomery.base.errors import InputError
+from bloomery.config.explain_value import wrong_values
 
 _NAME = re.compile(r"step(\d+)(?:-(\d+))?\.json")
 
@@ -61,7 +62,9 @@ def read_incident(path: Path) -> Incident:
     try:
         return Incident.model_validate(read_json(path))
     except ValidationError as error:
-        raise InputError(f"this is not a valid incident file: {error}", where=str(path)) from error
+        raise InputError(
+            f"this is not a valid incident file: {wrong_values(error, Incident)}", where=str(path)
+        ) from error
 
 
 def texts_path(incident: Path) -> Path:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from bloomery.base.digest import digest_json
 from bloomery.base.errors import InputError
+from bloomery.config.explain_value import wrong_values
 from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import Change, CheckpointManifest, step_name
 from bloomery.contracts.index import IndexManifest
@@ -200,7 +201,7 @@ def saved_stage(checkpoint: CheckpointManifest) -> TrainStage:
         return TrainStage.model_validate(checkpoint.config)
     except ValidationError as error:
         raise InputError(
-            f"this version of Bloomery cannot read the checkpoint's configuration: {error}",
+            f"this version of Bloomery cannot read the checkpoint's configuration: {wrong_values(error, TrainStage)}",
             where=f"{step_name(checkpoint.iteration)}/manifest.json",
             expected="the version of Bloomery that saved the checkpoint",
         ) from error

@@ -3,12 +3,14 @@
 from functools import partial
 
 from bloomery.orchestration import rule_inputs, slurm_jobs
+from bloomery.orchestration.hide_values import hide_values
 from bloomery.orchestration.job_environment import prepare_environment
 from bloomery.orchestration.job_resources import job_resources
 from bloomery.orchestration.run_plan import make_run_plan, read_config
 from bloomery.orchestration.segment_chain import next_segment
 from bloomery.orchestration.workflow_session import WorkflowSession, exit_on_error
 
+hide_values(logger)
 MAIN_PROCESS = workflow.is_main_process
 with exit_on_error(logger):
     CONFIG = read_config(config, workflow.configfiles)

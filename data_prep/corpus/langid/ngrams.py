@@ -28,6 +28,7 @@ from safetensors import numpy as safetensors
 
 from bloomery.base.atomic import write_bytes
 from bloomery.base.errors import InputError
+from bloomery.base.unreadable import why_unreadable
 
 ORDERS = (2, 3, 4)
 BUCKETS = 1 << 13
@@ -126,7 +127,8 @@ def load(path: Path) -> NgramModel:
         model = NgramModel(tuple(about["languages"]), tuple(about["classes"]), weights, tuple(about["bytes"]))
         known = about["format"] == _FORMAT and weights.dtype == np.uint8
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"not an n-gram language model ({error})", where=str(path), expected=_EXPECTED) from error
+        reason = why_unreadable(error)
+        raise InputError(f"not an n-gram language model ({reason})", where=str(path), expected=_EXPECTED) from error
     if not known or weights.shape != (BUCKETS, len(model.classes)) or len(model.classes) < 2:
         raise InputError("an n-gram language model of another version", where=str(path), expected=_EXPECTED)
     return model

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from bloomery.base.unreadable import json_cause
 from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import JsonlSource
 from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
@@ -35,6 +36,12 @@ def read_jsonl(source: JsonlSource, files: list[str], max_bytes: int, piece: Fil
             yield _parse(data, fields, name, line)
 
 
+def _reason(error: ValueError | RecursionError) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{json_cause(error)} (column {error.colno})"
+    return "brackets are nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
 def _parse(data: bytes, fields: Fields, file: str, line: int) -> Item:
     text = decode_line(data, file, line)
     if isinstance(text, BadRow):
@@ -42,7 +49,7 @@ def _parse(data: bytes, fields: Fields, file: str, line: int) -> Item:
     try:
         value: Any = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
-        return BadRow(file, line, "invalid JSON", str(error), excerpt_of(text))
+        return BadRow(file, line, "invalid JSON", _reason(error), excerpt_of(text))
     if not isinstance(value, dict):
         return BadRow(file, line, "not an object", f"a {type(value).__name__}", excerpt_of(text))
     return row_from_fields(value, fields, file, line)

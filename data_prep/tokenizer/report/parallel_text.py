@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bloomery.base.errors import InputError
+from bloomery.base.unreadable import why_unreadable
 from data_prep.formats.shard import iterate_batches
 from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 
@@ -52,7 +53,7 @@ def _lines(file: Path) -> list[str]:
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 ({error})", where=str(file)) from error
+        raise InputError(why_unreadable(error), where=str(file)) from error
     return lines[:-1] if lines[-1] == "" else lines
 
 
@@ -62,7 +63,7 @@ def _objects(file: Path) -> Iterator[dict[str, str]]:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise InputError(f"not JSON ({error})", where=f"{file}:{number + 1}") from error
+                raise InputError(why_unreadable(error), where=f"{file}:{number + 1}") from error
             if not isinstance(row, dict):
                 raise InputError(
                     "not a JSON object", where=f"{file}:{number + 1}", expected='{"en": "...", "fr": "..."}'

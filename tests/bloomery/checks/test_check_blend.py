@@ -56,7 +56,7 @@ def test_blend_stages_change_only_the_index_section() -> None:
             "index.blend[0].spread_to 39 is less than the end of its stage, 40; expected: at least 40, or null",
         ),
         ([{"spread_to": 79}], "index.blend[0].spread_to 79 is less than the end of its stage, 80"),
-        ([{"weights": {}}], "index.blend[0].weights: {} is not right; expected: a weight above 0 for a language"),
+        ([{"weights": {}}], "index.blend[0].weights: {} is not valid; expected: a weight above 0 for a language"),
         ([{"weights": {"en": 0, "fr": 0.0}}], "index.blend[0].weights: "),
         ([{"weights": {"en": -1, "fr": 1}}], "index.blend[0].weights.en: -1"),
         ([{"from_sample": -1}], "index.blend[0].from_sample: -1"),

@@ -25,7 +25,7 @@ def test_contradictions_are_reported_with_wrong_values_but_not_caused_by_them() 
         "training.train_samples: 0",
         "training.batch.rampup.increment: missing",
         "sources[0].paths: missing",
-        "sources[1]: ",
+        "sources[1].kind: 'jsnl' is not valid; expected: one of 'jsonl', 'parquet'",
         "sources[2]: 'foo'",
         "publish: 5",
         "hidden_size 33 must be divisible by heads 4",

@@ -89,7 +89,7 @@ def test_init_without_slurm_needs_its_answers_as_options(tmp_path: Path, nothing
 def test_init_refuses_a_wrong_answer(tmp_path: Path, nothing: str) -> None:
     done = bloomery("init", *ALL, "--account", "a;b", cwd=tmp_path, path=nothing)
     assert done.returncode == 2
-    assert "account: 'a;b' is not right" in done.stderr
+    assert "account: 'a;b' is not valid" in done.stderr
     assert not (tmp_path / "site.yaml").exists()
 
 

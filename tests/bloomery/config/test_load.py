@@ -44,7 +44,7 @@ def test_all_problems_are_reported_at_once() -> None:
     )
     assert text.startswith("my.yaml: 5 problems\n")
     for part in (
-        "model.layers: 0 is not right; expected",
+        "model.layers: 0 is not valid; expected",
         "tokenizer.alpha: unknown key",
         "export.dtype: 'int8'",
         "seed: -1",
@@ -108,12 +108,12 @@ def test_sizes_are_read_with_their_units() -> None:
         ("root", "a{b}", "a folder such as 'runs'"),
         ("name", "n" * 101, "at most 100 characters"),
         ("sources.0.name", "n" * 101, "at most 100 characters"),
-        ("training.optimizer.beta1", 1.0, "less than 1"),
-        ("training.optimizer.beta2", 1.0, "less than 1"),
-        ("seed", 2**63, "less than 9223372036854775808"),
-        ("tokenizer.vocabulary_size", 2**24 + 1, "less than or equal to 16777216"),
-        ("corpus.dedup.partitions", 513, "less than or equal to 512"),
-        ("publish.owner", "a/b", "publish.owner: 'a/b' is not right"),
+        ("training.optimizer.beta1", 1.0, "a number of at least 0 and below 1, for example 0.9"),
+        ("training.optimizer.beta2", 1.0, "a number of at least 0 and below 1, for example 0.95"),
+        ("seed", 2**63, "a whole number of at least 0 and below 2^63, for example 42"),
+        ("tokenizer.vocabulary_size", 2**24 + 1, "a whole number of at least 260 and at most 2^24, for example 250680"),
+        ("corpus.dedup.partitions", 513, "a whole number above 0 and at most 512, for example 1"),
+        ("publish.owner", "a/b", "publish.owner: 'a/b' is not valid"),
         ("training.batch.rampup", {"start": 8, "increment": 8, "samples": 10**9}, "exceeds train_samples"),
         ("corpus.judge.thresholds", {"fr": {"min_words": 9, "max_words": 3}}, "min_words 9 exceeds max_words 3"),
         ("corpus.judge.thresholds", {"default": {"min_mean_word_length": 99}}, "min_mean_word_length 99 exceeds"),

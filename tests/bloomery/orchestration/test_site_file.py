@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bloomery.base.errors import ConfigError
-from bloomery.config.load import all_keys
+from bloomery.config.keys import all_keys
 from bloomery.config.site import Site, read_site
 from bloomery.orchestration.detect_cluster import Cluster, cluster_from
 from bloomery.orchestration.site_file import render, write_site
@@ -44,7 +44,7 @@ def test_the_site_file_explains_every_key_and_can_be_read_back(tmp_path: Path) -
 
 
 def test_nothing_is_written_if_an_answer_is_invalid(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"jobs\.partition: 'a b' is not right"):
+    with pytest.raises(ConfigError, match=r"jobs\.partition: 'a b' is not valid"):
         write_site(tmp_path / "site.yaml", {"jobs": {"partition": "a b"}}, [])
     assert not list(tmp_path.iterdir())
 

@@ -10,7 +10,7 @@ import yaml
 from repository import ROOT
 
 from bloomery.base.errors import ResourceError
-from bloomery.config.load import all_keys
+from bloomery.config.keys import all_keys
 from bloomery.config.site import Site, read_site
 from bloomery.orchestration.detect_cluster import Cluster, cluster_from
 from bloomery.orchestration.site_questions import QUESTIONS, Question, collect, doubts, nested

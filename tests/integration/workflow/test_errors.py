@@ -22,7 +22,7 @@ def test_all_problems_of_a_configuration_are_reported_at_once(fresh: Callable[..
     assert "run.yaml: 4 problems" in talk
     assert "model.heads 3 must be divisible by training.parallel.tensor 2" in talk
     assert "tokenizer.vocab: unknown key (value 1); did you mean" in talk
-    assert "seed: 'x' is not right" in talk
+    assert "seed: 'x' is not valid" in talk
     assert "hidden_size 32 must be divisible by heads 3" in talk
     assert "Traceback" not in talk
     assert not workflow.run_folder.exists()
@@ -34,6 +34,25 @@ def test_a_source_without_files_is_named(fresh: Callable[..., Workflow]) -> None
     talk = workflow.run(expect=2)
     assert "sources[texts].paths[0]: no file matches 'nowhere/*.jsonl'" in talk
     assert "Traceback" not in talk
+
+
+def test_a_token_in_a_path_is_shown_as_written(fresh: Callable[..., Workflow], tmp_path: Path) -> None:
+    secret = "hf_planted_secret_42"
+    workflow = fresh()
+    workflow.environment = os.environ | {"HF_TOKEN": secret}
+    workflow.config["sources"][0]["paths"] = [f"{tmp_path}/${{HF_TOKEN}}/*.jsonl"]
+    talk = workflow.run("--dry-run", expect=2)
+    assert f"sources[texts].paths[0]: no file matches '{tmp_path}/${{HF_TOKEN}}/*.jsonl'" in talk
+    assert secret not in talk
+    (tmp_path / secret).mkdir()
+    (tmp_path / secret / "bad.jsonl").write_text("not json\n" * 200)
+    assert secret not in workflow.run("--dry-run", "corpus")
+    # The job is another process, which inherits the name of the variable.
+    talk = workflow.run("corpus", expect=1)
+    logs = [path for path in (workflow.run_folder / "logs").rglob("*.log") if path.is_file()]
+    assert any("error:" in path.read_text() for path in logs)
+    for text in (talk, *(path.read_text() for path in logs)):
+        assert secret not in text
 
 
 def test_a_key_written_twice_is_refused(fresh: Callable[..., Workflow]) -> None:
@@ -116,7 +135,7 @@ def test_the_sample_is_the_default_and_is_never_merged_with_another_configuratio
     only_a_name.write_text("name: mine\n")
     done = subprocess.run([*command, "--configfile", str(only_a_name)], capture_output=True, text=True)
     assert done.returncode == 2
-    assert "sources: [] is not right" in done.stdout  # in a dry-run, Snakemake logs to stdout
+    assert "sources: [] is not valid" in done.stdout  # in a dry-run, Snakemake logs to stdout
 
 
 def test_snakemake_lint_finds_no_problem() -> None:

@@ -62,7 +62,7 @@ def test_bytes_are_compared_if_the_aligned_text_lacks_the_reference(plant, make_
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("x.jsonl", "{", "not JSON"),
+        ("x.jsonl", "{", "not valid JSON"),
         ("x.jsonl", "[1]", "not a JSON object"),
         ("x.jsonl", "", "no aligned text"),
         ("d/en.txt", "a\nb\n", "different lengths"),

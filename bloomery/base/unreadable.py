@@ -1,0 +1,41 @@
+"""Say why a file cannot be read, in one plain phrase, whatever library tried to read it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import tomllib
+
+_PLACE_IN_TOML = re.compile(r"at line (\d+), column (\d+)")
+
+
+def why_unreadable(error: Exception) -> str:
+    """Return the reason of an error of the disk, of UTF-8, JSON, TOML or CSV. Other errors are named by their kind."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"not valid JSON: {json_cause(error)} (line {error.lineno}, column {error.colno})"
+    if isinstance(error, tomllib.TOMLDecodeError):
+        found = _PLACE_IN_TOML.search(str(error))
+        place = f"in line {found.group(1)}, column {found.group(2)}" if found else "at the end of the file"
+        return f'not valid TOML {place}; expected: lines such as `key = 1` or `key = "text"`, and each key once'
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8 text (byte {error.start:,})"
+    if isinstance(error, csv.Error):
+        return "a quote that is not closed, or text after a closing quote"
+    if isinstance(error, OSError):
+        return error.strerror or "the disk reports an error"
+    return "the file is damaged or of another kind"
+
+
+def json_cause(error: json.JSONDecodeError) -> str:
+    """Return what is wrong in a JSON text, without the place."""
+    rest = error.doc[error.pos :].strip()
+    if not error.doc.strip():
+        return "the text is empty"
+    if not rest or error.msg.startswith("Unterminated"):
+        return "the text ends too early"
+    if error.msg.startswith("Extra data"):
+        return "text after the end of the value"
+    if error.msg.startswith("Invalid control"):
+        return "a line break or control character inside quotes"
+    return "a value, a comma, a colon or a quote is missing"

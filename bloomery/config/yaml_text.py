@@ -1,0 +1,144 @@
+"""Read YAML, refuse what PyYAML would accept silently, and say in plain words what is wrong with a broken document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bloomery.base.errors import ConfigError
+
+_MAX_DEPTH = 50
+_MAX_VALUES = 1_000_000
+_OWN = re.compile("a key must be a word, not a list or a mapping|the key .+ is written twice")
+_CAUSES = {
+    r"found character '\\t'": ("a tab", "spaces, because YAML allows no tabs before a key or a value"),
+    r"found character '(.)'": ("{} begins a value", "a value in quotes if it begins with {}"),
+    "mapping values are not allowed": (
+        "a second ':' in a value, or a key that is indented too far",
+        "one `key: value` per line, a space after each ':' of this line and of the line before, and quotes around text "
+        "with ': '",
+    ),
+    "could not find expected ':'": ("a line without ':'", "`key: value`, with a space after the ':'"),
+    "expected ',' or '(.)'": ("a bracket that is not closed", "a comma between entries and {} at the end"),
+    "found unexpected end of stream": ("a quote that is not closed", "a quote of the same kind at the end of the text"),
+    "expected <block end>": (
+        "this line does not fit the lines above it",
+        "the same number of spaces before all keys of a section, and quotes doubled inside quoted text",
+    ),
+    "found undefined alias": ("an alias (`*name`) without its anchor (`&name`)", "the anchor before the alias"),
+    "could not determine a constructor for the tag": ("a tag (`!name`)", "plain values; put text with '!' in quotes"),
+    "unknown escape character|expected escape sequence": (
+        "a backslash that means nothing here",
+        "single quotes around text with backslashes",
+    ),
+    "another document": ("a second document after `---`", "one document per file"),
+    "chomping or indentation": ("text after '|' or '>'", "the text on the following lines, indented"),
+    "expected alphabetic or numeric": ("'&' or '*' without a name", "quotes around text that begins with '&' or '*'"),
+    "special characters are not allowed": ("a control character", "printable text only"),
+}
+"""Part of PyYAML's message -> what is wrong, and what would be right."""
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """SafeLoader that rejects duplicate keys, which PyYAML would silently overwrite."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue  # the mapping may override keys that `<<: *anchor` merges
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a key must be a word, not a list or a mapping", key_node.start_mark
+                )
+            if key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} is written twice", key_node.start_mark
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def read_yaml(path: Path) -> Any:
+    """Parse a YAML file.
+
+    Raises:
+        ConfigError: the file is missing, unreadable or not YAML, contains a key twice, or is nested too deeply.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError("no such file", where=str(path), expected="a run's YAML, e.g. config/sample.yaml") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("cannot be read", where=str(path), expected="a UTF-8 text file that you may read") from error
+    try:
+        value = yaml.load(text, Loader=_UniqueKeyLoader)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML raises these for impossible dates and numbers
+        raise _not_yaml(error, text, path) from error
+    except RecursionError as error:
+        raise _too_deep(str(path)) from error
+    refuse_endless(value, str(path))
+    return value
+
+
+def _too_deep(where: str) -> ConfigError:
+    return ConfigError(
+        f"nested deeper than {_MAX_DEPTH} levels, or an anchor that contains itself",
+        where=where,
+        expected="a run's YAML",
+    )
+
+
+def refuse_endless(value: Any, where: str) -> None:
+    """Raise ConfigError if aliases make the document endless or far larger than its text."""
+    waiting, values = [(value, 0)], 0
+    while waiting:
+        item, depth = waiting.pop()
+        values += 1
+        if depth > _MAX_DEPTH:
+            raise _too_deep(where)
+        if values > _MAX_VALUES:
+            raise ConfigError(f"more than {_MAX_VALUES:,} values after its aliases are expanded", where=where)
+        inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+        waiting += [(each, depth + 1) for each in inner]
+
+
+def _not_yaml(error: Exception, text: str, path: Path) -> ConfigError:
+    """Return the error for a document that PyYAML cannot read."""
+    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
+    place = _place(error, text)
+    if _OWN.fullmatch(problem):
+        return ConfigError(f"not valid YAML: {problem}", where=f"{path}{place}")
+    for pattern, (wrong, right) in _CAUSES.items():
+        if match := re.search(pattern, f"{problem} {getattr(error, 'context', '')}"):
+            character = repr(match.group(1)) if match.groups() else ""
+            return ConfigError(
+                f"not valid YAML: {wrong.format(character)}",
+                where=f"{path}{place}",
+                expected=right.format(character),
+            )
+    if not isinstance(error, yaml.YAMLError):
+        wrong, right = "a date or a number that does not exist", "text in quotes"
+        return ConfigError(f"not valid YAML: {wrong}", where=f"{path}{place}", expected=right)
+    return ConfigError(
+        "not valid YAML: this line cannot be read",
+        where=f"{path}{place}",
+        expected="`key: value` with a space after the ':', indented with spaces",
+    )
+
+
+def _place(error: Exception, text: str) -> str:
+    """Return the place of the error, such as `, line 3, column 5`; empty if it is not known."""
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is not None:
+        return f", line {mark.line + 1}, column {mark.column + 1}"
+    position = getattr(error, "position", None)
+    if position is None:
+        return ""
+    before = text[:position]
+    return f", line {before.count(chr(10)) + 1}, column {position - before.rfind(chr(10))}"

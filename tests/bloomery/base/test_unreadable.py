@@ -1,0 +1,45 @@
+"""Why a file cannot be read, in the words of the project."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tomllib
+from collections.abc import Callable
+
+import pytest
+
+from bloomery.base.unreadable import why_unreadable
+
+
+def _error(read: Callable[[], object]) -> Exception:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (the kind is what the function explains)
+        read()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("read", "says"),
+    [
+        (lambda: json.loads(""), "not valid JSON: the text is empty (line 1, column 1)"),
+        (lambda: json.loads('{"a": '), "not valid JSON: the text ends too early (line 1, column 7)"),
+        (lambda: json.loads('{"a": "b'), "not valid JSON: the text ends too early (line 1, column 7)"),
+        (
+            lambda: json.loads('{"a" 1}'),
+            "not valid JSON: a value, a comma, a colon or a quote is missing (line 1, column 6)",
+        ),
+        (lambda: json.loads("{}\n{}"), "not valid JSON: text after the end of the value (line 2, column 1)"),
+        (lambda: json.loads('"a\nb"'), "not valid JSON: a line break or control character inside quotes"),
+        (
+            lambda: tomllib.loads("a = 1\nb = \n"),
+            "not valid TOML in line 2, column 5; expected: lines such as `key = 1`",
+        ),
+        (lambda: tomllib.loads("a = 1\na = 2"), "not valid TOML"),
+        (lambda: b"ab\xff".decode(), "not UTF-8 text (byte 2)"),
+        (lambda: list(csv.reader(['"a'], strict=True)), "a quote that is not closed, or text after a closing quote"),
+        (lambda: open("/nowhere/at/all"), "No such file or directory"),  # noqa: PTH123, SIM115
+        (lambda: {}["x"], "the file is damaged or of another kind"),
+    ],
+)
+def test_the_reason_is_one_plain_phrase(read: Callable[[], object], says: str) -> None:
+    assert why_unreadable(_error(read)).startswith(says)
