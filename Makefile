@@ -88,6 +88,7 @@ bench: install
 	  for name in corpus tokens; do $(BIN)/python bench/$${name}_scale.py > docs/$$name-scale.md; done; \
 	  echo "bench text_kernel"; $(BIN)/python bench/text_kernel.py "$$BLOOMERY_CORPUS"/*.jsonl.zst > bench/results/text_kernel.json; \
 	fi
+	$(BIN)/python bench/benchmark_page.py > docs/benchmarks.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -99,7 +99,7 @@ def instant(moment: date) -> datetime:
 
 
 def load_incidents(name: Path | str) -> IncidentRecord:
-    """Read incidents from a TOML file, or those of BLOOM's founding documents for the name `bloom`.
+    """Read incidents from a TOML file, or those of BLOOM's published chronicle for the name `bloom`.
 
     Raises:
         ConfigError: the file is missing or invalid, or an incident lies outside the observed period.

@@ -1,4 +1,4 @@
-"""Figures that the founding documents publish come out of the presets.
+"""Figures that BigScience published come out of the presets.
 
 Sources: BigScience, train/tr11-176B-ml (README.md, chronicles.md, tr11-176B-ml.slurm), train/tr8-104B-wide (README.md),
 the page of the repository tr11-176B-ml-logs.
