@@ -86,9 +86,7 @@ def page(folder: Path = RESULTS) -> str:
     missing = [f"`bench/{name}.py`" for part in SECTIONS.values() for name in part if not result_files(folder, name)]
     gpu = sorted((folder / "gpu").glob("*.json"))
     if not gpu:
-        missing.append(
-            "`bench/gpu/run.py` (no GPU was available; [how to run it](how-to/training.md#measure-on-a-gpu))"
-        )
+        missing.append("`bench/gpu/run.py` (needs a GPU; [how to run it](how-to/training.md#measure-on-a-gpu))")
     absent = f"\nNot measured, because `bench/results/` holds no result: {', '.join(missing)}.\n" if missing else ""
     sections = "\n".join(section(title, part, folder) for title, part in SECTIONS.items())
     links = ", ".join(f"[{path.stem}](../bench/results/gpu/{path.name})" for path in gpu)
@@ -105,8 +103,8 @@ Speeds of the corpus programs are MB (10^6 bytes of UTF-8 text) per second of pr
 the smallest and greatest ratio of all rounds. Peers run on the same texts in turn with Bloomery.
 {absent}
 A peer's speed depends on its conditions. datatrove splits words with spaCy if spaCy is installed. Otherwise, the
-programs give it a regular expression, which is faster. Each condition has its own result file, such as
-`bench/results/corpus_filters-regular_expression.json`.
+programs give it a regular expression, which is faster. The page shows each condition that has
+a result file. The file of a second condition has a suffix, as in `corpus_filters-regular_expression.json`.
 
 {sections}{on_gpu}
 The pages [How large a corpus may be](corpus-scale.md) and [How large a tokenizer's corpus and an index may
