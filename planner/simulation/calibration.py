@@ -28,7 +28,7 @@ from bloomery.config.section import Count, NotBool, Section
 from planner.simulation.scenario import Scenario
 
 BLOOM = "bloom"
-"""Name that selects the incidents of BLOOM's founding documents, which are part of this package."""
+"""Name that selects the incidents of BLOOM's published chronicle, which are part of this package."""
 Kind = Literal["hardware", "software", "maintenance", "planned restart"]
 _Hours = Annotated[float, Field(ge=0), NotBool]
 
