@@ -2,6 +2,7 @@
 # make test     check style, types and lint, and run every test that this machine can run
 # make check    check style, types and lint, and run the unit tests (fast, for daily work)
 # make bench    run the benchmarks
+# make docs     build the documents as a searchable site, .site/index.html
 # make clean    remove everything that was built, but never runs/
 
 PY ?= python3
@@ -14,7 +15,7 @@ SUITES := $(BIN)/python tests/support/suites.py
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := run
-.PHONY: run test check style bench clean install system
+.PHONY: run test check style bench docs clean install system
 
 run: install
 	$(BIN)/snakemake $(TARGET) --profile workflow/profiles/local --configfile $(CONFIG)
@@ -88,8 +89,14 @@ bench: install
 	  for name in corpus tokens; do $(BIN)/python bench/$${name}_scale.py > docs/$$name-scale.md; done; \
 	  echo "bench text_kernel"; $(BIN)/python bench/text_kernel.py "$$BLOOMERY_CORPUS"/*.jsonl.zst > bench/results/text_kernel.json; \
 	fi
+	$(BIN)/python bench/benchmark_page.py > docs/benchmarks.md
+
+# `--strict` fails on a link to a file or a heading that does not exist. The search needs a server.
+docs: install
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "docs: .site/index.html; to search: $(BIN)/python -m http.server -d .site"
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find bloomery data_prep training export monitoring planner tests bench -name __pycache__ -prune -exec rm -rf {} +
 	find data_prep -name '*.so' -delete

@@ -52,6 +52,8 @@ def page(result: dict[str, Any]) -> str:
     newline = "\n"
     return f"""# How large a corpus may be
 
+**Assumes:** you plan a corpus of terabytes on a cluster and know the [steps of the corpus](how-to/corpus.md).
+
 `python bench/corpus_scale.py` generates this page. The arithmetic is in `data_prep/corpus/scale.py`. The measured
 figures are in [bench/results/corpus_memory.json](../bench/results/corpus_memory.json).
 

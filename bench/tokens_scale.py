@@ -134,6 +134,9 @@ def page() -> str:
     many = f"{LARGEST.shards:,} shards of 256 MiB, {LARGEST.shards_a_job} per SLURM job"
     return f"""# How large a tokenizer's corpus and an index may be
 
+**Assumes:** you plan a training of billions of tokens and know the [tokenizer](how-to/tokenizer.md) and the
+[index](how-to/index.md).
+
 `python bench/tokens_scale.py` generates this page from `bench/results/`. Times are for one core of a busy machine.
 
 ## 341.6 B tokens: {text} of text in {documents:.0f} M documents, {samples:.1f} M samples of {SEQUENCE_LENGTH:,}

@@ -8,7 +8,7 @@ iterations. It is timed separately, and a hundredth of its time is added to each
 
 Bare is the code that a user would write without us: `deepspeed.initialize` with the same JSON, an equal network and an
 equal optimizer, and `engine.train_batch` on tensors that are ready. Validation and checkpoints are excluded, because a
-bare loop has them, too. A step takes more than a second. The median overhead must be less than 5 % (issue 7).
+bare loop has them, too. A step takes more than a second. The median overhead must be less than 5 %.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Both train the same network from the same weights on the same tokens. Weights an
 micro-batches are summed in fp32 and clipped, and AdamW updates fp32 master weights, which are rounded to bf16. Ours is
 DeepSpeed's pipeline engine with one stage. bench/training_overhead.py measures the overhead of the loop. The peer is a
 plain PyTorch loop that does the same. The losses are compared to check that both compute the same. The ratio of our
-speed to the peer's must be at least 1.0 (issue 7).
+speed to the peer's must be at least 1.0.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def sync_run(
     stage = read_publish_stage(paths)
     reason = why_local(hub=stage.publish.hub)
     if reason is not None and output is None:
-        raise ConfigError(f"no Hub is configured: {reason}", where=str(paths.run), expected="see docs/how-to.md")
+        raise ConfigError(f"no Hub is configured: {reason}", where=str(paths.run), expected="see docs/how-to/export.md")
     with sync_lock(paths, wait_seconds):
         state = read_state(paths)
         snapshot = paths.monitoring / _SNAPSHOT_NAME

@@ -29,6 +29,6 @@ def watch(
     paths = RunPaths(run)
     reason = why_local(hub=read_publish_stage(paths).publish.hub)
     if reason is not None:
-        raise ConfigError(f"no Hub is configured: {reason}", where=str(run), expected="see docs/how-to.md")
+        raise ConfigError(f"no Hub is configured: {reason}", where=str(run), expected="see docs/how-to/export.md")
     every_seconds = None if every is None else 60 * every
     SyncLoop(paths, every_seconds, until_stopped=until_stopped, retry_seconds=retry_seconds).run()

@@ -19,7 +19,9 @@ def page(preset: str, source: str, config: RunConfig, plan: Answers) -> str:
     """Return the page of one preset. `source` is the path of its YAML, relative to the page."""
     command = source.replace("../", "")
     lines = [f"# {config.name}", "", _GENERATED.strip(), ""]
-    lines += [f"The command `bloomery plan {command}` prints this plan of [{preset}.yaml]({source}).", ""]
+    unpublished = ", and the values in the table of assumptions, which nobody published" if plan.assumed else ""
+    lines += [f"**Assumes:** the configuration [{preset}.yaml]({source}){unpublished}.", ""]
+    lines += [f"The command `bloomery plan {command}` prints this plan.", ""]
     lines += [f"![Global batch size, learning rate and memory of {config.name}]({preset}.svg)", ""]
     if plan.notes:
         lines += [*(f"- {note}" for note in plan.notes), ""]
@@ -45,6 +47,7 @@ def index_page(plans: Sequence[tuple[str, Answers]]) -> str:
         for preset, plan in plans
     ]
     lines = ["# Plans of published trainings", "", _GENERATED.strip(), ""]
+    lines += ["**Assumes:** you know what a [plan](../plan.md) contains. No preset needs a GPU to be planned.", ""]
     lines += ["Each row has a YAML file in `config/models/`. `bloomery plan` prints its plan on a terminal.", ""]
     return "\n".join([*lines, *_markdown(Table("", columns, rows))]) + "\n"
 

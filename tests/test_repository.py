@@ -93,14 +93,6 @@ def test_the_version_is_the_same_in_package_project_and_changelog() -> None:
     assert f"## [{bloomery.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_links_between_documents_have_existing_targets() -> None:
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
-    for page in pages:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
-
-
 def test_continuous_integration_runs_make_test() -> None:
     script = ROOT / ".ci/run"
     assert os.access(script, os.X_OK)

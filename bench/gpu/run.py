@@ -10,7 +10,7 @@ package need not be built or installed, so the exact version of torch in pyproje
 
 Every variant runs in its own process, so its memory is measured separately and its failure does not affect the others.
 Finished measurements are skipped. The same command therefore resumes after an interruption and retries failed variants.
-The goal is 50 % MFU at 1b3 (issue 7).
+The goal is 50 % MFU at 1b3.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The hierarchy of errors. Each error states where, what, and what would be right, and has an exit code.
 
-Exit codes (`design/style.md`): 0 done, 1 a check failed, 2 usage, 75 try again (EX_TEMPFAIL).
+Exit codes: 0 done, 1 a check failed, 2 usage, 75 try again (EX_TEMPFAIL).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The part of the configuration that each job sees, in a JSON file that is rewritten only if its content changes.
 
-That file is an input of the job, so a stage reruns exactly when its own part has changed (house decision 2).
+That file is an input of the job, so a stage reruns exactly when its own part has changed.
 """
 
 from __future__ import annotations

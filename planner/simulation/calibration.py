@@ -29,7 +29,7 @@ from bloomery.config.section import Count, NotBool, Section
 from planner.simulation.scenario import Scenario
 
 BLOOM = "bloom"
-"""Name that selects the incidents of BLOOM's founding documents, which are part of this package."""
+"""Name that selects the incidents of BLOOM's published chronicle, which are part of this package."""
 Kind = Literal["hardware", "software", "maintenance", "planned restart"]
 _Hours = Annotated[float, Field(ge=0), NotBool]
 
@@ -100,7 +100,7 @@ def instant(moment: date) -> datetime:
 
 
 def load_incidents(name: Path | str) -> IncidentRecord:
-    """Read incidents from a TOML file, or those of BLOOM's founding documents for the name `bloom`.
+    """Read incidents from a TOML file, or those of BLOOM's published chronicle for the name `bloom`.
 
     Raises:
         ConfigError: the file is missing or invalid, or an incident lies outside the observed period.

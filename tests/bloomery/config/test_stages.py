@@ -1,4 +1,4 @@
-"""Test that a stage's section changes exactly when a key that the stage reads changes (house decision 2)."""
+"""Test that a stage's section changes exactly when a key that the stage reads changes."""
 
 from __future__ import annotations
 

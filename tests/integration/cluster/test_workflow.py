@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_a_failing_rule_reports_what_is_wrong_and_where(on_cluster: Callable[...
         "sources", [{"name": "bad", "kind": "jsonl", "paths": [str(bad)], "language": "en"}]
     )
     talk = workflow.run("corpus", "--retries", "0", expect=1)
-    assert "Error in rule ingest" in talk
+    assert re.search(r"FAILED after .*: ingest bad/00000$", talk, flags=re.MULTILINE)
     assert "200 of 200 rows are bad" in talk
     assert "then resume with: " in talk
 
