@@ -59,6 +59,20 @@ class LazyVerbs(TyperGroup):
         name, stand_in, rest = super().resolve_command(ctx, args)
         return name, stand_in if name is None else load_verb(name), rest
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb. The error of a wrong option is in our own words, because Typer's are those of pydantic."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if error.__cause__ is not None:
+                from pydantic import ValidationError
+
+                from bloomery.config.explain_value import wrong_option
+
+                if isinstance(error.__cause__, ValidationError):
+                    error.message = wrong_option(error.__cause__)
+            raise
+
 
 def load_verb(verb: str) -> Any:
     """Return the command of a verb: its module's application, or the only command of that application if it has the

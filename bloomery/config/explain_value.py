@@ -17,6 +17,14 @@ from pydantic_core import ErrorDetails, PydanticUndefined
 from bloomery.config.describe_type import described, fields_at, types_at
 from bloomery.config.replace_wrong_values import Location, path_text
 
+_OPTION_LIMITS = {
+    "greater_than": ("gt", "above"),
+    "greater_than_equal": ("ge", "of at least"),
+    "less_than": ("lt", "below"),
+    "less_than_equal": ("le", "of at most"),
+}
+_OPTION_KINDS = {"int": "a whole number", "float": "a number", "finite": "a finite number", "bool": "true or false"}
+"""Start of the kind of pydantic's error -> what an option takes."""
 _MAX_CHARACTERS = 60
 _MOST_SHOWN = 3
 _TAG = re.compile(r"(function-\w+|dict|list|constrained-\w+)\[|\[key\]$")
@@ -46,6 +54,20 @@ def wrong_values(error: ValidationError, model: type[BaseModel]) -> str:
     found = list(dict.fromkeys(found))
     more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
     return "; ".join(found[:_MOST_SHOWN]) + more
+
+
+def wrong_option(error: ValidationError) -> str:
+    """Describe the wrong value of a command line's option."""
+    detail = error.errors()[0]
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == _OWN_MESSAGE:  # Typer's own message lists the choices
+        return detail["msg"].removeprefix("Value error, ").rstrip(".")
+    if kind in _OPTION_LIMITS:
+        name, words = _OPTION_LIMITS[kind]
+        right = f"a number {words} {context[name]}"
+    else:
+        right = next((words for start, words in _OPTION_KINDS.items() if kind.startswith(start)), "another value")
+    return f"{shown(detail.get('input'))} is not valid; expected: {right}"
 
 
 def location_of(detail: ErrorDetails) -> Location:

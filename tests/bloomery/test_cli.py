@@ -51,6 +51,29 @@ def test_every_verb_has_help(verb: str) -> None:
     assert "Usage: bloomery" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ("tokenizer", "train", "--counts", "x", "--output", "y", "--vocab-size", "3"),
+            "'3' is not valid; expected: a",
+        ),
+        (("plan", "simulate", "config/sample.yaml", "--seed", "x"), "'x' is not valid; expected: a whole number"),
+        (
+            ("tokenizer", "train", "--counts", "x", "--output", "y", "--pre-tokenizer", "z"),
+            "'z' is not one of 'bloom', 'modern'",
+        ),
+    ],
+)
+def test_a_wrong_option_is_explained_in_our_own_words(words: tuple[str, ...], says: str) -> None:
+    done = bloomery(*words)
+    assert done.returncode == 2
+    said = " ".join(done.stderr.replace("│", " ").split())
+    assert says in said
+    assert "Input should" not in said
+    assert "Value error" not in said
+
+
 def test_an_unknown_verb_suggests_the_nearest_verb() -> None:
     done = bloomery("tokeniser")
     assert done.returncode == 2
