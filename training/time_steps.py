@@ -17,7 +17,7 @@ from bloomery.config.stages import TrainStage
 
 MICRO_BATCHES = 3
 """Number of micro-batches of the longer steps."""
-_MOST_STEPS = 12
+_MOST_STEPS = 24
 
 
 def time_steps(stage: TrainStage, vocabulary_rows: int, seconds: float) -> dict[str, Any]:

@@ -25,7 +25,9 @@ def file_problems(config: RunConfig) -> list[Problem]:
         found
         for number, source in enumerate(config.sources)
         if not isinstance(source, HubSource)
-        and (found := _raised(f"sources[{number}].paths", lambda source=source: plan_parts(source, config.corpus.ingest)))
+        and (
+            found := _raised(f"sources[{number}].paths", lambda source=source: plan_parts(source, config.corpus.ingest))
+        )
     ]
     if found := _raised("corpus.decontaminate.paths", lambda: evaluation_files(config.corpus.decontaminate)):
         problems.append(found)

@@ -50,6 +50,8 @@ class SourceSample:
     """Field -> its values in the rows that have it."""
     languages: Counter[str] = field(default_factory=Counter)
     """Language -> number of good rows."""
+    language_bytes: Counter[str] = field(default_factory=Counter)
+    """Language -> bytes of text of its good rows."""
     sizes: list[int] = field(default_factory=list)
     """Size of each good row's text, in bytes."""
     bad: Counter[str] = field(default_factory=Counter)
@@ -75,7 +77,9 @@ class SourceSample:
             self.first_bad = self.first_bad or item
             return
         self.languages[item.language] += 1
-        self.sizes.append(len(item.text.encode("utf-8")))
+        size = len(item.text.encode("utf-8"))
+        self.language_bytes[item.language] += size
+        self.sizes.append(size)
         self.repeated_ids += item.key in seen
         seen.add(item.key)
 

@@ -46,5 +46,7 @@ def test_failures_without_the_time_of_a_save_are_a_warning() -> None:
     from planner.notices import notices
 
     found = notices(validate_config(changed("tr8-104b", {"plan.faults.days_between_failures": 3})))
-    assert "the time of a save is unknown" in next(notice.reason for notice in found if notice.key == "plan.save_seconds")
+    assert "the time of a save is unknown" in next(
+        notice.reason for notice in found if notice.key == "plan.save_seconds"
+    )
     assert "plan.save_seconds" not in {notice.key for notice in notices(validate_config(changed("tr11-176b", {})))}
