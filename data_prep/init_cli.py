@@ -101,9 +101,10 @@ def init(
         print(dump_json(report), end="")
         return
     if seconds > 1.3 * run.limits.seconds:
+        limit = format_seconds(run.limits.seconds)
         say(
-            f"warning: the training takes about {format_seconds(seconds)}, more than {format_seconds(run.limits.seconds)}; "
-            "ask for fewer --epochs or --parameters, or for more --minutes"
+            f"warning: the training takes about {format_seconds(seconds)}, more than {limit}; ask for fewer "
+            "--epochs or --parameters, or for more --minutes"
         )
     rows = [
         ("parameters", f"{run.choice.parameters:,}"),
@@ -128,7 +129,7 @@ def _fit(run: NewRun, probe: bool) -> tuple[NewRun, float]:
 
     from bloomery.base.progress import say
     from bloomery.checks.load_config import validate_config
-    from data_prep.new_run.choose_model import choice_of, choose_model
+    from data_prep.new_run.choose_model import VALIDATION_SHARE, choice_of, choose_model
     from data_prep.new_run.estimate_duration import run_probe, training_seconds
 
     if not probe:
@@ -137,21 +138,19 @@ def _fit(run: NewRun, probe: bool) -> tuple[NewRun, float]:
         config = validate_config(run.values(), where="bloomery init")
         say(f"timing steps of a model of {run.choice.parameters:,} parameters")
         found = run_probe(config)
-        limits = replace(run.limits, flops=found.flops(config))
+        run = replace(run, limits=replace(run.limits, flops=found.flops(config)))
+        # The start of the processes and the validations take a part of the time.
+        rest = run.limits.seconds / (1 + VALIDATION_SHARE) - found.start_seconds
+        limits = replace(run.limits, seconds=max(rest, 0.2 * run.limits.seconds))
         choice = choose_model(limits)
         if choice.shape != run.choice.shape and number + 1 < _PROBES:
-            run = replace(run, limits=limits, choice=choice)
+            run = replace(run, choice=choice)
             continue
         # The last probe timed this shape, so only the length of the training may still change.
-        run = replace(run, limits=limits, choice=choice_of(limits, run.choice.shape))
+        run = replace(run, choice=choice_of(limits, run.choice.shape))
         break
     config = validate_config(run.values(), where="bloomery init")
-    return run, training_seconds(config, found, _sets(run))
-
-
-def _sets(run: NewRun) -> int:
-    """Return the number of validation sets: one for each language that the training reads."""
-    return len({code for sample in run.samples for code in sample.languages} - set(run.excluded))
+    return run, training_seconds(config, found, run.limits.languages)
 
 
 def _checked(text: str, where: str, run: NewRun) -> RunConfig:

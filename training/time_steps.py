@@ -1,8 +1,8 @@
 """Time a few training steps of a configuration on this machine, without data (`bloomery train probe`).
 
-The network, the engine and the kernels are those of the training. The tokens are random, because the time of a step does
-not depend on them. Only a few micro-batches are run. A step of m micro-batches takes m * micro_batch + update seconds,
-so steps of one and of several micro-batches give both numbers.
+The network, the engine and the kernels are those of the training. The tokens are random, because the time of a step
+does not depend on them. Only a few micro-batches are run. A step of m micro-batches takes m * micro_batch + update
+seconds, so steps of one and of several micro-batches give both numbers.
 """
 
 from __future__ import annotations

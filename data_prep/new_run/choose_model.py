@@ -19,6 +19,8 @@ from data_prep.new_run.machine import Machine
 
 TOKENS_PER_PARAMETER = 20
 MOST_EPOCHS = 4.0
+VALIDATION_SHARE = 0.1
+"""Most time of all validations, as a share of the time of the training steps."""
 _MEMORY_SHARE = 0.6
 """Share of the memory that the training state may fill. The rest is for activations and for other programs."""
 _VOCABULARIES = (
@@ -76,6 +78,8 @@ class Limits:
     text_bytes: int
     """Bytes of text that an epoch reads."""
     vocabulary: int
+    languages: int = 1
+    """Number of languages that the training reads. Each has a validation set."""
     epochs: float | None = None
     """Number of epochs that the user wants. None: chosen too."""
     parameters: int | None = None
@@ -161,11 +165,12 @@ def choice_of(limits: Limits, shape: Shape) -> Choice:
     return Choice(shape, parameters, round(tokens), tokens / corpus, tokens * per_token / limits.flops)
 
 
-def training_values(choice: Choice, machine: Machine) -> dict[str, Any]:
+def training_values(choice: Choice, machine: Machine, languages: int) -> dict[str, Any]:
     """Return the keys of the section `training` for a choice.
 
     The batch grows with the training, so that it has about 1,000 updates. The learning rate follows Kaplan et al. 2020
-    (arXiv:2001.08361, appendix D.6).
+    (arXiv:2001.08361, appendix D.6). `languages` is the number of validation sets. Their size is chosen so that all
+    validations take at most a tenth of the time of the training steps.
     """
     length = choice.shape.sequence_length
     micro = max(1, min(8, (16_384 if machine.gpus else 1024) // length))
@@ -177,6 +182,9 @@ def training_values(choice: Choice, machine: Machine) -> dict[str, Any]:
     iterations = samples // batch
     rate = 0.003239 - 0.0001395 * math.log(choice.parameters)
     interval = max(1, min(500, iterations // 10))
+    # A sample of a validation takes a third of the time of a training sample: only the forward pass.
+    validated = 3 * VALIDATION_SHARE * samples / max(1, languages)
+    checks = max(1, min(5, int(validated // unit)))
     values: dict[str, Any] = {
         "train_samples": samples,
         "parallel": {"data": max(1, machine.gpus)},
@@ -189,7 +197,10 @@ def training_values(choice: Choice, machine: Machine) -> dict[str, Any]:
         "precision": machine.precision,
         "activation_checkpointing": "none",
         "checkpoint": {"every_iterations": interval},
-        "validation": {"every_iterations": max(1, iterations // 5), "samples": min(16, 4 * unit)},
+        "validation": {
+            "every_iterations": -(-iterations // checks),
+            "samples": max(1, min(64, int(validated / checks))),
+        },
     }
     if not machine.gpus:
         values["threads_per_rank"] = machine.cores

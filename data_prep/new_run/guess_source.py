@@ -78,11 +78,34 @@ def guess_source(path: str, name: str) -> tuple[dict[str, Any], SourceSample]:
     if kind is None:
         raise _no_files(path, f"the kind of {first!r} is unknown")
     keys: dict[str, Any] = {"name": name, "kind": kind, "paths": patterns}
+    if kind == "parquet":
+        # A missing column is an error of the whole file, so the first rows are read by a column that exists.
+        keys["text_field"] = _first_text_column(first)
     sample = read_rows(keys)
     if kind in ("jsonl", "parquet"):
         keys |= guess_fields(sample, path)
         sample = read_rows(keys)
     return keys, sample
+
+
+def _first_text_column(file: str) -> str:
+    """Return the name of the first column of strings of a Parquet file.
+
+    Raises:
+        InputError: there is no such column, or the file is not Parquet.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_schema(file)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"cannot be read as Parquet ({error})", where=file) from error
+    for column in schema:
+        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+            return str(column.name)
+    expected = f"a column of strings; found: {', '.join(schema.names)}"
+    raise InputError("the rows have no field with text", where=file, expected=expected)
 
 
 def guess_fields(sample: SourceSample, where: str) -> dict[str, str]:

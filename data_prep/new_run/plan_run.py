@@ -9,7 +9,6 @@ from typing import Any
 
 from bloomery.base.errors import ConfigError
 from bloomery.base.print_table import print_titled
-from bloomery.base.progress import say
 from bloomery.config.language_codes import meant_codes
 from data_prep.corpus.inspect_sources import COLUMNS, SourceSample, table_rows
 from data_prep.new_run.choose_model import Limits, choose_model, vocabulary_for
@@ -67,6 +66,7 @@ def plan_run(answers: Answers, asked: frozenset[str], machine: Machine, flops: f
         machine=machine,
         flops=flops,
         text_bytes=text_bytes,
+        languages=len({code for sample in samples for code in sample.languages} & languages),
         vocabulary=answers.answer("vocabulary", vocabulary_for(text_bytes)),
         seconds=60.0 * answers.answer("minutes", MINUTES),
         epochs=answers.answer("epochs", None),

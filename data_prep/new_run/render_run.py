@@ -48,7 +48,7 @@ class NewRun:
             "tokenizer": {"vocabulary_size": self.limits.vocabulary, "reserved_tokens": 32},
             "index": {"validation_share": 0.02 if self.limits.text_bytes < 10**9 else 0.005},
             "model": self.choice.shape.values(),
-            "training": training_values(self.choice, self.machine),
+            "training": training_values(self.choice, self.machine, self.limits.languages),
             "publish": {"hub": False},
         }
 
@@ -57,6 +57,8 @@ def render_run(run: NewRun, estimate: str) -> str:
     """Return the YAML of a run. `estimate` is a sentence about the duration of the training."""
     values, choice = run.values(), run.choice
     training = values["training"]
+    rate, lowest = (training["optimizer"][f"{name}learning_rate"] for name in ("", "min_"))
+    tokens = training["train_samples"] * choice.shape.sequence_length
     corpus_tokens = run.limits.text_bytes / bytes_per_token(run.limits.vocabulary)
     text = [
         f"# Configuration of the run {run.name!r}, written by `bloomery init`. All keys: config/README.md.",
@@ -84,13 +86,13 @@ def render_run(run: NewRun, estimate: str) -> str:
     text += [
         "",
         "tokenizer:",
-        f"  # {_why(run, 'vocabulary', f'chosen for about {size} of text')}; more entries shorten texts and enlarge the "
-        "model.",
+        f"  # {_why(run, 'vocabulary', f'chosen for about {size} of text')}; more entries make texts shorter and the",
+        "  # model larger.",
         f"  vocabulary_size: {run.limits.vocabulary}",
         "  reserved_tokens: 32  # ids for later use, such as the marks of a chat",
         "",
         "index:",
-        f"  validation_share: {values['index']['validation_share']}  # held out for the validation loss of each language",
+        f"  validation_share: {values['index']['validation_share']}  # for the validation loss of each language",
         "",
         f"# {format_count(choice.parameters)} parameters: {_why_model(run)}.",
         "model:",
@@ -98,8 +100,7 @@ def render_run(run: NewRun, estimate: str) -> str:
         "",
         f"# {estimate}",
         "training:",
-        f"  # {training['train_samples'] * choice.shape.sequence_length:,} tokens, about {choice.epochs:.2g} epochs of an "
-        f"estimated {format_count(corpus_tokens)} tokens",
+        f"  # {tokens:,} tokens, about {choice.epochs:.2g} epochs of an estimated {format_count(corpus_tokens)} tokens",
         f"  # ({_why(run, 'epochs', 'as much as the time allows, and at most 4 epochs')}).",
         f"  train_samples: {training['train_samples']}",
         "  parallel:",
@@ -108,17 +109,16 @@ def render_run(run: NewRun, estimate: str) -> str:
         f"    micro_batch_size: {training['batch']['micro_batch_size']}",
         f"    global_batch_size: {training['batch']['global_batch_size']}  # for about 1,000 updates or fewer",
         "  optimizer:",
-        f"    learning_rate: {_scalar(training['optimizer']['learning_rate'])}  # by the number of parameters (Kaplan et "
-        "al. 2020)",
-        f"    min_learning_rate: {_scalar(training['optimizer']['min_learning_rate'])}  # a tenth of the peak",
+        f"    learning_rate: {_scalar(rate)}  # by the number of parameters (Kaplan et al. 2020)",
+        f"    min_learning_rate: {_scalar(lowest)}  # a tenth of the peak",
         f"    warmup_samples: {training['optimizer']['warmup_samples']}  # 2 % of the training",
         f"  precision: {training['precision']}  # {_why_precision(run.machine)}",
         "  activation_checkpointing: none  # full needs less memory and a third more time",
         "  checkpoint:",
         f"    every_iterations: {training['checkpoint']['every_iterations']}",
         "  validation:",
-        f"    every_iterations: {training['validation']['every_iterations']}  # five times in the training",
-        f"    samples: {training['validation']['samples']}",
+        f"    every_iterations: {training['validation']['every_iterations']}",
+        f"    samples: {training['validation']['samples']}  # of each language; takes at most a tenth of the time",
     ]
     if "threads_per_rank" in training:
         text.append(f"  threads_per_rank: {training['threads_per_rank']}  # all processors of this machine")
