@@ -74,11 +74,10 @@ def init(
         "sequence_length": sequence_length,
     }
     asks = sys.stdin.isatty() and not yes and not as_json
-    asked = frozenset(name for name, value in given.items() if value not in (None, []))
     machine = this_machine()
     say(f"this machine: {machine}")
     answers = Answers(given, ask_on_terminal if asks else None)
-    run = plan_run(answers, asked, machine, guess_flops(machine), show=not as_json)
+    run = plan_run(answers, machine, guess_flops(machine), show=not as_json)
     target = output or Path(f"{run.name}.yaml")
     _refuse_existing(target, force)
     run, seconds = _fit(run, probe)

@@ -73,8 +73,9 @@ def time_steps(stage: TrainStage, vocabulary_rows: int, seconds: float) -> dict[
         warm_up[MICRO_BATCHES] = step(MICRO_BATCHES)
     steps = len(warm_up)
     while steps < _MOST_STEPS and (left := ends - time.perf_counter()) > 0:
-        count = 1 if len(found[1]) <= len(found[MICRO_BATCHES]) else MICRO_BATCHES
-        if warm_up.get(count, warm_up[1] * count) > left:
+        count = 1 if len(found[1]) <= len(found[MICRO_BATCHES]) or MICRO_BATCHES not in warm_up else MICRO_BATCHES
+        # A warm-up takes longer than the steps after it, so a step of half its time may still fit.
+        if warm_up.get(count, warm_up[1] * count) > 2 * left:
             break
         found[count].append(step(count))
         steps += 1

@@ -49,7 +49,7 @@ def check(
     parallel, batches = config.training.parallel, figures.batches
     layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
     growth = f"{batches[0]} to {batches[-1]}, in {len(batches)} sizes" if len(batches) > 1 else str(batches[0])
-    rows = [
+    lines = [
         ("run", f"{config.name}, in {config.root}/"),
         ("sources", ", ".join(f"{source.name} ({source.kind})" for source in config.sources)),
         ("parameters", f"{figures.parameters:,} with {figures.vocabulary_rows:,} vocabulary rows"),
@@ -60,7 +60,7 @@ def check(
         ("model FLOPs", f"{figures.model_flops:.3g}"),
         ("checkpoint", format_bytes(figures.checkpoint_bytes)),
     ]
-    print_table(("", ""), rows)
+    print_table(("", ""), lines)
 
 
 @app.command()

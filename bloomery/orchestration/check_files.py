@@ -6,6 +6,7 @@ A plan or a rehearsal needs no files, so loading a configuration does not look f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from bloomery.base.errors import ConfigError, InputError
@@ -21,18 +22,16 @@ def file_problems(config: RunConfig) -> list[Problem]:
 
     Names that may also be a repository on a Hub (`owner/name`) are not checked.
     """
-    problems = [
-        found
-        for number, source in enumerate(config.sources)
-        if not isinstance(source, HubSource)
-        and (
-            found := _raised(f"sources[{number}].paths", lambda source=source: plan_parts(source, config.corpus.ingest))
-        )
-    ]
-    if found := _raised("corpus.decontaminate.paths", lambda: evaluation_files(config.corpus.decontaminate)):
+    problems = []
+    for number, source in enumerate(config.sources):
+        if isinstance(source, HubSource):
+            continue
+        if found := _raised(f"sources[{number}].paths", partial(plan_parts, source, config.corpus.ingest)):
+            problems.append(found)
+    if found := _raised("corpus.decontaminate.paths", partial(evaluation_files, config.corpus.decontaminate)):
         problems.append(found)
     existing = config.tokenizer.existing
-    if existing is not None and (found := _raised("tokenizer.existing", lambda: local_files(existing))):
+    if existing is not None and (found := _raised("tokenizer.existing", partial(local_files, existing))):
         problems.append(found)
     for key, value, right in _single_paths(config):
         if not Path(value).exists():

@@ -44,7 +44,7 @@ class Shape:
 
     def model(self) -> ModelConfig:
         """Return the section `model` of this shape."""
-        return ModelConfig(**self.values())
+        return ModelConfig.model_validate(self.values())
 
     def values(self) -> dict[str, int]:
         """Return the keys of the section `model`."""

@@ -70,6 +70,6 @@ def _parquet_bytes(files: list[Path], sample: SourceSample) -> int:
     """Return the rows of all files times the mean text of the rows that were read."""
     import pyarrow.parquet as pq
 
-    rows = sum(pq.ParquetFile(file).metadata.num_rows for file in files[:_MOST_FILES])
+    rows: int = sum(pq.ParquetFile(file).metadata.num_rows for file in files[:_MOST_FILES])
     rows = rows * len(files) // max(1, min(len(files), _MOST_FILES))
     return round(rows * sample.text_bytes / max(1, len(sample.sizes)))

@@ -23,12 +23,11 @@ MINUTES = 60.0
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def plan_run(answers: Answers, asked: frozenset[str], machine: Machine, flops: float, *, show: bool) -> NewRun:
+def plan_run(answers: Answers, machine: Machine, flops: float, *, show: bool) -> NewRun:
     """Return the new run.
 
     Args:
         answers: gives the answer to each question.
-        asked: names of the questions that the user answers.
         machine: the machine of the training.
         flops: operations per second of a training on it, guessed.
         show: whether to print the table of the sources on stdout.
@@ -73,7 +72,7 @@ def plan_run(answers: Answers, asked: frozenset[str], machine: Machine, flops: f
         parameters=answers.answer("parameters", None),
         sequence_length=answers.answer("sequence_length", None),
     )
-    return NewRun(name, sources, samples, excluded, limits, choose_model(limits), asked)
+    return NewRun(name, sources, samples, excluded, limits, choose_model(limits), frozenset(answers.asked))
 
 
 def source_names(paths: list[str]) -> list[str]:

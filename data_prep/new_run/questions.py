@@ -51,12 +51,19 @@ class Answers:
         self._given = {name: value for name, value in given.items() if value is not None and value != []}
         self._ask = ask
         self._questions = {question.name: question for question in QUESTIONS}
+        self.asked = set(self._given)
+        """Names of the questions that an option answered, or that the user answered differently from the proposal."""
 
     def answer(self, name: str, proposed: Any) -> Any:
         """Return the answer to a question. None means that the program chooses."""
         if name in self._given:
             return self._given[name]
-        return proposed if self._ask is None else self._ask(self._questions[name], proposed)
+        if self._ask is None:
+            return proposed
+        answer = self._ask(self._questions[name], proposed)
+        if answer != proposed:
+            self.asked.add(name)
+        return answer
 
 
 def parse(question: Question, said: str) -> Any:

@@ -29,7 +29,7 @@ class NewRun:
     """What the model had to fit."""
     choice: Choice
     asked: frozenset[str] = frozenset()
-    """Names of the questions that the user answered with an option or on the terminal."""
+    """Names of the questions that the user answered differently from the proposal."""
 
     @property
     def machine(self) -> Machine:
@@ -153,12 +153,12 @@ def _source_lines(source: dict[str, Any], sample: SourceSample) -> list[str]:
 
 
 def _why(run: NewRun, name: str, otherwise: str) -> str:
-    return f"as asked with --{name}" if name in run.asked else otherwise
+    return "as you asked" if name in run.asked else otherwise
 
 
 def _why_model(run: NewRun) -> str:
     if "parameters" in run.asked:
-        return "the shape nearest to --parameters"
+        return "the shape nearest to the number that you asked for"
     return (
         f"the largest shape with 20 tokens a parameter in {format_seconds(run.limits.seconds)}, or the smallest shape"
     )

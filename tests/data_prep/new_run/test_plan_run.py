@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def plan(**given: Any) -> NewRun:
-    return plan_run(Answers(given, None), frozenset(given), Machine(2, 1 << 33), 1e10, show=False)
+    return plan_run(Answers(given, None), Machine(2, 1 << 33), 1e10, show=False)
 
 
 def test_all_languages_are_read_by_one_pattern(folder: Path) -> None:

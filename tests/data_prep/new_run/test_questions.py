@@ -61,7 +61,14 @@ def test_an_option_goes_before_the_user_and_the_user_before_the_proposal() -> No
     assert answers.answer("name", "proposed") == "given"
     assert answers.answer("vocabulary", 1) == "vocabulary instead of 1"
     assert answers.answer("source", None) == "source instead of None"
+    assert answers.asked == {"name", "vocabulary", "source"}
     assert Answers({}, None).answer("vocabulary", 1) == 1
+
+
+def test_an_accepted_proposal_is_not_the_users_choice() -> None:
+    answers = Answers({}, lambda _, proposed: proposed)
+    assert answers.answer("vocabulary", 1) == 1
+    assert answers.asked == set()
 
 
 def test_a_wrong_answer_is_asked_again_and_an_empty_one_takes_the_proposal(

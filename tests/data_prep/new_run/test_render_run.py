@@ -24,7 +24,7 @@ def run_of(folder: Path, machine: Machine, **given: Any) -> NewRun:
     path = folder / "mixed.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     given = {"source": [str(path)], **given}
-    return plan_run(Answers(given, None), frozenset(given), machine, 1e12, show=False)
+    return plan_run(Answers(given, None), machine, 1e12, show=False)
 
 
 @pytest.mark.parametrize("machine", [Machine(2, 1 << 33), GPUS])
@@ -45,7 +45,7 @@ def test_choices_have_comments(tmp_path: Path) -> None:
     for key in ("vocabulary_size", "train_samples", "precision", "learning_rate", "global_batch_size", "data:"):
         (line,) = [number for number, line in enumerate(text.splitlines()) if line.strip().startswith(key)]
         assert "#" in text.splitlines()[line] or "#" in text.splitlines()[line - 1], key
-    assert "as asked with --vocabulary" in text
+    assert "# as you asked; more entries" in text
     assert "# Estimated on this machine: 1 min." in text
 
 
