@@ -17,7 +17,9 @@ from bloomery.config.stages import TrainStage
 
 MICRO_BATCHES = 3
 """Number of micro-batches of the longer steps."""
-_MOST_STEPS = 24
+_ENOUGH_STEPS = 24
+_ENOUGH_SHARE = 0.4
+"""Share of the time that is used even if `_ENOUGH_STEPS` steps ended before, to average over other work here."""
 
 
 def time_steps(stage: TrainStage, vocabulary_rows: int, seconds: float) -> dict[str, Any]:
@@ -66,13 +68,16 @@ def time_steps(stage: TrainStage, vocabulary_rows: int, seconds: float) -> dict[
         return time.perf_counter() - started
 
     start_seconds = time.perf_counter() - began
-    ends = time.perf_counter() + seconds
+    began_steps = time.perf_counter()
+    ends, enough = began_steps + seconds, began_steps + _ENOUGH_SHARE * seconds
     found: dict[int, list[float]] = {1: [], MICRO_BATCHES: []}
     warm_up = {1: step(1)}
     if warm_up[1] * (MICRO_BATCHES + 1) < seconds:
         warm_up[MICRO_BATCHES] = step(MICRO_BATCHES)
     steps = len(warm_up)
-    while steps < _MOST_STEPS and (left := ends - time.perf_counter()) > 0:
+    while (left := ends - time.perf_counter()) > 0:
+        if steps >= _ENOUGH_STEPS and time.perf_counter() > enough:
+            break
         count = 1 if len(found[1]) <= len(found[MICRO_BATCHES]) or MICRO_BATCHES not in warm_up else MICRO_BATCHES
         # A warm-up takes longer than the steps after it, so a step of half its time may still fit.
         if warm_up.get(count, warm_up[1] * count) > 2 * left:
