@@ -20,6 +20,7 @@ from bloomery.base.follow_parent import follow_parent
 from bloomery.base.written_values import as_written
 
 VERBS: dict[str, tuple[str, str]] = {
+    "init": ("data_prep.init_cli", "Write a configuration for your own texts: asks, or takes options."),
     "doctor": ("bloomery.commands.doctor", "Check what works on this machine."),
     "config": ("bloomery.commands.config", "Check, show and document configurations."),
     "plan": ("planner.cli", "Predict the course, cost and risks of a training before it starts."),
@@ -51,11 +52,25 @@ _INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells report it: 128 and the number of SIGINT."""
 
 
+ACTIONS: dict[str, tuple[str, str]] = {
+    "check_data": ("data_prep.corpus.check_data", "check_data"),
+}
+"""Name of an action of a room that a verb of the frame needs -> (module, function). The verb takes it from the
+context's `obj`, because a module of the frame may not import a room."""
+
+
+def load_action(name: str) -> Any:
+    """Return the function of an action. Its module is imported now."""
+    module, function = ACTIONS[name]
+    return getattr(import_module(module), function)
+
+
 class LazyVerbs(TyperGroup):
     """A group whose members are placeholders with a line of help until one of them is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Import the verb that is called, and only that one."""
+        ctx.obj = load_action
         name, stand_in, rest = super().resolve_command(ctx, args)
         return name, stand_in if name is None else load_verb(name), rest
 

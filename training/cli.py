@@ -84,6 +84,21 @@ def policy() -> None:
     print(policy_table(), end="")
 
 
+@app.command(hidden=True)
+def probe(
+    config: Annotated[Path, typer.Option(help="Configuration of the training stage, as a JSON file.")],
+    rows: Annotated[int, typer.Option(min=1, help="Number of embedding rows.")],
+    output: Annotated[Path, typer.Option(help="JSON file to write the times to.")],
+    seconds: Annotated[float, typer.Option(min=1, help="Time after which no further step starts.")] = 20.0,
+) -> None:
+    """Time a few training steps of a configuration on this machine. `bloomery init` calls this."""
+    from bloomery.base.atomic import write_json
+    from bloomery.config.stages import TrainStage, read_stage
+    from training.time_steps import time_steps
+
+    write_json(output, time_steps(read_stage(config, TrainStage), rows, seconds))
+
+
 @app.command()
 def finish(
     run: Annotated[Path, typer.Option(help="Folder of the run.")],

@@ -11,6 +11,7 @@ from typing import Any
 from bloomery.base.written_values import VARIABLE
 from bloomery.checks.check_blend import blend_contradictions
 from bloomery.checks.check_corpus import recipe_contradictions, source_contradictions, threshold_contradictions
+from bloomery.checks.check_languages import language_contradictions
 from bloomery.checks.check_plan import plan_contradictions
 from bloomery.checks.check_tokenizer import (
     existing_contradictions,
@@ -27,6 +28,7 @@ _CHECKS: tuple[Callable[[RunConfig], list[Contradiction]], ...] = (
     # This check is first, because users correct the training's own keys before those of other sections.
     lambda config: section_contradictions(config.training),
     source_contradictions,
+    language_contradictions,
     existing_contradictions,
     vocabulary_contradictions,
     report_contradictions,

@@ -14,8 +14,17 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 
 
 @app.command()
-def check(file: File, as_json: Json = False) -> None:
-    """Validate a run's YAML, report all problems at once (exit code 2), and summarise the run."""
+def check(
+    context: typer.Context,
+    file: File,
+    data: Annotated[bool, typer.Option("--data", help="Also read the first rows of each source.")] = False,
+    rows: Annotated[int, typer.Option(min=1, help="Number of rows that --data reads from each source.")] = 1000,
+    as_json: Json = False,
+) -> None:
+    """Validate a run's YAML, report all problems at once (exit code 2), and summarise the run.
+
+    Files that do not exist are problems too. With --data, the first rows of each source must fit the configuration.
+    """
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
@@ -23,17 +32,25 @@ def check(file: File, as_json: Json = False) -> None:
     from bloomery.base.units import format_bytes
     from bloomery.base.written_values import as_written
     from bloomery.checks.load_config import load_config
+    from bloomery.config.load import listed_problems
+    from bloomery.orchestration.check_files import file_problems
     from bloomery.spec.overview import overview
 
     config = load_config(file)
+    if problems := file_problems(config):
+        raise listed_problems(problems, str(file))
+    found = {}
+    if data:
+        # The reader of sources belongs to the room data_prep, so `bloomery/cli.py` provides it.
+        found = {"data": context.obj("check_data")(config, str(file), rows, show=not as_json)}
     figures = overview(config)
     if as_json:
-        print(dump_json({"name": as_written(config.name), **asdict(figures)}), end="")
+        print(dump_json({"name": as_written(config.name), **asdict(figures), **found}), end="")
         return
     parallel, batches = config.training.parallel, figures.batches
     layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
     growth = f"{batches[0]} to {batches[-1]}, in {len(batches)} sizes" if len(batches) > 1 else str(batches[0])
-    rows = [
+    lines = [
         ("run", f"{config.name}, in {config.root}/"),
         ("sources", ", ".join(f"{source.name} ({source.kind})" for source in config.sources)),
         ("parameters", f"{figures.parameters:,} with {figures.vocabulary_rows:,} vocabulary rows"),
@@ -44,7 +61,7 @@ def check(file: File, as_json: Json = False) -> None:
         ("model FLOPs", f"{figures.model_flops:.3g}"),
         ("checkpoint", format_bytes(figures.checkpoint_bytes)),
     ]
-    print_table(("", ""), [(name, as_written(value)) for name, value in rows])
+    print_table(("", ""), [(name, as_written(value)) for name, value in lines])
 
 
 @app.command()

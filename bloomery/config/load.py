@@ -52,11 +52,15 @@ def validate(
     config, found = _validate(_expand(raw, "", missing), raw, model, set(missing), checks)
     problems = list({str(problem): problem for problem in map(_as_written, [*missing.values(), *found])}.values())
     if config is None or problems:
-        problems = [placed(problem) for problem in problems] if placed else problems
-        listed = "\n".join(f"  {problem}" for problem in problems)
-        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
-        raise ConfigError(f"{count}\n{listed}", where=where, problems=problems)
+        raise listed_problems([placed(problem) for problem in problems] if placed else problems, where)
     return config
+
+
+def listed_problems(problems: list[Problem], where: str) -> ConfigError:
+    """Return one error that lists every problem, one on each line. `where` is the configuration's file."""
+    listed = "\n".join(f"  {problem}" for problem in problems)
+    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    return ConfigError(f"{count}\n{listed}", where=where, problems=problems)
 
 
 def _validate(

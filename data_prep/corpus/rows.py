@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,7 @@ class BadRow:
 
 
 Item = Row | BadRow
+Observe = Callable[[Mapping[str, Any]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Fields:
     identity: str | None = None
     fixed_language: str | None = None
     max_bytes: int = 1 << 63
+    observe: Observe | None = None
+    """Function that is called with the fields of every row, before the row is checked."""
 
 
 def printable(text: str) -> str:
@@ -126,6 +129,8 @@ def row_from_fields(values: Mapping[str, Any], fields: Fields, file: str, line: 
     def bad(reason: str, detail: str = "") -> BadRow:
         return BadRow(file, line, reason, detail, excerpt_of(str(values)))
 
+    if fields.observe is not None:
+        fields.observe(values)
     text = values.get(fields.text)
     if too_deep(values):
         shown = excerpt_of(text) if isinstance(text, str) else ""

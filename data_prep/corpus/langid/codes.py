@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-_TABLE = """
-ak aka Latn    ar ara Arab    ar arb Arab    as asm Beng    bm bam Latn    bn ben Beng    ca cat Latn    en eng Latn
-es spa Latn    eu eus Latn    fon fon Latn   fr fra Latn    gu guj Gujr    hi hin Deva    id ind Latn    ig ibo Latn
-ki kik Latn    kn kan Knda    lg lug Latn    ln lin Latn    ml mal Mlym    mr mar Deva    ms msa Latn    ms zsm Latn
-ne nep Deva    ne npi Deva    nso nso Latn   ny nya Latn    or ori Orya    or ory Orya    pa pan Guru    pt por Latn
-rn run Latn    rw kin Latn    sn sna Latn    st sot Latn    sw swa Latn    sw swh Latn    ta tam Taml    te tel Telu
-tn tsn Latn    ts tso Latn    tum tum Latn   tw twi Latn    ur urd Arab    vi vie Latn    wo wol Latn    xh xho Latn
-yo yor Latn    zu zul Latn
-"""
-_WORDS = _TABLE.split()
+from bloomery.config.language_codes import ISO_TABLE
+
+_WORDS = ISO_TABLE.split()
 _OF_ISO = {iso: (code, script) for code, iso, script in zip(*[iter(_WORDS)] * 3, strict=True)}
 _SCRIPTS = dict(_OF_ISO.values())
 _CHINESE = {"zh", "zho", "cmn"}

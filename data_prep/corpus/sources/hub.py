@@ -8,17 +8,19 @@ from typing import Any
 
 from bloomery.base.errors import BloomeryError, InputError, TryAgainError
 from bloomery.config.sources import HubSource
-from data_prep.corpus.rows import Fields, Item, row_from_fields
+from data_prep.corpus.rows import Fields, Item, Observe, row_from_fields
 
 
-def read_hub(source: HubSource, max_bytes: int) -> Iterator[Item]:
+def read_hub(source: HubSource, max_bytes: int, observe: Observe | None = None) -> Iterator[Item]:
     """Yield the rows of the dataset. The key is the `id_field`, or else the split and the row's number from 1.
+
+    `observe` is called with the fields of each row.
 
     Raises:
         InputError: the dataset, configuration, split or revision does not exist, or `datasets` cannot decode a row.
         TryAgainError: the endpoint does not respond.
     """
-    fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
+    fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes, observe)
     rows = iter(_open(source))
     line = 0
     while source.max_documents is None or line < source.max_documents:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from bloomery.base.unreadable import json_cause
 from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import JsonlSource
-from data_prep.corpus.rows import BadRow, Fields, Item, excerpt_of, name_of, row_from_fields
+from data_prep.corpus.rows import BadRow, Fields, Item, Observe, excerpt_of, name_of, row_from_fields
 from data_prep.corpus.sources.read_lines import decode_line, read_lines
 
 
@@ -21,9 +21,18 @@ def _refuse(constant: str) -> NoReturn:
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
 
 
-def read_jsonl(source: JsonlSource, files: list[str], max_bytes: int, piece: FilePiece | None = None) -> Iterator[Item]:
-    """Yield the rows of JSON Lines files, or of a piece of each file. Blank lines are skipped."""
-    fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
+def read_jsonl(
+    source: JsonlSource,
+    files: list[str],
+    max_bytes: int,
+    piece: FilePiece | None = None,
+    observe: Observe | None = None,
+) -> Iterator[Item]:
+    """Yield the rows of JSON Lines files, or of a piece of each file. Blank lines are skipped.
+
+    `observe` is called with the fields of each row.
+    """
+    fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes, observe)
     for path in files:
         name = name_of(path)
         for entry in read_lines(path, max_bytes, piece):

@@ -12,24 +12,28 @@ import pyarrow.parquet as pq
 from bloomery.base.errors import InputError
 from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import ParquetSource
-from data_prep.corpus.rows import BadRow, Fields, Item, name_of, row_from_fields
+from data_prep.corpus.rows import BadRow, Fields, Item, Observe, name_of, row_from_fields
 
 _BATCH_ROWS = 512
 
 
 def read_parquet(
-    source: ParquetSource, files: list[str], max_bytes: int, piece: FilePiece | None = None
+    source: ParquetSource,
+    files: list[str],
+    max_bytes: int,
+    piece: FilePiece | None = None,
+    observe: Observe | None = None,
 ) -> Iterator[Item]:
     """Yield the rows of Parquet files, or of a piece of each file. Rows are numbered from 1 in each file.
 
     Row group `i` of `r` belongs to piece `i * n // r` of `n`. A damaged row group gives one bad row, and so does a
-    damaged file.
+    damaged file. `observe` is called with the fields of each row.
 
     Raises:
         InputError: a file does not exist or cannot be opened, or it lacks a configured column. A missing column is
             not a bad row, because it is a mistake in the configuration and not in the data.
     """
-    fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes)
+    fields = Fields(source.text_field, source.language_field, source.id_field, source.language, max_bytes, observe)
     number, of = (piece.number, piece.of) if piece else (0, 1)
     for path in files:
         name = name_of(path)

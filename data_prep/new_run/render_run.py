@@ -1,0 +1,187 @@
+"""Write the configuration of a new run as YAML with a comment on each choice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from bloomery.base.units import format_bytes, format_count, format_seconds
+from data_prep.corpus.inspect_sources import SourceSample, most_common
+from data_prep.new_run.choose_model import Choice, Limits, bytes_per_token, training_values
+from data_prep.new_run.machine import Machine
+
+SHARD_BYTES = "32MiB"
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """Everything that the configuration of a new run states."""
+
+    name: str
+    sources: list[dict[str, Any]]
+    """Keys of each source."""
+    samples: list[SourceSample]
+    """First rows of each source."""
+    excluded: list[str]
+    """Languages of the rows that the training does not read."""
+    limits: Limits
+    """What the model had to fit."""
+    choice: Choice
+    asked: frozenset[str] = frozenset()
+    """Names of the questions that the user answered differently from the proposal."""
+
+    @property
+    def machine(self) -> Machine:
+        """The machine of the training."""
+        return self.limits.machine
+
+    def values(self) -> dict[str, Any]:
+        """Return the configuration as a dictionary, without comments."""
+        corpus: dict[str, Any] = {"ingest": {"shard_bytes": SHARD_BYTES}}
+        if self.excluded:
+            corpus["mixture"] = {"weights": dict.fromkeys(self.excluded, 0.0)}
+        return {
+            "name": self.name,
+            "sources": self.sources,
+            "corpus": corpus,
+            "tokenizer": {"vocabulary_size": self.limits.vocabulary, "reserved_tokens": 32},
+            "index": {"validation_share": 0.02 if self.limits.text_bytes < 10**9 else 0.005},
+            "model": self.choice.shape.values(),
+            "training": training_values(self.choice, self.machine, self.limits.languages),
+            "publish": {"hub": False},
+        }
+
+
+def render_run(run: NewRun, estimate: str) -> str:
+    """Return the YAML of a run. `estimate` is a sentence about the duration of the training."""
+    values, choice = run.values(), run.choice
+    training = values["training"]
+    rate, lowest = (training["optimizer"][f"{name}learning_rate"] for name in ("", "min_"))
+    tokens = training["train_samples"] * choice.shape.sequence_length
+    corpus_tokens = run.limits.text_bytes / bytes_per_token(run.limits.vocabulary)
+    text = [
+        f"# Configuration of the run {run.name!r}, written by `bloomery init`. All keys: config/README.md.",
+        "# Check a change with: bloomery config check --data FILE",
+        f"name: {_scalar(run.name)}  # files are written to runs/{run.name}/",
+        "",
+        "sources:",
+    ]
+    for source, sample in zip(run.sources, run.samples, strict=True):
+        text += _source_lines(source, sample)
+    text += [
+        "",
+        "corpus:",
+        "  ingest:",
+        f"    shard_bytes: {SHARD_BYTES}  # one job reads this much; a larger corpus can use the default, 256MiB",
+    ]
+    if run.excluded:
+        text += [
+            "  mixture:",
+            "    # Languages of the sources that the training does not read (--languages).",
+            "    weights:",
+            *(f"      {_scalar(code)}: 0.0" for code in run.excluded),
+        ]
+    size = format_bytes(run.limits.text_bytes)
+    text += [
+        "",
+        "tokenizer:",
+        f"  # {_why(run, 'vocabulary', f'chosen for about {size} of text')}; more entries make texts shorter and the",
+        "  # model larger.",
+        f"  vocabulary_size: {run.limits.vocabulary}",
+        "  reserved_tokens: 32  # ids for later use, such as the marks of a chat",
+        "",
+        "index:",
+        f"  validation_share: {values['index']['validation_share']}  # for the validation loss of each language",
+        "",
+        f"# {format_count(choice.parameters)} parameters: {_why_model(run)}.",
+        "model:",
+        *(f"  {key}: {value}" for key, value in values["model"].items()),
+        "",
+        f"# {estimate}",
+        "training:",
+        f"  # {tokens:,} tokens, about {choice.epochs:.2g} epochs of an estimated {format_count(corpus_tokens)} tokens",
+        f"  # ({_why(run, 'epochs', 'as much as the time allows, and at most 4 epochs')}).",
+        f"  train_samples: {training['train_samples']}",
+        "  parallel:",
+        f"    data: {training['parallel']['data']}  # {_replicas(run.machine)}",
+        "  batch:",
+        f"    micro_batch_size: {training['batch']['micro_batch_size']}",
+        f"    global_batch_size: {training['batch']['global_batch_size']}  # for about 1,000 updates or fewer",
+        "  optimizer:",
+        f"    learning_rate: {_scalar(rate)}  # by the number of parameters (Kaplan et al. 2020)",
+        f"    min_learning_rate: {_scalar(lowest)}  # a tenth of the peak",
+        f"    warmup_samples: {training['optimizer']['warmup_samples']}  # 2 % of the training",
+        f"  precision: {training['precision']}  # {_why_precision(run.machine)}",
+        "  activation_checkpointing: none  # full needs less memory and a third more time",
+        "  checkpoint:",
+        f"    every_iterations: {training['checkpoint']['every_iterations']}",
+        "  validation:",
+        f"    every_iterations: {training['validation']['every_iterations']}",
+        f"    samples: {training['validation']['samples']}  # of each language; takes at most a tenth of the time",
+    ]
+    if "threads_per_rank" in training:
+        text.append(f"  threads_per_rank: {training['threads_per_rank']}  # all processors of this machine")
+    text += [
+        "",
+        "publish:",
+        "  hub: false  # publish to a local folder, even if a Hub token is set",
+        "",
+    ]
+    return "\n".join(text)
+
+
+def _source_lines(source: dict[str, Any], sample: SourceSample) -> list[str]:
+    """Return the lines of one source."""
+    rows = f"all {sample.rows}" if sample.complete else f"the first {sample.rows}"
+    keys = [key for key in source if key not in ("name", "paths")]
+    lines = [
+        f"  - name: {_scalar(source['name'])}  # part of paths and of document ids",
+        f"    # {rows} rows: {most_common(sample.languages)}",
+        "    paths:",
+        *(f"      - {_scalar(path)}" for path in source["paths"]),
+    ]
+    about = {
+        "kind": "by the names of the files",
+        "text_field": f"fields of the rows: {', '.join(sample.fields)}",
+        "language_field": "the language code of each row",
+        "language": "of every document",
+        "id_field": "different in each row that was read",
+    }
+    lines += [f"    {key}: {_scalar(source[key])}  # {about[key]}" for key in keys]
+    return [*lines, "    licence: unknown  # state it: the model card lists it"]
+
+
+def _why(run: NewRun, name: str, otherwise: str) -> str:
+    return "as you asked" if name in run.asked else otherwise
+
+
+def _why_model(run: NewRun) -> str:
+    if "parameters" in run.asked:
+        return "the shape nearest to the number that you asked for"
+    return (
+        f"the largest shape with 20 tokens a parameter in {format_seconds(run.limits.seconds)}, or the smallest shape"
+    )
+
+
+def _why_precision(machine: Machine) -> str:
+    if machine.has_bf16:
+        return "this machine multiplies bf16 matrices fast"
+    return "these GPUs have no bf16 arithmetic" if machine.gpus else "these processors have no bf16 arithmetic"
+
+
+def _replicas(machine: Machine) -> str:
+    return "one replica on each GPU" if machine.gpus else "one process, because the machine has no GPU"
+
+
+def _scalar(value: Any) -> str:
+    """Return a value as a YAML scalar. Words are plain if YAML reads them back as the same string."""
+    import yaml
+
+    if isinstance(value, str):
+        plain = bool(value) and not set(value) & set(" #:,[]{}&*!|>'\"%@`\n\t") and yaml.safe_load(value) == value
+        return value if plain else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        mantissa, _, exponent = f"{value:.1e}".partition("e")
+        return f"{mantissa}e{int(exponent)}"
+    return str(value)
