@@ -14,7 +14,8 @@ def model_bundle(folder: Path, name: str) -> tuple[Bundle, Parity]:
 
     Raises:
         InputError: there is no parity.json.
-        CheckFailedError: parity does not hold, or a file is missing or differs from the verified file.
+        CheckFailedError: the exported model's logits differ too much from those of the training (parity.json), or a
+            file is missing or differs from the verified file.
     """
     parity = read_parity(folder)
     if not parity.passed:

@@ -94,5 +94,5 @@ def validation(records: Sequence[ValidationRecord], y_label: str) -> str:
 
 
 def _number(value: float | None) -> float:
-    """Return NaN, a gap in the line, for None: a value that was not finite or not measured."""
+    """Return `value`, or NaN if it is None (not finite or not measured). NaN is a gap in the line."""
     return math.nan if value is None else value

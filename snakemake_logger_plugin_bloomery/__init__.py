@@ -22,7 +22,10 @@ _LOOK_EVERY_SECONDS = 1.0
 
 
 class LogHandler(LogHandlerBase):  # type: ignore[misc]
-    """Writes one line a job to stderr; a dry-run and `--verbose` print what Snakemake itself would print."""
+    """Writes a line for each finished job, and lines about long and failed jobs.
+
+    A dry-run and `--verbose` print what Snakemake itself would print.
+    """
 
     def __post_init__(self) -> None:
         settings = self.common_settings
@@ -31,7 +34,7 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
         colour = stream.isatty() and not settings.nocolor and not os.environ.get("NO_COLOR")
         self._log = WorkflowLog(self._write, colour=colour and os.environ.get("TERM") != "dumb")
         self._stream = stream
-        # A training may show its progress bar on the terminal's last line, and draws it again below this line.
+        # Erase the terminal's last line, where a training may show its progress bar. The training draws the bar again.
         self._clear = "\r\033[2K" if has_terminal(stream) else ""
         self._ended = threading.Event()
         if not self._plain:

@@ -20,10 +20,13 @@ _ANYWHERE = 0.75
 
 
 def suggestion(location: Location, model: type[BaseModel], value: Any = None) -> str:
-    """Return what to write instead of the unknown key at `location`, as the end of a sentence; empty if nothing fits.
+    """Return what to write instead of the unknown key at `location`; empty if nothing can be said.
+
+    It is the end of a sentence: the key that was probably meant, or else the keys of a small section.
 
     Tried in this order: the same name in another section, the name that another project gives to a key, a similar name
-    in the same section, a similar name anywhere. A mapping as `value` prefers sections.
+    in the same section, a similar name anywhere. If `value` is a mapping, a
+    key that is a section is preferred to a key that holds a single value.
     """
     wrong, section = str(location[-1]), location[:-1]
     known = list(key_paths(model))
@@ -37,7 +40,8 @@ def suggestion(location: Location, model: type[BaseModel], value: Any = None) ->
     if other is not None and other[0] in known:
         key, note = other
         return f"; did you mean {_in_place(key, section)!r}?{f' ({note})' if note else ''}"
-    # `until` means `until_iteration`, although half of the letters differ, but `layer` means `layers`.
+    # A word of a known key means that key (`until`: `until_iteration`). A typing error is tried before that (`layer`:
+    # `layers`).
     whole = [name for name in sorted(own) if wrong in name.split("_")]
     typing_error = difflib.get_close_matches(wrong, sorted(own), n=1, cutoff=_TYPING_ERROR)
     similar = difflib.get_close_matches(wrong, sorted(own), n=1, cutoff=_SAME_SECTION)
@@ -84,7 +88,7 @@ def _last(path: str) -> str:
 
 
 def _pattern(location: Location) -> str:
-    """Return the path with `[]` for the numbers of a list."""
+    """Return the location as a path, with `[]` instead of each list index."""
     return "".join("[]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
 
 
@@ -113,7 +117,7 @@ def _location(path: str) -> Location:
 
 
 def _in_place(path: str, section: Location) -> str:
-    """Return the path with the numbers and names of `section` where both are in the same list or mapping."""
+    """Return `path`; if it lies in `section`, with the list indices of `section` instead of `[]`."""
     here = _pattern(section)
     if section and path.startswith(f"{here}."):
         return path_text(section) + path[len(here) :]

@@ -32,7 +32,7 @@ _ROUTINE = re.compile(
 """Messages of Snakemake that repeat what the lines of this log show, or that say nothing about the run."""
 _SUBMITTED = re.compile(r"Job (\d+) has been submitted with SLURM jobid (\d+)")
 _TRAINING_RULE = "train_segment"
-"""On this machine, a training shows its own progress bar."""
+"""Rule that trains. A training that runs here, and not in a SLURM job, shows its own progress bar."""
 _INTERRUPTED = "Terminating processes on user request"
 _COLOURS = {"green": 32, "yellow": 33, "red": 31}
 
@@ -51,7 +51,7 @@ class _Job:
     reported: str = ""
     """Progress that was shown last."""
     slurm: str = ""
-    """Id of its SLURM job; empty on this machine."""
+    """Id of its SLURM job; empty if the job runs on this machine."""
 
 
 class WorkflowLog:
@@ -60,7 +60,7 @@ class WorkflowLog:
     def __init__(
         self, write: Callable[[str], None], *, colour: bool = False, now: Callable[[], float] = time.time
     ) -> None:
-        """Args: `write` takes one line without its end; `colour` allows terminal colours; `now` is the clock."""
+        """Args: `write` takes one line without its line break; `colour` allows colours; `now` returns Unix time."""
         self._write = write
         self._colour = colour
         self._now = now
@@ -74,7 +74,7 @@ class WorkflowLog:
         self._interrupted = False
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Take one log record of Snakemake (its `__dict__`) and write the lines that it is worth."""
+        """Take one log record of Snakemake (its `__dict__`) and write its lines, if it has any."""
         event = str(record.get("event") or "")
         handler = {
             "workflow_started": self._ignore,
@@ -220,5 +220,5 @@ def _clock(seconds: float) -> str:
 
 
 def _auxiliary_logs(aux: Mapping[str, Any]) -> list[str]:
-    """Log files among what an executor says of a failed job."""
+    """Return the log files in `aux`, the extra values that an executor reports for a failed job."""
     return [str(value) for key, value in aux.items() if "log" in key and value]

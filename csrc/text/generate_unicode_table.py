@@ -144,7 +144,7 @@ def render() -> str:
             wrap(braces),
             "};",
             "",
-            "// Names under which letters are counted, from number 1 on.",
+            "// Names of scripts. Script number n is SCRIPT_NAMES[n - 1]; number 0 means no script.",
             f"inline constexpr const char* SCRIPT_NAMES[{len(names)}] = {{",
             wrap([f'"{name}"' for name in names]),
             "};",

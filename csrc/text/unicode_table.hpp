@@ -184,7 +184,7 @@ inline constexpr Range UNSPACED_RANGES[63] = {
     {178208,183969}, {183984,191456}, {194560,195101}, {196608,201546}
 };
 
-// Names under which letters are counted, from number 1 on.
+// Names of scripts. Script number n is SCRIPT_NAMES[n - 1]; number 0 means no script.
 inline constexpr const char* SCRIPT_NAMES[20] = {
     "Latin", "Arabic", "Devanagari", "Bengali", "Gujarati", "Gurmukhi", "Kannada", "Malayalam", "Oriya", "Tamil",
     "Telugu", "Han", "Kana", "Hangul", "Cyrillic", "Greek", "Hebrew", "Thai", "Ethiopic", "Other"

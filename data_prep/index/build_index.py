@@ -5,7 +5,8 @@ everything that the arrays depend on: token files, tokenizer, mixture and this s
 therefore not be mistaken for a new one. index.json is renamed into place last. Only then are the folders with other
 digests removed.
 
-The build reads only the lengths of a pair and three columns of its sidecar. It takes the digests of `.bin`, `.idx` and
+Of each pair of token files (`.bin`, `.idx`), the build reads only the document lengths and three columns of the
+sidecar. It takes the digests of `.bin`, `.idx` and
 sidecar from the sidecar's manifest; `bloomery index verify` recomputes them from the files before a training. 500 M
 documents and 166.8 M samples need 6 GB of reads, 5 GB of arrays and 7 GB of memory (measured by bench/index.py).
 """

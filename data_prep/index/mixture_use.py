@@ -17,7 +17,7 @@ from data_prep.index.split import TextSize
 
 
 def datasets_of(mixture: Mixture, language: str, texts: Mapping[str, TextSize]) -> dict[str, dict[str, TextSize]]:
-    """Return the text per source of each dataset of a language, with datasets that have no weight.
+    """Return, for each dataset of a language, the text size of each source. Datasets without weight are included.
 
     `texts` maps each source of the language to its text.
     """

@@ -64,7 +64,10 @@ def check_blend(folder: Path, manifest: IndexManifest) -> None:
 
 
 def _check_stages(folder: Path, manifest: IndexManifest) -> None:
-    """Check that stages adjoin, that quotas sum to the planned samples, and that samples taken follow from quotas."""
+    """Check that each stage starts where the previous one ends, and that its numbers of samples are consistent.
+
+    The quotas must sum to the planned number, and the number taken from each dataset must follow from its quota.
+    """
     where, at = folder / "index.json", 0
     reached = dict.fromkeys((entry.name for entry in manifest.train), 0)
     for number, stage in enumerate(manifest.stages):

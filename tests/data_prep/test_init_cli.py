@@ -102,7 +102,7 @@ def test_the_model_is_fitted_to_the_measured_speed(
     done = invoke("--source", str(texts), "--output", str(target), "--minutes", "200", "--json")
     assert done.exit_code == 0, done.exception
     report = json.loads(done.stdout)
-    assert len(probed) == 2  # the guess was too slow, so a larger model was chosen and timed
+    assert len(probed) == 2  # the guessed speed was too low, so a larger model was chosen and timed
     assert probed[1] > probed[0]
     assert 0.7 * 12_000 < report["seconds"] <= 12_000
     assert "from steps of this model that were timed here" in target.read_text()

@@ -75,7 +75,7 @@ class TrainingState:
     first_iteration: int = field(init=False)
     """First iteration of this segment."""
     micro_batch_shape: tuple[int, int] | None = None
-    """Samples and tokens of the micro-batch that the engine's buffers between stages fit. None if none exist yet."""
+    """Samples and sequence length of the micro-batches for which the buffers between stages were made, or None."""
     saved: tuple[Position, str] | None = None
     """Position and name of the checkpoint that was saved or loaded last. None if there is no checkpoint."""
     pending: float | None = None

@@ -84,8 +84,8 @@ class RowParallelLinear(nn.Module):
     def forward(self, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         """Apply the layer: [batch, length, in / tensor_size] -> [batch, length, out].
 
-        With sequence parallelism, the output holds only this rank's part of the sequence. `bias` is this layer's bias,
-        or the result of `sum_gradients` for it.
+        `bias` is this layer's bias. With sequence parallelism, the output holds only this rank's part of the sequence.
+        `bias` must then be the result of `sum_gradients` for it, because each rank has the gradient of its part only.
         """
         if self.mesh.tensor_size == 1:
             return functional.linear(x, self.weight, bias)

@@ -29,7 +29,7 @@ class ResumePoint:
     """Configuration of the training, with all sample ranges that the run skips."""
     index: IndexManifest
     identity: str
-    """Identity of the training, from `stage` and `index` (`training.resume.policy`)."""
+    """Digest of the tokenizer and of the keys that may never change (`training.resume.policy.identity`)."""
     checkpoint: CheckpointManifest | None
     """Manifest of the newest readable checkpoint, whatever its identity. None if there is no checkpoint."""
 
@@ -45,7 +45,7 @@ class ResumePoint:
 
     @property
     def continues(self) -> bool:
-        """Whether the checkpoint has this training's identity and its first samples."""
+        """Whether the checkpoint has this training's identity, and the index begins with the samples read so far."""
         return self.checkpoint is not None and continues(self.checkpoint, self.identity, self.index)
 
     @property
@@ -114,11 +114,11 @@ def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, 
 def _never(
     newest: CheckpointManifest, found: list[Difference], stage: TrainStage, index: IndexManifest
 ) -> tuple[list[str], str]:
-    """Return one phrase for each change that the policy forbids, and a description of what would be right."""
+    """Return one phrase for each change that the policy forbids, and a description of what a resume needs."""
     never = [change for change in found if change.policy is Policy.NEVER]
     phrases = [str(change) for change in never]
-    # `training.skip` is not part of the identity, but all keys that may never change are. So if no such key differs, a
-    # different identity means a different tokenizer.
+    # `training.skip` is not part of the identity, but all keys that may never change are. The tokenizer is
+    # part of it too. So if none of these keys differs, a different identity means a different tokenizer.
     if newest.identity != identity(stage, index) and all(each.key == SKIP for each in never):
         phrases.append("the tokenizer")
     keep = "the old values" if phrases else ""

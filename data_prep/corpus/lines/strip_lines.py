@@ -1,8 +1,8 @@
 """Strip: write the documents of a shard without the repeated lines of their source. All rows stay, in the same order.
 
 A line is removed together with its line end. Indentation, blank lines and all other bytes stay. Documents of the
-language `code` are not changed. A document with only white space left keeps its row, and judge removes it by its rule
-`empty`.
+language `code` are not changed. A document with only white space left keeps its row. Later the stage `judge`
+removes the document by the rule `empty`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _GOES_ON = re.compile(r"[A-Za-z0-9_]")
 
 
 def find_ibans(passage: Passage) -> Iterator[Span]:
-    """Yield IBANs, in one piece or in groups, with the length of their country and correct check digits."""
+    """Yield IBANs, in one piece or in groups, with the right length for their country and correct check digits."""
     text = passage.text
     for match in _IBAN_START.finditer(text):
         start = match.start() - 2
@@ -46,7 +46,8 @@ def find_ibans(passage: Passage) -> Iterator[Span]:
         body = _IBAN_BODY.match(text, match.end()) if length else None
         if not body or not length:
             continue
-        # A following word in capitals (`BIC`) may look like one more group, so the country's length ends the number.
+        # A following word in capitals (`BIC`) may look like one more group, so the number is cut at the IBAN length
+        # of its country.
         places = [place for place in range(match.end(), body.end()) if text[place].isalnum()][: length - 4]
         if len(places) < length - 4:
             continue
@@ -57,7 +58,10 @@ def find_ibans(passage: Passage) -> Iterator[Span]:
 
 
 def _issuers() -> list[tuple[int, int, frozenset[int]]]:
-    """Return (first, last, lengths): a range of the first six digits, and its card lengths (ISO/IEC 7812 ranges)."""
+    """Return a list of (first, last, lengths): a range of six-digit prefixes, and how many digits its cards may have.
+
+    Source: ISO/IEC 7812.
+    """
     table = [
         ("4", "4", {13, 16, 19}),  # Visa
         ("51", "55", {16}),  # Mastercard
@@ -92,7 +96,7 @@ _CARD = re.compile(
 
 
 def find_cards(passage: Passage) -> Iterator[Span]:
-    """Yield card numbers with an issuer's range, a valid length and Luhn check that are not part of a longer number."""
+    """Yield card numbers in an issuer's range, with a valid length and Luhn digit, outside of longer numbers."""
     for number in passage.numbers:
         match = _CARD.match(number.written) if len(number.digits) >= 13 else None
         if not match:

@@ -1,6 +1,7 @@
 """Compute the exact number of uses of each token per language, from pre-token counts.
 
-Each unique piece is encoded once. Arithmetic for BLOOM: 47 languages x 250,680 tokens x 8 bytes = 94 MB. Sums use
+Each unique piece is encoded once. The result takes 94 MB of memory for BLOOM: 47 languages x 250,680 tokens x
+8 bytes. Sums use
 float64, which is exact below 2^53. ROOTS has only 4e11 tokens.
 """
 
@@ -18,7 +19,7 @@ from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer, Usa
 
 GROUP_PIECES = 1 << 16
 COVERED = 0.99
-"""Share of a language's text (in tokens) that the tokens counted by `covering` must make up."""
+"""`covering` counts how many different tokens make up this share of all token uses in a language."""
 
 
 def usage_of_counts(subject: ReportedTokenizer, counts: Counts) -> dict[str, Usage]:

@@ -1,4 +1,4 @@
-"""Test the cleaning of source code: licences, generated files, odd lines, and bytes that must not change."""
+"""Test the cleaning of source code: licences, generated files, long lines, and bytes that must not change."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Test the counts of shards: exact, sorted, independent of the distribution of texts, and in bounded memory."""
+"""Test the pre-token counts: exact, sorted, the same however texts are spread over shards, and in bounded memory."""
 
 import random
 import re

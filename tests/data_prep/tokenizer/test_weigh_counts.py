@@ -42,7 +42,7 @@ def write(folder, counts_of_tables):
 
 
 def weigh(folder, counts_of_tables, weights, mixture=None, pending_rows=None):
-    """Return (pieces with counts in their order, factors, bytes per dataset) of tables given by name."""
+    """Return ((piece, count) rows in byte order, factor per dataset, bytes per dataset) of tables (name -> counts)."""
     with Sums(folder, pending_rows) as sums:
         counted = CountedPieces(sums)
         counted.read(write(folder, counts_of_tables), mixture)
@@ -131,7 +131,7 @@ def test_a_language_mixed_by_source_is_weighed_by_source(tmp_path):
     counted = {"web": {("en", "a"): 4, ("fr", "b"): 2}, "books": {("en", "a"): 3}, "mail": {("en", "c"): 9}}
     rows, factors, sizes = weigh(tmp_path, counted, mixture.datasets, mixture)
     assert sizes == {"en/web": 4, "fr": 2, "en/books": 3, "en/mail": 9}
-    # The 4 bytes of the web have the weight 0.2, so the total is 20 bytes: 12 of books and 4 of French.
+    # The 4 bytes of the web keep their count, so the weights 0.2, 0.6 and 0.2 give 12 bytes of books and 4 of French.
     assert factors == pytest.approx({"en/books": 4, "en/web": 1, "fr": 2})
     assert rows == [(b"a", 16), (b"b", 4)]
 

@@ -12,5 +12,5 @@ from workflow_support import TINY, Workflow
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Callable[..., Workflow]:
-    """Return a function that makes a workflow in its own folder."""
+    """Return a function that makes a workflow in the test's folder."""
     return lambda config=TINY: Workflow(tmp_path, copy.deepcopy(config))
