@@ -1,8 +1,8 @@
 """Compute the global batch size from the consumed samples, and the micro-batch size from the global batch size.
 
-The ramp-up follows Megatron. While `consumed <= ramp_samples`, the global batch size is `start + n * increment`
-with `n = int(consumed / (ramp_samples / increments))` and `increments = (full - start) / increment`. Afterwards it is the full batch size. A test compares the
-result with BLOOM's published log (tests/integration/plan).
+The ramp-up follows Megatron. While `consumed <= ramp_samples`, the global batch size is `start + n * increment` with
+`n = int(consumed / (ramp_samples / increments))` and `increments = (full - start) / increment`. Afterwards it is the
+full batch size. A test compares the result with BLOOM's published log (tests/integration/plan).
 """
 
 from __future__ import annotations

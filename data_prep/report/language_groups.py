@@ -21,7 +21,7 @@ GROUPS: dict[str, tuple[str, frozenset[str]]] = {
     "code": ("Source code", _codes("code")),
     "other": ("other", frozenset()),
 }
-"""Name of each group -> its label and its language codes. page.css has a colour variable with that name (`--arabic`)."""
+"""Name of a group -> its label and its language codes. page.css has a colour variable of that name (`--arabic`)."""
 
 
 def group_of(language: str) -> str:
