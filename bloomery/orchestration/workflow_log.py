@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,6 @@ class WorkflowLog:
         """Jobs that finished after the last progress event, with the time of their end."""
         self._done = 0
         self._total = 0
-        self._failed = 0
         self._interrupted = False
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -146,23 +145,30 @@ class WorkflowLog:
 
     def _job_error(self, record: Mapping[str, Any]) -> None:
         job = self._running.pop(record["jobid"], None)
+        name = job.name if job else str(record["rule_name"])
         logs = [*record.get("log", ()), *_auxiliary_logs(record.get("aux") or {})]
-        self._failure(job.name if job else record["rule_name"], job, logs)
+        self._failure(name, job, dict.fromkeys(logs, name))
 
     def _group_error(self, record: Mapping[str, Any]) -> None:
         infos = record.get("job_error_info") or []
         jobs = [self._running.pop(info["jobid"], None) for info in infos]
-        names = [job.name if job else info["rule_name"] for job, info in zip(jobs, infos, strict=True)]
-        logs = [*(log for info in infos for log in info["log"]), *record.get("aux_logs", ())]
-        self._failure(f"one of {', '.join(names)}" if len(names) > 1 else "".join(names), next(iter(jobs), None), logs)
+        names = [job.name if job else str(info["rule_name"]) for job, info in zip(jobs, infos, strict=True)]
+        together = f"one of {', '.join(names)}" if len(names) > 1 else "".join(names)
+        logs = {log: name for name, info in zip(names, infos, strict=True) for log in info["log"]}
+        self._failure(together, next(iter(jobs), None), logs | dict.fromkeys(record.get("aux_logs", ()), together))
 
-    def _failure(self, name: str, job: _Job | None, logs: Sequence[str]) -> None:
+    def _failure(self, name: str, job: _Job | None, logs: Mapping[str, str]) -> None:
+        """Write that a job failed and why. `logs` are log files -> the job that writes it; `name` is for a job without.
+
+        The job whose log contains the cause is named, because Snakemake reports all jobs of a failed group.
+        """
         if self._interrupted:
             return  # an interrupted job did not fail
-        self._failed += 1
         took = f" after {format_seconds(self._now() - job.started)}" if job else ""
         cause, log = failure_cause([Path(log) for log in logs])
-        self._line(f"{self._count()} {_clock(self._now())}  FAILED{took}: {name}", "red")
+        explained = bool(cause) and cause[0].startswith(("error: ", "rank "))
+        failed = logs.get(str(log), name) if explained else name
+        self._line(f"{self._count()} {_clock(self._now())}  FAILED{took}: {failed}", "red")
         for line in cause:
             self._line(f"  {line}")
         if log is not None:

@@ -234,5 +234,5 @@ def test_a_full_disk_raises_a_clear_error_and_leaves_no_folder(fabricate):
         message = refused(run, ResourceError)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert "cannot write" in message
+    assert "cannot be written" in message
     assert "model.safetensors" in message

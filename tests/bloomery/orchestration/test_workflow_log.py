@@ -134,16 +134,24 @@ def test_a_failed_job_shows_its_cause_and_then_its_log_file(
     ]
 
 
-def test_a_failed_group_lists_its_jobs(log: WorkflowLog, lines: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [("error: disk is full", "measure a/00002"), ("Killed", "one of measure a/00001, measure a/00002")],
+)
+def test_a_failed_group_names_the_job_with_an_error_or_all_its_jobs(
+    log: WorkflowLog, lines: list[str], tmp_path: Path, text: str, named: str
+) -> None:
     paths = [tmp_path / "a.log", tmp_path / "b.log"]
-    paths[1].write_text("error: disk is full\n")
+    paths[1].write_text(f"{text}\n")
     for number in (1, 2):
         log.add(job(number, f"measure a/0000{number}"))
     infos = [{"rule_name": "measure", "jobid": number, "log": [str(paths[number - 1])]} for number in (1, 2)]
     log.add({"event": "group_error", "levelname": "ERROR", "job_error_info": infos, "aux_logs": []})
-    assert "FAILED" in lines[0]
-    assert "one of measure a/00001, measure a/00002" in lines[0]
-    assert lines[1:] == ["  error: disk is full", f"  log: {paths[1]}"]
+    assert lines == [
+        f"[0/0] 00:00:00Z  FAILED after 0.0 s: {named}",
+        f"  {text}",
+        f"  log: {paths[1]}",
+    ]
 
 
 def test_an_interrupted_workflow_prints_the_resume_command_and_no_failure(
