@@ -54,9 +54,9 @@ system:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
 	fi
 
-# The cluster's tests leave a core idle half of the time, so they run in parallel with the other suites.
+# Two lanes: neither the tests of workflows nor those of the cluster keep two cores busy.
 test: style system
-	$(SUITES) unit slow distributed workflow --beside cluster
+	$(SUITES) workflow slow --beside cluster distributed unit
 
 style: install
 	$(BIN)/ruff check .

@@ -110,21 +110,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="+", choices=SUITES, help="suites to run one after the other")
     parser.add_argument(
-        "--beside", nargs="+", default=[], choices=SUITES, help="suites to run at the same time as the others"
+        "--beside",
+        nargs="+",
+        default=[],
+        choices=SUITES,
+        help="suites to run one after the other, at the same time as the others",
     )
     chosen = parser.parse_args()
     began, outcomes = time.monotonic(), {}
 
-    def run(suite: str, aside: bool) -> None:
-        outcomes[suite] = run_suite(suite, aside=aside)
+    def run(suites: list[str], aside: bool) -> None:
+        for suite in suites:
+            outcomes[suite] = run_suite(suite, aside=aside)
 
-    beside = [threading.Thread(target=run, args=(suite, True)) for suite in chosen.beside]
-    for thread in beside:
-        thread.start()
-    for suite in chosen.suites:
-        run(suite, False)
-    for thread in beside:
-        thread.join()
+    beside = threading.Thread(target=run, args=(chosen.beside, True))
+    beside.start()
+    run(chosen.suites, False)
+    beside.join()
     ended = [outcomes[suite] for suite in SUITES if suite in outcomes]
     print(f"\n{table(ended, time.monotonic() - began)}", flush=True)
     if lost := sorted({*chosen.suites, *chosen.beside} - outcomes.keys()):

@@ -60,7 +60,7 @@ def test_the_slowest_rank_is_the_rank_that_computes_and_not_the_rank_that_waits(
     waited = [record["slowest_seconds"] - record["fastest_seconds"] for record in records]
     assert sorted(waited)[len(waited) // 2] > slept / 2
     log = (tmp_path / "train/logs/main_log.txt").read_text()
-    assert f"rank {SLOW} computes" in log
+    assert f"rank {SLOW} computed" in log
 
 
 def test_a_segment_records_its_energy_once_per_node_and_a_log_of_each_rank(launcher: Callable[..., Launcher]) -> None:
