@@ -1,8 +1,9 @@
 """Run suites of tests, print the time of each suite, and end with a table of all suites.
 
 `suites.py workflow slow --beside cluster unit` runs two lanes at the same time: workflow and then slow in one, cluster
-and then unit in the other. Neither workflow nor cluster keeps two cores busy. If a suite fails, the others still run. The exit code is 1 if a suite failed. Each
-suite prints its ten slowest tests. More options of pytest can be given in PYTEST_ADDOPTS.
+and then unit in the other. Neither workflow nor cluster keeps two cores busy. If a suite fails, the others still run.
+The exit code is 1 if a suite failed. Each suite prints its ten slowest tests. More options of pytest can be given in
+PYTEST_ADDOPTS.
 """
 
 from __future__ import annotations
