@@ -26,7 +26,7 @@ def load_planned(file: Path, *, as_json: bool, **stated: Any) -> RunConfig:
     from bloomery.base.atomic import dump_json
     from bloomery.base.errors import ConfigError
     from bloomery.checks.load_config import validate_config
-    from bloomery.config.load import read_yaml
+    from bloomery.config.yaml_text import read_yaml
 
     raw = read_yaml(file)
     try:

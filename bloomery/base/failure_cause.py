@@ -39,6 +39,11 @@ def failure_cause(logs: Sequence[Path]) -> tuple[list[str], Path | None]:
     return best[1], best[2]
 
 
+def is_error_message(line: str) -> bool:
+    """Whether an error of Bloomery begins with this line."""
+    return _OURS.match(line) is not None
+
+
 def last_line(path: Path) -> str:
     """Return the last line of a log that is not empty, with control characters made visible; empty if there is none."""
     lines = _tail(path)

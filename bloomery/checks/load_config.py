@@ -20,9 +20,10 @@ from bloomery.checks.check_tokenizer import (
 )
 from bloomery.checks.check_training import section_contradictions, training_contradictions
 from bloomery.config.catalogue import Catalogue
-from bloomery.config.load import expanded, read_yaml, validate
+from bloomery.config.load import expanded, validate
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Contradiction, Problem
+from bloomery.config.yaml_text import read_yaml
 
 _CHECKS: tuple[Callable[[RunConfig], list[Contradiction]], ...] = (
     # This check is first, because users correct the training's own keys before those of other sections.

@@ -16,9 +16,7 @@ from bloomery.config.explain_value import location_of, most_specific, right_valu
 from bloomery.config.replace_wrong_values import Location, path_text, replace_wrong_value, touches
 from bloomery.config.section import Contradiction, Problem
 from bloomery.config.suggest_key import suggestion
-from bloomery.config.yaml_text import read_yaml, refuse_endless
-
-__all__ = ["expanded", "read_yaml", "validate"]
+from bloomery.config.yaml_text import refuse_endless
 
 S = TypeVar("S", bound=BaseModel)
 

@@ -14,8 +14,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from bloomery.base.errors import ConfigError
-from bloomery.config.load import read_yaml, validate
+from bloomery.config.load import validate
 from bloomery.config.section import Count, Positive, Section
+from bloomery.config.yaml_text import read_yaml
 
 SITE_VARIABLE = "BLOOMERY_SITE"
 SITE_NAME = "site.yaml"

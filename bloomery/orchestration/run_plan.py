@@ -15,10 +15,10 @@ from typing import Any
 
 from bloomery.base.errors import TryAgainError
 from bloomery.checks.load_config import validate_config
-from bloomery.config.load import read_yaml
 from bloomery.config.run import RunConfig
 from bloomery.config.site import JobTarget, Site, load_site
 from bloomery.config.tokenizer_report import TokenizerGate
+from bloomery.config.yaml_text import read_yaml
 from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.part_names import earlier_parts, refuse_unfinished
 from bloomery.orchestration.plan_parts import evaluation_files, plan_parts

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bloomery.base.failure_cause import failure_cause, last_line
+from bloomery.base.failure_cause import failure_cause, is_error_message, last_line
 from bloomery.base.units import format_seconds
 
 _ANNOUNCE_AFTER_SECONDS = 10.0
@@ -166,8 +166,7 @@ class WorkflowLog:
             return  # an interrupted job did not fail
         took = f" after {format_seconds(self._now() - job.started)}" if job else ""
         cause, log = failure_cause([Path(log) for log in logs])
-        explained = bool(cause) and cause[0].startswith(("error: ", "rank "))
-        failed = logs.get(str(log), name) if explained else name
+        failed = logs.get(str(log), name) if cause and is_error_message(cause[0]) else name
         self._line(f"{self._count()} {_clock(self._now())}  FAILED{took}: {failed}", "red")
         for line in cause:
             self._line(f"  {line}")

@@ -64,7 +64,7 @@ def counted_as(script: str) -> str:
 
 
 def script_names() -> list[str]:
-    """Return the names under which letters are counted, from number 1 on. Number 0 means that there is no script."""
+    """Return the names of the scripts. Script number n is the n-th name; number 0 means no script."""
     return [*dict.fromkeys(map(counted_as, SCRIPTS)), "Other"]
 
 
