@@ -39,7 +39,7 @@ def times(spread: dict[str, float]) -> str:
 
 
 def words_of(peer: dict[str, str]) -> str:
-    """Return how the peer splits words, if the result states it."""
+    """Return a phrase that says how the peer splits words, or an empty text if the result does not state it."""
     return f", words split by {peer['words']}" if "words" in peer else ""
 
 
@@ -86,6 +86,17 @@ def sync(result: Result) -> Iterator[Row]:
         f"{limits['unchanged_requests']} requests",
         f"{unchanged['requests']} requests, {unchanged['bytes']} bytes in their bodies",
         "",
+    )
+
+
+def init_estimate(result: Result) -> Iterator[Row]:
+    """Yield the row of bench/init_estimate.py."""
+    shown = ", ".join(
+        f"{name} {100 * each['error']:+.0f} % of {each['real_seconds']:.0f} s"
+        for name, each in result["shapes"].items()
+    )
+    yield Row(
+        "duration that `bloomery init` estimates, three shapes", f"within {100 * result['floor']:.0f} %", shown, ""
     )
 
 

@@ -57,14 +57,17 @@ def parser(description: str | None, *, of_texts: bool = True) -> argparse.Argume
     """
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument(
-        "--languages", nargs="+", default=languages(), help="languages of the corpus files to read; default: all"
+        "--languages",
+        nargs="+",
+        default=languages(),
+        help="codes of the languages whose corpus files are read; default: all",
     )
     if of_texts:
         made.add_argument(
             "--bytes-per-language",
             type=int,
             default=1 << 62,
-            help="bytes of text to read from each file, evenly spread",
+            help="bytes of text to read from each corpus file, evenly spread over the file",
         )
     made.add_argument("--repeats", type=int, default=5)
     return made

@@ -30,6 +30,7 @@ SECTIONS: dict[str, dict[str, Callable[[rows.Result], Iterator[rows.Row]]]] = {
     "The workflow and the commands": {
         "workflow": rows.workflow,
         "startup": rows.startup,
+        "init_estimate": rows.init_estimate,
         "status": rows.status,
         "sync": rows.sync,
     },

@@ -68,7 +68,10 @@ def ours(samples: int, datasets: int, folder: Path) -> dict[str, Any]:
 
 
 def helpers() -> ModuleType | None:
-    """Load Megatron-core's compiled helpers without the package, which needs torch. Return None if not installed."""
+    """Load Megatron-core's compiled helpers without the package, which needs torch.
+
+    Return None if Megatron-core is not installed.
+    """
     found = importlib.util.find_spec("megatron")
     for folder in (found.submodule_search_locations or []) if found else []:
         for path in Path(folder).glob("core/datasets/helpers_cpp*.so"):

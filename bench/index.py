@@ -9,8 +9,8 @@ Lengths are log-normal with ROOTS' mean of 683 tokens a document (341.6 B tokens
 have Zipf-like shares.
 
 Then the real build runs in its own process on a hundredth, a tenth and all of the files, after the files have been
-dropped from the page cache. The exit code is 1 if a limit is exceeded. Below full size, the time limit is proportional
-to the size plus 5 s.
+dropped from the page cache. The exit code is 1 if a limit is exceeded. Below full size, the time limit is 5 s plus a
+time that is proportional to the size.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def main() -> int:
         type=float,
         nargs="+",
         default=[0.01, 0.1, 1.0],
-        help="fractions of the files to build, one after another",
+        help="fractions of the token files, for each of which an index is built",
     )
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)

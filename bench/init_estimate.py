@@ -1,10 +1,11 @@
-"""The duration that `bloomery init` estimates against the duration of the real training, for three shapes.
+"""Compare the training time that `bloomery init` estimates with the real one, for models of three shapes.
 
     python bench/init_estimate.py                # about 5 minutes; prints JSON
 
-For each shape: a probe of at most 20 s, as in `bloomery init`, then a real training of one segment (launcher, ranks,
-index, guards, validations, checkpoints) until it is finished. The error is estimate / real - 1. Floor: 30 % for each.
-Other work on the machine between the two falsifies the comparison, so the load is printed, too.
+For each shape, the program runs a probe of at most 20 s, as `bloomery init` does. Then it runs a real training of one
+segment (launcher, ranks, index, guards, validations, checkpoints) to its end. The error is estimate / real - 1 and must
+be at most 30 % for each shape. Other work on the machine changes the times, so the load average before and after is
+printed too.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _config(name: str, iterations: int) -> Any:
 
 
 def _trained_seconds(config: Any, folder: Path) -> float:
-    """Seconds of a whole segment, from the launcher's start to its end."""
+    """Return the seconds that a whole segment takes, from the start of the launcher to its end."""
     from fabricated_training import make_run
 
     from bloomery.config.stages import TrainStage
@@ -73,7 +74,7 @@ def _trained_seconds(config: Any, folder: Path) -> float:
 
 
 def measure(seconds: float) -> dict[str, Any]:
-    """Return estimate, real duration and error of each shape. The training is sized to take about `seconds`."""
+    """Return the estimate, the real duration and the error for each shape. Each training takes about `seconds`."""
     from _support import machine
 
     from data_prep.new_run.estimate_duration import run_probe, training_seconds
@@ -106,9 +107,9 @@ def measure(seconds: float) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Measure and print; exit code 1 if an estimate is wrong by more than the floor."""
+    """Measure, print the result, and return 1 if an estimate is wrong by more than the limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0, help="estimated time of each training's steps")
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds that each training should take, about")
     result = measure(parser.parse_args().seconds)
     print(json.dumps(result, indent=2))
     return 0 if result["passed"] else 1

@@ -58,7 +58,7 @@ def half(texts: Texts, number: int) -> Texts:
 
 
 def counts(texts: Texts) -> tuple[Counter[str], dict[str, Counter[str]]]:
-    """Count the paragraphs of each language, and for each label those of each language that are kept under it."""
+    """Return the number of paragraphs of each language, and the numbers that are kept under each label, by language."""
     tested: Counter[str] = Counter()
     kept: dict[str, Counter[str]] = {label: Counter() for label in TESTED}
     with tempfile.TemporaryDirectory() as folder:

@@ -20,43 +20,52 @@ from bloomery.base.follow_parent import follow_parent
 from bloomery.base.written_values import as_written
 
 VERBS: dict[str, tuple[str, str]] = {
-    "init": ("data_prep.init_cli", "Write a configuration for your own texts: asks, or takes options."),
-    "doctor": ("bloomery.commands.doctor", "Check what works on this machine."),
-    "config": ("bloomery.commands.config", "Check, show and document configurations."),
+    "init": ("data_prep.init_cli", "Write a run's configuration for your own texts, from questions or options."),
+    "doctor": ("bloomery.commands.doctor", "Check whether this machine has all that Bloomery needs."),
+    "config": ("bloomery.commands.config", "Check or print a run's configuration, or print the reference of all keys."),
     "plan": ("planner.cli", "Predict the course, cost and risks of a training before it starts."),
-    "logline": ("planner.logline_cli", "Read training logs; compare one with its plan."),
-    "cluster": ("bloomery.commands.cluster", "Describe a SLURM cluster; rehearse a run on it."),
-    "status": ("monitoring.status_cli", "Show the state of a run: progress, loss, queue, checkpoint, disk."),
-    "summary": ("monitoring.summary_cli", "Summarise the results of a run: sizes, losses, parity, next command."),
-    "corpus": ("data_prep.corpus.cli", "Ingest, measure, judge, deduplicate, clean and mix text."),
+    "logline": ("planner.logline_cli", "Parse a training log, or compare it with the plan of its run."),
+    "cluster": (
+        "bloomery.commands.cluster",
+        "Write the file that describes a SLURM cluster; test a small copy of a run on it.",
+    ),
+    "status": (
+        "monitoring.status_cli",
+        "Show the state of a run: progress, loss, SLURM jobs, newest checkpoint, disk space.",
+    ),
+    "summary": (
+        "monitoring.summary_cli",
+        "Summarise the results of a run: sizes, losses, comparison of the exported model.",
+    ),
+    "corpus": ("data_prep.corpus.cli", "Build the corpus: ingest, measure, filter, deduplicate, clean and mix text."),
     "tokenizer": (
         "data_prep.tokenizer.cli",
-        "Count pre-tokens; train or import a tokenizer; report on it and check it.",
+        "Count pre-tokens, train or import a tokenizer, and report on the tokenizer.",
     ),
-    "encode": ("data_prep.index.encode_cli", "Encode shards as Megatron token files."),
-    "index": ("data_prep.index.cli", "Build, verify and show a token index; adopt existing token files."),
-    "trace": ("data_prep.index.trace_cli", "Show the documents and texts of training samples."),
-    "report": ("data_prep.report.cli", "Write pages about the corpus."),
-    "train": ("training.cli", "Train a model in segments."),
-    "export": ("export.cli", "Export a checkpoint as a transformers model and verify it."),
-    "publish": ("export.publish_cli", "Publish the model on a Hub or in a folder."),
-    "sync": ("monitoring.sync_cli", "Push a run's logs to a Hub once."),
-    "watch": ("monitoring.watch_cli", "Push a run's logs to a Hub every few minutes."),
-    "tail": ("monitoring.tail_cli", "Show the end of a log, on disk or on a Hub."),
-    "monitor": ("monitoring.cli", "Plot the curves of a training."),
+    "encode": ("data_prep.index.encode_cli", "Encode shards of documents as Megatron token files (.bin and .idx)."),
+    "index": ("data_prep.index.cli", "Build, verify or show the index of training samples; use existing token files."),
+    "trace": ("data_prep.index.trace_cli", "Show which documents and texts the training samples contain."),
+    "report": ("data_prep.report.cli", "Write the report on the documents that the corpus keeps and removes."),
+    "train": ("training.cli", "Train a model in segments, such as SLURM jobs, that resume from checkpoints."),
+    "export": ("export.cli", "Export a checkpoint as a transformers model, and verify the model."),
+    "publish": ("export.publish_cli", "Publish the exported model on a Hub or in a local folder."),
+    "sync": ("monitoring.sync_cli", "Upload the logs of a run to a Hub once."),
+    "watch": ("monitoring.watch_cli", "Upload the logs of a run to a Hub every few minutes."),
+    "tail": ("monitoring.tail_cli", "Show the last lines of a run's log, on this machine or on a Hub."),
+    "monitor": ("monitoring.cli", "Plot the loss and other values of a training."),
 }
-"""Verb -> (module whose `app` is its Typer application, one line of help)."""
+"""Map from each verb to (module whose `app` is the verb's Typer application, one line of help)."""
 
 
 _INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells report it: 128 and the number of SIGINT."""
+"""Exit code after Ctrl-C, as shells report it: 128 plus the number of SIGINT."""
 
 
 ACTIONS: dict[str, tuple[str, str]] = {
     "check_data": ("data_prep.corpus.check_data", "check_data"),
 }
-"""Name of an action of a room that a verb of the frame needs -> (module, function). The verb takes it from the
-context's `obj`, because a module of the frame may not import a room."""
+"""Map from an action's name to (module, function). A verb of the frame (`bloomery/`) needs the action, but only a room
+provides it. The verb takes it from `obj` of the Typer context, because the frame may not import a room."""
 
 
 def load_action(name: str) -> Any:
@@ -75,7 +84,7 @@ class LazyVerbs(TyperGroup):
         return name, stand_in if name is None else load_verb(name), rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb. The error of a wrong option is in our own words, because Typer's are those of pydantic."""
+        """Run the verb. If an option's value is wrong, replace the message of pydantic by one of Bloomery's."""
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -123,10 +132,13 @@ for _verb, (_, _summary) in VERBS.items():
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version of Bloomery and exit.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
-    """Raw multilingual text to a published transformers model, as one Snakemake workflow."""
+    """Train a language model on raw multilingual text and publish it, as one Snakemake workflow."""
 
 
 def _print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

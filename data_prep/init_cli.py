@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
     from data_prep.new_run.render_run import NewRun
 
-app = typer.Typer(help="Write a configuration for your own texts: asks, or takes options.")
+app = typer.Typer(help="Write a configuration for your own texts, from questions or options.")
 
 CONTROL = ("output", "force", "yes", "probe", "as_json")
 """Parameters that steer the command. Every other parameter answers a question of `new_run.questions`."""
@@ -21,34 +21,52 @@ _PROBES = 3
 
 @app.command()
 def init(
-    source: Annotated[list[str] | None, typer.Option(help="File, pattern in quotes or folder. Repeatable.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
-    language: Annotated[str | None, typer.Option(help="Language of texts that state none.")] = None,
+    source: Annotated[
+        list[str] | None, typer.Option(help="Your texts: a file, a pattern in quotes or a folder. May be repeated.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run, whose files are written to runs/NAME/.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Language code of texts whose rows and file names state no language.")
+    ] = None,
     languages: Annotated[
-        str | None, typer.Option(help="Languages to train on, separated by commas. Default: all that are found.")
+        str | None,
+        typer.Option(
+            help="Codes of the languages to train on, separated by commas. Default: all languages of the texts."
+        ),
     ] = None,
     vocabulary: Annotated[
-        int | None, typer.Option(min=292, help="Number of entries of the vocabulary. Default: by the size of the text.")
+        int | None,
+        typer.Option(
+            min=292, help="Number of entries of the tokenizer's vocabulary. Default: chosen for the size of the text."
+        ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0.1, help="Time for the training on this machine. Default: 60.")
+        float | None, typer.Option(min=0.1, help="Time for the training on this machine, in minutes. Default: 60.")
     ] = None,
     epochs: Annotated[
-        float | None, typer.Option(min=0.0001, help="How often the text is read. Default: as time allows, at most 4.")
+        float | None,
+        typer.Option(min=0.0001, help="How often the training reads the text. Default: as time allows, at most 4."),
     ] = None,
-    parameters: Annotated[int | None, typer.Option(min=1, help="Number of parameters, about. Default: chosen.")] = None,
+    parameters: Annotated[
+        int | None,
+        typer.Option(min=1, help="Approximate number of parameters of the model. Default: chosen for text and time."),
+    ] = None,
     sequence_length: Annotated[
-        int | None, typer.Option(min=8, help="Tokens in a training sample. Default: chosen.")
+        int | None, typer.Option(min=8, help="Number of tokens in a training sample. Default: chosen with the model.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="File to write. Default: NAME.yaml.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Accept every proposal without asking.")] = False,
-    probe: Annotated[bool, typer.Option(help="Time some training steps here, to fit the model to the time.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Configuration file to write. Default: NAME.yaml.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the configuration file if it exists.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept every proposed answer without asking.")] = False,
+    probe: Annotated[
+        bool, typer.Option(help="Time some training steps on this machine, to choose a model that fits --minutes.")
+    ] = True,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as one JSON document on stdout. Ask no questions.")
+    ] = False,
 ) -> None:
     """Read the first 1,000 rows of your texts and write a commented configuration that fits them and this machine.
 
-    Asks on a terminal for everything that no option states.
+    On a terminal, the command asks every question that no option answers.
     """
     import sys
 
@@ -82,7 +100,9 @@ def init(
     _refuse_existing(target, force)
     run, seconds = _fit(run, probe)
     estimate = f"Estimated on this machine: {format_seconds(seconds)}" + (
-        ", from steps of this model that were timed here." if probe else ". No step was timed; expect a wrong guess."
+        ", from steps of this model that were timed here."
+        if probe
+        else ". No step was timed, so this guess may be wrong."
     )
     text = render_run(run, estimate)
     config = _checked(text, str(target), run)
@@ -93,7 +113,7 @@ def init(
         "parameters": run.choice.parameters,
         "train_samples": training.train_samples,
         "tokens": training.train_samples * config.model.sequence_length,
-        "epochs": run.choice.epochs,
+        "epochs": training.train_epochs or run.choice.epochs,
         "seconds": seconds,
     }
     if as_json:
@@ -102,8 +122,8 @@ def init(
     if seconds > 1.3 * run.limits.seconds:
         limit = format_seconds(run.limits.seconds)
         say(
-            f"warning: the training takes about {format_seconds(seconds)}, more than {limit}; ask for fewer "
-            "--epochs or --parameters, or for more --minutes"
+            f"warning: the training takes about {format_seconds(seconds)}, more than {limit}. Ask for fewer --epochs "
+            "or --parameters, or for more --minutes"
         )
     rows = [
         ("parameters", f"{run.choice.parameters:,}"),
@@ -135,7 +155,7 @@ def _fit(run: NewRun, probe: bool) -> tuple[NewRun, float]:
         return run, run.choice.seconds
     for number in range(_PROBES):
         config = validate_config(run.values(), where="bloomery init")
-        say(f"timing steps of a model of {run.choice.parameters:,} parameters")
+        say(f"timing training steps of a model with {run.choice.parameters:,} parameters")
         found = run_probe(config)
         run = replace(run, limits=replace(run.limits, flops=found.flops(config)))
         # The start of the processes and the validations take a part of the time.

@@ -17,19 +17,23 @@ def choose_checkpoint(paths: RunPaths, name: str | None) -> Path:
         InputError: there is no such checkpoint.
     """
     if name is None:
-        by_hand = "a finished training, or a checkpoint by name: --checkpoint step00000100"
+        by_hand = "a finished training, or the name of a checkpoint, such as --checkpoint step00000100"
         if not paths.finished.is_file():
             raise CheckFailedError("the training has not finished", where=str(paths.finished), expected=by_hand)
         segment = read_segment(paths.finished)
         if segment.status is not SegmentStatus.FINISHED or segment.checkpoint is None:
             raise CheckFailedError(
-                f"the training has not finished: segment {segment.number} ended as {segment.status} at iteration "
-                f"{segment.iteration} of {segment.total_iterations}",
+                f"the training has not finished: segment {segment.number} ended with status {segment.status} at "
+                f"iteration {segment.iteration} of {segment.total_iterations}",
                 where=str(paths.finished),
                 expected=by_hand,
             )
         name = segment.checkpoint
     folder = paths.checkpoints / name
     if not folder.is_dir():
-        raise InputError("no such checkpoint", where=str(folder), expected="the name of a folder in train/checkpoints")
+        raise InputError(
+            "no such checkpoint",
+            where=str(folder),
+            expected="--checkpoint with the name of a folder in train/checkpoints",
+        )
     return folder

@@ -1,4 +1,4 @@
-"""The export stage: turn a checkpoint into a verified transformers folder.
+"""Export a checkpoint as a transformers model and verify the model.
 
 The folder is built under a temporary name beside its target and renamed only after its logits are verified.
 """
@@ -22,7 +22,7 @@ from bloomery.contracts.checkpoint import list_files
 from bloomery.contracts.parity import PARITY_NAME, Parity, write_parity
 from bloomery.contracts.paths import RunPaths
 from bloomery.spec.placement import Placement
-from bloomery.spec.weight_files import MAX_SHARD_BYTES
+from bloomery.spec.weight_files import MAX_SHARD_BYTES, PRECISION_DTYPES, export_dtype
 from export.choose_checkpoint import choose_checkpoint
 from export.mapping.bloom import check_exportable, to_transformers
 from export.model_card import CardFacts, write_card
@@ -54,9 +54,9 @@ def export_model(
         max_shard_bytes: largest size of a weight file.
 
     Raises:
-        CheckFailedError: the training has not finished, replicas have drifted apart, a file differs from the manifest,
-            or the logits differ. If the logits differ, the folder stays beside the target as `.<model>.failed`, without
-            parity.json.
+        CheckFailedError: the training has not finished, replicas differ, a file differs from the manifest, or the
+            logits differ. If the logits differ, the folder is renamed to `.<model>.failed` beside the target. It then
+            has no parity.json.
         InputError: the checkpoint or the tokenizer is missing, is damaged, or belongs to another network.
         ResourceError: the disk is full or the folder cannot be written.
     """
@@ -90,26 +90,27 @@ def _write_model(
     """Write tokenizer, configuration and weights; return the number of parameters and the number of embedding rows."""
     import torch
 
-    manifest, dtype = checkpoint.manifest, getattr(torch, stage.export.dtype)
+    manifest, dtype = checkpoint.manifest, export_dtype(stage.export, stage.training.precision)
     tokenizer = read_tokenizer(paths.tokenizer, manifest.vocabulary_size)
     if tokenizer.size > manifest.vocabulary_rows:
         raise InputError(
             f"the embedding has {manifest.vocabulary_rows} rows, but the tokenizer has {tokenizer.size} entries",
             where=str(checkpoint.folder),
-            expected="at least one row for each entry of the tokenizer",
+            expected="at least one row for each entry of the tokenizer; the checkpoint and the tokenizer must be "
+            "from the same training",
         )
     rows = tokenizer.size if stage.export.vocabulary == "trim" else manifest.vocabulary_rows
-    config = bloom_config(stage.model, rows, manifest.tensor_parallel, tokenizer, stage.export.dtype)
+    config = bloom_config(stage.model, rows, manifest.tensor_parallel, tokenizer, dtype)
     check_exportable(stage.model, rows, config)
     tensors = []
     for parameter in checkpoint.parameters:
         trimmed = parameter.placement is Placement.VOCABULARY
         shape = (rows, *parameter.shape[1:]) if trimmed else parameter.shape
-        load = partial(_merge_rows, checkpoint, parameter, dtype, shape[0])
+        load = partial(_merge_rows, checkpoint, parameter, getattr(torch, dtype), shape[0])
         tensors.append(Tensor(to_transformers(parameter.name), shape, load))
     copy_tokenizer(paths.tokenizer, folder)
     write_configs(folder, config)
-    return write_weights(folder, tensors, stage.export.dtype, max_shard_bytes), rows
+    return write_weights(folder, tensors, dtype, max_shard_bytes), rows
 
 
 def _merge_rows(checkpoint: Checkpoint, parameter: Parameter, dtype: torch.dtype, rows: int) -> torch.Tensor:
@@ -119,8 +120,9 @@ def _merge_rows(checkpoint: Checkpoint, parameter: Parameter, dtype: torch.dtype
 def _prove(stage: ExportStage, checkpoint: Checkpoint, folder: Path, failed: Path) -> Comparison:
     """Compare the logits. If they differ, rename `folder` to `failed`, so that it can be inspected."""
     hint = None
-    if stage.training.precision == "fp32" and stage.export.dtype == "bfloat16":
-        hint = "export.dtype rounds the float32 weights of the training to bfloat16; set export.dtype to float32"
+    own, dtype = PRECISION_DTYPES[stage.training.precision], export_dtype(stage.export, stage.training.precision)
+    if dtype not in (own, "float32"):
+        hint = f"export.dtype rounds the {own} weights of the training to {dtype}; remove the key export.dtype"
     try:
         comparison = compare(folder, checkpoint)
         check(comparison, stage.export.tolerance, where=str(failed), hint=hint)
@@ -139,7 +141,7 @@ def _parity(facts: CardFacts, folder: Path) -> Parity:
         iteration=manifest.iteration,
         consumed_tokens=manifest.consumed_tokens,
         parameters=facts.parameters,
-        dtype=facts.stage.export.dtype,
+        dtype=export_dtype(facts.stage.export, facts.stage.training.precision),
         vocabulary_rows=facts.vocabulary_rows,
         samples=comparison.samples,
         tokens=comparison.tokens,

@@ -20,18 +20,25 @@ def model_bundle(folder: Path, name: str) -> tuple[Bundle, Parity]:
     parity = read_parity(folder)
     if not parity.passed:
         raise CheckFailedError(
-            f"parity does not hold: the largest difference of the logits is {parity.max_difference:.3g}",
+            f"parity does not hold: the logits of the exported model and of the training model differ by up to "
+            f"{parity.max_difference:.3g}",
             where=str(folder / PARITY_NAME),
-            expected=f"at most {parity.tolerance:g}; nothing is published without parity",
+            expected=f"a difference of at most {parity.tolerance:g}; export the model again (bloomery export model)",
         )
     files = {}
     for path, entry in parity.files.items():
         if not (folder / path).is_file():
-            raise CheckFailedError("file is missing", where=str(folder / path), expected="every file in parity.json")
+            raise CheckFailedError(
+                "the file is missing, although parity.json lists it",
+                where=str(folder / path),
+                expected="every file that parity.json lists; export the model again (bloomery export model)",
+            )
         files[path] = LocalFile.of(folder / path)
         if files[path].sha256 != entry.sha256:
             raise CheckFailedError(
-                "is not the file that was verified", where=str(folder / path), expected="export the model again"
+                "the file has changed since the exported model was verified",
+                where=str(folder / path),
+                expected="the verified file; export the model again (bloomery export model)",
             )
     files[PARITY_NAME] = LocalFile.of(folder / PARITY_NAME)
     return Bundle(name, files, mirror=True), parity

@@ -1,4 +1,4 @@
-"""Render the model card, README.md. Every number comes from the run's files; the card states what was not recorded."""
+"""Render the model card, README.md. Every number comes from the run's files. Missing facts are marked as such."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bloomery.base.errors import InputError
 from bloomery.base.units import format_bytes, format_count, format_energy, format_finite
 from bloomery.contracts.metrics_record import perplexity, total_energy, valid_records
 from bloomery.spec.flops import iteration_flops
+from bloomery.spec.weight_files import export_dtype
 
 if TYPE_CHECKING:
     from bloomery.config.stages import ExportStage
@@ -48,7 +49,9 @@ class CardFacts:
 
 
 def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
-    """Return the facts of each language with a weight above 0, from corpus/mixture.json; None if the file is missing.
+    """Return the facts of each language with a weight above 0, from corpus/mixture.json.
+
+    Return None if the file is missing.
 
     Raises:
         InputError: the file has no table of languages, or a language lacks a fact.
@@ -58,16 +61,25 @@ def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
         return None
     languages = read_json(path).get("languages")
     if not isinstance(languages, dict):
-        raise InputError("has no table of languages", where=str(path), expected='{"languages": {code: {...}}, ...}')
+        raise InputError(
+            "the file has no table of languages", where=str(path), expected='{"languages": {code: {...}}, ...}'
+        )
     for code, facts in languages.items():
         missing = [key for key in _LANGUAGE_FACTS if not isinstance(facts.get(key), int | float)]
         if missing:
-            raise InputError(f"language {code!r} has no {', '.join(missing)}", where=str(path))
+            raise InputError(
+                f"language {code!r} has no {', '.join(missing)}",
+                where=str(path),
+                expected=f"the numbers {', '.join(_LANGUAGE_FACTS)} for every language",
+            )
     return {code: facts for code, facts in sorted(languages.items()) if facts["weight"] > 0}
 
 
 def hub_licence(licences: dict[str, str]) -> str:
-    """Return the common licence of the sources as the Hub writes it; `other` if they differ or the Hub lacks it."""
+    """Return the Hub's identifier of the licence that all sources have.
+
+    Return `other` if the sources have different licences, or if the Hub has no identifier for the licence.
+    """
     different = {licence.strip().lower() for licence in licences.values()}
     licence = different.pop() if len(different) == 1 else "other"
     return licence if licence in _HUB_LICENCES else "other"
@@ -113,7 +125,7 @@ def _table(columns: list[str], rows: list[list[str]]) -> str:
 
 def _summary(facts: CardFacts) -> str:
     return (
-        f"This is a BLOOM-shaped language model with {facts.parameters:,} parameters "
+        f"This is a language model with BLOOM's architecture and {facts.parameters:,} parameters "
         f"({format_count(facts.parameters)}). The run `{facts.stage.name}` of Bloomery trained the model on "
         f"{facts.manifest.consumed_tokens:,} tokens. The model was exported from the checkpoint `{facts.checkpoint}`. "
         "It is a base model: it continues text and has not been tuned to follow instructions or to be safe."
@@ -141,7 +153,7 @@ def _network(facts: CardFacts) -> str:
         ["sequence length", f"{model.sequence_length} tokens"],
         ["vocabulary", f"{facts.manifest.vocabulary_size:,} entries, {facts.vocabulary_rows:,} embedding rows"],
         ["positions", "ALiBi"],
-        ["weights", facts.stage.export.dtype],
+        ["weights", export_dtype(facts.stage.export, facts.stage.training.precision)],
     ]
     return _table(["", ""], rows)
 
@@ -185,7 +197,7 @@ def _losses(facts: CardFacts, paths: RunPaths) -> str:
         record = validated[-1]
         parts.append(
             f"Validation loss after iteration {record.iteration:,} "
-            f"(mean over the sets: {format_finite(record.validation_mean, '.4f')}):"
+            f"(mean over the validation sets: {format_finite(record.validation_mean, '.4f')}):"
         )
         parts.append(
             _table(
@@ -220,8 +232,8 @@ def _corpus(languages: dict[str, dict[str, Any]] | None) -> str:
         for code, facts in languages.items()
     ]
     table = _table(["language", "documents", "text", "share of bytes", "weight in training"], rows)
-    note = "\n\n`code` is source code." if CODE in languages else ""
-    return f"Numbers after cleaning and deduplication:\n\n{table}{note}"
+    note = "\n\nThe language `code` is source code." if CODE in languages else ""
+    return f"Documents and text of each language after cleaning and deduplication:\n\n{table}{note}"
 
 
 def _licences(licences: dict[str, str]) -> str:

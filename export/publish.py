@@ -61,5 +61,5 @@ def _send(hub: Hub, repository: str, bundle: Bundle, step: str, *, private: bool
     commit = hub.synchronise(repository, bundle.files, f"Publish {step}", mirror=bundle.mirror)
     hub.verify(repository, bundle.files, commit, mirror=bundle.mirror)
     hub.tag(repository, step, commit)
-    say(f"published {len(bundle.files)} files to {hub.endpoint}/{repository}, tag {step}")
+    say(f"published {len(bundle.files)} files to {hub.endpoint}/{repository} with the tag {step}")
     return {"repository": repository, "commit": commit, "tag": step, "files": bundle.listing()}

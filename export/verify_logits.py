@@ -1,8 +1,8 @@
 """Verify the export: transformers loads the written folder, and its fp32 logits must match those of the training.
 
 The training processes wrote the reference (tokens and fp32 logits) with the network split over the ranks. So the
-comparison covers the split, the merge, the mapping and the architecture at once. A split network sums products in
-another order, which changes the logits by rounding. Therefore a tolerance is needed.
+comparison covers the split of the weights, their merge, the mapping of names and the architecture. A split network sums
+products in another order, which changes the logits by rounding. Therefore a tolerance is needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Comparison:
 
     @property
     def max_difference(self) -> float:
-        """Largest difference, relative to the largest logit; absolute if the largest logit is below 1."""
+        """Largest difference of two logits, divided by the largest logit (at least 1)."""
         return self.max_absolute_difference / max(1.0, self.max_logit)
 
 
@@ -45,9 +45,9 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
     The samples are computed one at a time.
 
     Raises:
-        CheckFailedError: transformers reports a missing or unexpected weight, or the reference is damaged or not
-            finite.
-        InputError: the reference lacks a tensor, or the shapes of its tensors do not match.
+        CheckFailedError: transformers reports a missing or unexpected weight, or the reference logits are damaged or
+            not finite.
+        InputError: the reference file lacks a tensor, or the shapes of its tensors do not match.
     """
     import torch
     from safetensors import safe_open
@@ -59,7 +59,11 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
     )
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         if info.get(kind):
-            raise CheckFailedError(f"transformers reports {kind}: {sorted(info[kind])[:3]}", where=str(folder))
+            raise CheckFailedError(
+                f"transformers reports {kind} when it loads the exported model: {sorted(info[kind])[:3]}",
+                where=str(folder),
+                expected="exactly the weights that the model in transformers has",
+            )
     model.eval()
     rows = model.config.vocab_size
     difference = greatest = 0.0
@@ -71,7 +75,11 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
             expected = logits[sample][:, :rows]
             got = model(input_ids=tokens[sample : sample + 1]).logits[0]
             if not bool(torch.isfinite(expected).all()):
-                raise CheckFailedError(f"logits of sample {sample} are not finite", where=str(reference))
+                raise CheckFailedError(
+                    f"the reference logits of sample {sample} are not finite",
+                    where=str(reference),
+                    expected="finite logits; export another checkpoint (--checkpoint)",
+                )
             # torch.maximum keeps NaN, so a broken export is not mistaken for a small difference.
             difference = float(torch.maximum(torch.tensor(difference), (got - expected).abs().max()))
             greatest = max(greatest, float(expected.abs().max()))
@@ -84,14 +92,18 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
 def _reference_tensors(file: Any, path: Path) -> tuple[Any, Any]:
     """Return all tokens, and a lazy slice of the logits. Raises InputError if the shapes do not match."""
     if not {"tokens", "logits"} <= set(file.keys()):
-        raise InputError(f"contains {sorted(file.keys())}", where=str(path), expected="tokens and logits")
+        raise InputError(
+            f"the file contains the tensors {sorted(file.keys())}",
+            where=str(path),
+            expected="the tensors tokens and logits",
+        )
     tokens, logits = file.get_tensor("tokens"), file.get_slice("logits")
     shape = logits.get_shape()
     if tokens.numel() == 0 or tokens.ndim != 2 or shape[:2] != list(tokens.shape):
         raise InputError(
             f"the shapes of tokens {list(tokens.shape)} and logits {shape} do not match",
             where=str(path),
-            expected="[samples, length] and [samples, length, vocabulary_rows]",
+            expected="tokens [samples, length] and logits [samples, length, vocabulary_rows]",
         )
     return tokens, logits
 
@@ -123,10 +135,11 @@ def check(comparison: Comparison, tolerance: float, *, where: str, hint: str | N
     """Raise CheckFailedError if the difference exceeds the tolerance or is NaN."""
     if not comparison.max_difference <= tolerance:
         raise CheckFailedError(
-            f"fp32 logits differ from the training model's by {comparison.max_difference:.3g} relative to the largest "
-            f"logit (absolute difference {comparison.max_absolute_difference:.3g}, largest logit "
-            f"{comparison.max_logit:.3g}; the most likely token agrees at {100 * comparison.argmax_agreement:.1f} % of "
-            "positions)" + (f"; {hint}" if hint else ""),
+            "the fp32 logits of the exported model differ from those of the training model by up to "
+            f"{comparison.max_difference:.3g} of the largest logit (absolute difference "
+            f"{comparison.max_absolute_difference:.3g}, largest logit {comparison.max_logit:.3g}); the most likely "
+            f"token is the same at {100 * comparison.argmax_agreement:.1f} % of the positions"
+            + (f"; {hint}" if hint else ""),
             where=where,
-            expected=f"at most export.tolerance = {tolerance:g}",
+            expected=f"a difference of at most export.tolerance = {tolerance:g}",
         )

@@ -35,7 +35,7 @@ def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
     """
     for name in REQUIRED_TOKENIZER_FILES:
         if not (folder / name).is_file():
-            raise InputError("no such file", where=str(folder / name), expected="the run's tokenizer")
+            raise InputError("no such file", where=str(folder / name), expected="a file of the run's tokenizer")
     path = folder / TOKENIZER
     tokenizer = load_tokenizer(path)
     size = vocabulary_size(tokenizer)
@@ -43,7 +43,7 @@ def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
         raise CheckFailedError(
             f"the tokenizer has {size} entries",
             where=str(path),
-            expected=f"{entries}, the tokenizer that the checkpoint was trained with",
+            expected=f"{entries} entries, as in the tokenizer that the checkpoint was trained with",
         )
     roles = special_tokens(folder)
     ids: dict[str, int | None] = {}
@@ -51,7 +51,11 @@ def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
         text = roles.get(role)
         ids[role] = None if text is None else tokenizer.token_to_id(text)
         if text is not None and ids[role] is None:
-            raise InputError(f"{role}_token {text!r} is not in the vocabulary", where=str(folder / CONFIG))
+            raise InputError(
+                f"{role}_token {text!r} is not in the vocabulary",
+                where=str(folder / CONFIG),
+                expected=f"a token in {TOKENIZER}",
+            )
     return TokenizerFacts(size, ids)
 
 

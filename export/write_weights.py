@@ -43,7 +43,9 @@ def plan_shards(sizes: Sequence[int], max_shard_bytes: int) -> list[range]:
     """
     if max_shard_bytes <= 0:
         raise InputError(
-            f"a shard of {max_shard_bytes} bytes cannot hold a tensor", expected="--max-shard-size such as 5GB"
+            f"a weight file of {max_shard_bytes} bytes cannot hold a tensor",
+            where="--max-shard-size",
+            expected="a size such as 5GB",
         )
     shards, start, filled = [], 0, 0
     for number, size in enumerate(sizes):
@@ -78,9 +80,9 @@ def write_weights(folder: Path, tensors: Sequence[Tensor], dtype: str, max_shard
                 save_file(loaded, folder / file, metadata={"format": "pt"})
             except SafetensorError as error:
                 raise ResourceError(
-                    "the weights cannot be written",
+                    "the weights of the model cannot be written",
                     where=str(folder / file),
-                    expected="a writable folder with free space",
+                    expected="a writable folder with enough free space",
                 ) from error
             weight_map |= dict.fromkeys(loaded, file)
     parameters = sum(tensor.count for tensor in tensors)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Draw plots of a training.")
+app = typer.Typer(no_args_is_help=True, help="Write a page with plots of a training.")
 
 
 @app.callback()
@@ -17,8 +17,8 @@ def _root() -> None:
 
 @app.command()
 def plots(
-    run: Annotated[Path, typer.Option(help="Folder of the run.")],
-    output_html: Annotated[Path, typer.Option(help="HTML page to write.")],
+    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
+    output_html: Annotated[Path, typer.Option(help="HTML file to write, with the plots of the training.")],
 ) -> None:
     """Write one self-contained page with the losses, learning rate, gradient norm and speed of a training."""
     from bloomery.base.atomic import write_text
@@ -31,4 +31,4 @@ def plots(
     records, validations = valid_records(metrics)
     page = training_page(run.name, records, validations, events(metrics), total_energy(metrics))
     write_text(output_html, page)
-    say(f"{output_html}: {len(records)} iterations")
+    say(f"wrote {output_html}, with {len(records)} iterations of the training")

@@ -57,8 +57,8 @@ def logs_card(
         + _table(("training", ""), rows)
         + "\n| folder | content |\n|---|---|\n"
         "| `logs/` | `metrics.jsonl` (a record for each iteration, validation and event), `main_log.txt`, TensorBoard "
-        "files (the x axis is the iteration; in `vs-samples` and `vs-tokens` it is samples and tokens) |\n"
-        "| `segments/` | why each segment of the training ended |\n"
+        "files (the x axis is the iteration; in `vs-samples` it is samples, in `vs-tokens` tokens) |\n"
+        "| `segments/` | one file for each segment of the training, with the reason why it ended |\n"
         "| `report/` | pages about corpus, tokenizer and training |\n"
         "| `config/` | the section of the configuration that each stage read |\n"
         "| `archive/` | logs of earlier trainings of this run, before a restart from the beginning |\n"

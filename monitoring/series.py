@@ -1,4 +1,4 @@
-"""Reduce the curves of long runs: each point is the mean and the range over a piece of the iterations."""
+"""Reduce the curves of long runs. Each point is the mean and the range of the values in a range of iterations."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ class Curve:
 
 
 def reduce(x: Sequence[float], y: Sequence[float], points: int = 800) -> Curve:
-    """Merge a curve into at most `points` points: the last x and the mean, smallest and largest y of each piece.
+    """Divide a curve into at most `points` pieces, and merge each piece into one point.
 
+    A point has the last x of its piece, and the mean, the smallest and the largest y.
     Values that are not finite (a loss that diverged) are ignored, unless a piece has no finite value.
     """
     xs, ys = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)

@@ -89,7 +89,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Queue:
-    """The run's jobs in SLURM's queue. They are only a hint; the run's files decide."""
+    """The run's jobs in SLURM's queue. They are only a hint, because the run's files decide which state the run has."""
 
     note: str
     """Reason why the jobs are unknown or absent; empty if the scheduler answered."""
@@ -238,7 +238,7 @@ def _queue(paths: RunPaths) -> Queue:
     if not workflow_names(paths):
         return Queue("no job of this run was sent to SLURM", [])
     if not slurm.has_slurm():
-        return Queue("no SLURM on this machine", [])
+        return Queue("SLURM is not on this machine", [])
     try:
         alive = jobs_alive(paths)
     except BloomeryError as error:

@@ -20,9 +20,12 @@ _BAR = 24
 
 @app.command()
 def status(
-    run: Annotated[Path | None, typer.Option(help="Folder of the run; default: the most recently active.")] = None,
-    root: Annotated[Path, typer.Option(help="Folder that contains all runs.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the run, such as runs/sample (default: the most recently active run in --root)."),
+    ] = None,
+    root: Annotated[Path, typer.Option(help="Folder that contains the runs; used only without --run.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as one JSON document on stdout.")] = False,
 ) -> None:
     """Show the status of a run: segments, progress, time left, loss, speed, queue, checkpoint, sync, disk."""
     from dataclasses import asdict
@@ -40,7 +43,11 @@ def status(
     if run is None:
         runs = find_runs(root)
         if not runs:
-            raise InputError("no run", where=str(root), expected="`make run` to start one, or --run with its folder")
+            raise InputError(
+                "no run in this folder",
+                where=str(root),
+                expected="`make run` to start a run, --run with a run's folder, or --root with the folder of all runs",
+            )
         run, others = runs[0], runs[1:]
     check_run(run)
     found = gather_status(run, epoch_now())
@@ -51,7 +58,9 @@ def status(
         return
     rows = lines(found)
     if others:
-        rows.append(("other runs", f"{', '.join(other.name for other in others)} (--run {others[0].as_posix()})"))
+        rows.append(
+            ("other runs", f"{', '.join(other.name for other in others)} (show one with --run {others[0].as_posix()})")
+        )
     print_table(("", ""), rows, title=found.run, styles=[_style(*row) for row in rows])
 
 
@@ -96,7 +105,7 @@ def _state(found: RunStatus) -> str:
         said = "stopped"
         if last := found.segments.last_attempt:
             why = f": {_plain(last.message)}" if last.message else ""
-            said += f"; the last attempt ended {_ENDED[last.status]} after iteration {last.iteration:,}{why}"
+            said += f"; the last attempt to train ended {_ENDED[last.status]} after iteration {last.iteration:,}{why}"
         unseen = found.workflow is not None and found.workflow.alive is None
         return f"{said}; the workflow may still run on another machine" if unseen else said
     held = found.trainer
@@ -109,11 +118,11 @@ def _state(found: RunStatus) -> str:
 def _workflow(found: RunStatus) -> str:
     workflow = found.workflow
     if workflow is None:
-        return "none has run yet"
+        return "no workflow has run yet"
     who = f"process {workflow.pid} on {workflow.host}"
     if workflow.alive is None:
-        return f"the last was {who}; this machine cannot see whether it still runs"
-    return f"{who} works on this run" if workflow.alive else f"none; the last was {who}"
+        return f"the last workflow was {who}; this machine cannot see whether it still runs"
+    return f"{who} works on this run" if workflow.alive else f"no workflow runs; the last was {who}"
 
 
 def _progress(progress: TrainingProgress) -> list[tuple[str, str]]:
@@ -133,10 +142,14 @@ def _progress(progress: TrainingProgress) -> list[tuple[str, str]]:
     ]
     if progress.iteration < progress.total_iterations:
         days = f" ({progress.seconds_left / 86400:.1f} days)" if progress.seconds_left >= 2 * 86400 else ""
-        rows.append(("time left", f"{format_seconds(progress.seconds_left)}{days}, without queue and saves"))
+        rows.append(
+            ("time left", f"{format_seconds(progress.seconds_left)}{days}, without time in the queue and for saves")
+        )
     loss = f"{format_finite(progress.loss, '.4f')}, gradient norm {format_finite(progress.grad_norm, '.3f')}"
     if progress.validation_loss is not None:
-        loss += f", validation {progress.validation_loss:.4f} (perplexity {perplexity(progress.validation_loss):,.1f})"
+        loss += (
+            f", validation loss {progress.validation_loss:.4f} (perplexity {perplexity(progress.validation_loss):,.1f})"
+        )
     return [*rows, ("loss", loss), ("speed", _speed(progress)), *_watched(progress)]
 
 
@@ -160,7 +173,7 @@ def _watched(progress: TrainingProgress) -> list[tuple[str, str]]:
     rows = []
     left_out = []
     if progress.skipped_updates:
-        finite = f" ({progress.non_finite:,} not finite)" if progress.non_finite else ""
+        finite = f" ({progress.non_finite:,} with a loss or gradient that is not finite)" if progress.non_finite else ""
         left_out.append(f"{progress.skipped_updates:,} updates{finite}")
     if progress.skipped_samples:
         left_out.append(f"{progress.skipped_samples:,} samples")
@@ -179,7 +192,7 @@ def _watched(progress: TrainingProgress) -> list[tuple[str, str]]:
 def _segments(chain: ChainFacts) -> str:
     shown = [f"{each.number} ({each.status.replace('_', ' ')}, iteration {each.iteration:,})" for each in chain.newest]
     if not shown:
-        return "none has ended"
+        return "no segment has ended"
     return f"{chain.count} ended; the last: {', '.join(shown)}" if chain.count > 1 else shown[0]
 
 
@@ -190,7 +203,7 @@ def _queue(found: RunStatus) -> list[tuple[str, str]]:
     if queue.note:
         return [("queue", queue.note)]
     if not queue.jobs:
-        return [("queue", "no job of this run")]
+        return [("queue", "no job of this run is in the queue")]
     rows = [(f"job {job.job}", _job(job)) for job in training_jobs(queue.jobs)]
     for rule, states in jobs_by_rule(queue.jobs).items():
         rows.append(
@@ -213,7 +226,7 @@ def _job(job: Job) -> str:
 def _sync(found: RunStatus) -> str:
     sync = found.sync
     if sync is None:
-        return "never"
+        return "the logs were never synced to a Hub"
     said = f"{_age(sync.age_seconds)} to {sync.repository}" if sync.age_seconds is not None else "never succeeded"
     if sync.failures:
         count = f"{sync.failures} failure{'s' if sync.failures > 1 else ''}"
@@ -261,7 +274,7 @@ def next_command(found: RunStatus) -> str:
     if found.state is RunState.FINISHED:
         return f"bloomery summary --run {found.run}"
     if found.state is RunState.STOPPED:
-        return found.resume_command or "the command that started the run; it resumes from here"
+        return found.resume_command or "repeat the command that started the run; it resumes from here"
     if found.progress is None:
         return f"bloomery status --run {found.run}, later"
     return f"tail -f {found.run}/train/logs/main_log.txt"

@@ -66,9 +66,9 @@ class TrainingFacts:
     estimated_kwh: float | None
     """Part of `energy_kwh` that was estimated, not measured by a sensor; None if it was not recorded."""
     seconds: float
-    """Sum of the times of all iterations."""
+    """Sum of the times of all iterations, in seconds."""
     tokens_per_second: float
-    """Median over the iterations."""
+    """Median of the tokens per second over the iterations."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class RunSummary:
     models: list[ModelFacts]
     published: dict[str, Any] | None
     seconds: dict[str, float]
-    """Run time of each rule's jobs together, in seconds, from Snakemake's latest measurements."""
+    """Sum of the run times of each rule's jobs, in seconds, from Snakemake's latest measurements."""
     resume_command: str | None = None
     """Command of the newest workflow, as a user can type it here; None if no workflow recorded it."""
     on_cluster: bool = False

@@ -19,7 +19,7 @@ _RULES_SHOWN = 6
 @app.command()
 def summary(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document on stdout.")] = False,
 ) -> None:
     """Show what a run has produced: documents, tokens, losses, parity, generated text, sizes, and the next command."""
     from dataclasses import asdict
@@ -50,7 +50,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
         rules = f": {', '.join(removed[:_RULES_SHOWN])}" if removed else ""
         more = f", and {len(removed) - _RULES_SHOWN} more rules" if len(removed) > _RULES_SHOWN else ""
         rows += [
-            ("documents read", f"{corpus.documents_in:,} ({corpus.bad_rows:,} bad rows quarantined)"),
+            ("documents read", f"{corpus.documents_in:,} ({corpus.bad_rows:,} unreadable rows quarantined)"),
             ("documents removed", f"{sum(corpus.removed.values()):,}{rules}{more}"),
             (
                 "documents kept",
@@ -59,7 +59,7 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
         ]
     if index := facts.index:
         rows += [
-            ("tokenizer", f"{index.vocabulary_size:,} entries"),
+            ("tokenizer", f"vocabulary of {index.vocabulary_size:,} entries"),
             (
                 "index",
                 f"{index.tokens:,} tokens, {index.train_samples:,} samples, {index.validation_sets} validation sets",
@@ -87,7 +87,11 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
         verdict = "holds" if model.passed else "FAILS"
         rows += [
             ("model", f"{model.folder}: {model.parameters:,} parameters, {format_bytes(model.bytes)}"),
-            ("parity", f"{verdict}: logits differ by at most {model.max_difference:.2g} (limit {model.tolerance:g})"),
+            (
+                "parity",
+                f"{verdict}: exported and trained logits differ by at most {model.max_difference:.2g} "
+                f"(limit {model.tolerance:g})",
+            ),
             ("generated text", _one_line(f"{model.prompt} >>> {model.text}")),
         ]
     if facts.published:

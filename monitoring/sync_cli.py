@@ -14,13 +14,22 @@ app = typer.Typer(help="Push the logs of a run to a Hub once.", add_completion=F
 def sync(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
     output: Annotated[
-        Path | None, typer.Option(help="Report to write. Without a Hub, the files are copied beside the report.")
+        Path | None,
+        typer.Option(
+            help="JSON report to write. If no Hub is configured, the logs are copied into a folder beside it."
+        ),
     ] = None,
-    wait_seconds: Annotated[float, typer.Option(min=0, help="Seconds to wait for another sync of this run.")] = 0.0,
-    retry_seconds: Annotated[float, typer.Option(min=0, help="Seconds to retry while the Hub is unavailable.")] = 900.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the state as one JSON document on stdout.")] = False,
+    wait_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait until another sync of this run ends.")
+    ] = 0.0,
+    retry_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds for which calls are retried while the Hub is unavailable.")
+    ] = 900.0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the state of the sync as one JSON document on stdout.")
+    ] = False,
 ) -> None:
-    """Push logs, metrics, TensorBoard files, segments, reports and a README to the run's logs repository once."""
+    """Push logs, metrics, TensorBoard files, segments, reports and a README once to the logs repository on a Hub."""
     from bloomery.base.atomic import dump_json
     from bloomery.contracts.paths import RunPaths
     from monitoring.sync_run import sync_run

@@ -41,7 +41,7 @@ def sync_lock(paths: RunPaths, wait_seconds: float) -> Iterator[None]:
                     raise TryAgainError(
                         "another process syncs this run",
                         where=str(paths.run),
-                        expected="wait until it ends, then sync again",
+                        expected="wait until that process ends, then sync again (or set --wait-seconds)",
                     ) from None
                 time.sleep(_POLL_SECONDS)
         yield

@@ -80,7 +80,7 @@ class SyncLoop:
                     say(f"{utc_now()} the training has ended and its logs are on the Hub")
                     return
                 if self._stop.wait(max(0.0, self._pause_seconds() - (time.monotonic() - began))):
-                    say(f"{utc_now()} asked to stop: one last sync")
+                    say(f"{utc_now()} asked to stop: the logs are pushed one last time")
                     self._sync(self._patience_seconds(), self._stopped_at + _LONGEST_END_SECONDS - time.monotonic())
                     return
         finally:

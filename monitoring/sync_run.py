@@ -2,8 +2,8 @@
 
 Growing files are copied first (`monitoring.snapshot`), so their digests, the upload and the Hub's listing refer to the
 same bytes. Files in `logs/` are stored as large files on the Hub. With Xet, a sync uploads only the new pieces of a
-large file. A small text file would be uploaded whole each time, and a third longer. The training does not
-depend on syncs.
+large file. A file that the Hub stores as text would be uploaded completely each time, in an encoding that makes it a
+third longer. The training does not depend on syncs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,11 @@ def sync_run(
     stage = read_publish_stage(paths)
     reason = why_local(hub=stage.publish.hub)
     if reason is not None and output is None:
-        raise ConfigError(f"no Hub is configured: {reason}", where=str(paths.run), expected="see docs/how-to/export.md")
+        raise ConfigError(
+            f"no Hub is configured: {reason}",
+            where=str(paths.run),
+            expected="an endpoint and a token of a Hub, as docs/how-to/export.md describes",
+        )
     with sync_lock(paths, wait_seconds):
         state = read_state(paths)
         snapshot = paths.monitoring / _SNAPSHOT_NAME
@@ -106,7 +110,7 @@ def _send(
         _keep_large_files(hub, repository)
     # Remove only files that an earlier sync uploaded and the run no longer has, never files that others added.
     gone = before.files.keys() - bundle.files.keys() if known else ()
-    # `synchronise` returns a commit whose listing shows every file with our digest, so no more checks are needed.
+    # `synchronise` returns a commit whose listing shows every file with our digest, so no further check is needed.
     commit = hub.synchronise(repository, bundle.files, title, gone=gone)
     if commit != before.commit:
         say(f"{utc_now()} synced {len(bundle.files)} files to {hub.endpoint}/{repository}")
@@ -145,4 +149,4 @@ def _keep_large_files(hub: Hub, repository: str) -> None:
         text += "" if text.endswith("\n") or not text else "\n"
         text += "".join(f"{pattern} filter=lfs diff=lfs merge=lfs -text\n" for pattern in missing)
         # This is a separate commit, because the Hub applies only the attributes that it already has.
-        hub.synchronise(repository, {_ATTRIBUTES: LocalFile.of(text.encode())}, "Keep logs as large files")
+        hub.synchronise(repository, {_ATTRIBUTES: LocalFile.of(text.encode())}, "Store logs as large files")

@@ -1,4 +1,4 @@
-"""Show the end of a log, and follow what is added: of a run on this machine or of a repository on a Hub.
+"""Show the end of a log, and follow the lines that are added. The log is on this machine or in a repository on a Hub.
 
 Each kind of log only provides its size and a way to read bytes. Following shows only complete lines. A writer that
 starts again removes its unfinished last line, so a line that was shown never changes.
@@ -31,7 +31,10 @@ class Log(Protocol):
         ...
 
     def read(self, start: int, end: int) -> bytes:
-        """Return bytes `start` to `end`, within the size that `size` returned; fewer if the file was cut since then."""
+        """Return the bytes from `start` to `end`, within the size that `size` returned.
+
+        If the file was cut since then, return fewer bytes.
+        """
         ...
 
 
@@ -91,7 +94,10 @@ def _pieces(log: Log, start: int, end: int) -> Iterator[bytes]:
 
 
 def start_of_last_lines(log: Log, size: int, lines: int) -> int:
-    """Return where the last `lines` lines of the first `size` bytes begin; an unfinished last line counts as a line."""
+    """Return the position, in bytes, at which the last `lines` lines of the first `size` bytes begin.
+
+    An unfinished last line counts as a line.
+    """
     if lines <= 0:
         return size
     look = _FIRST_LOOK_BYTES
@@ -115,7 +121,7 @@ def show_tail(log: Log, lines: int, write: Callable[[bytes], None]) -> None:
     """Write the last lines. Raises InputError if the file does not exist."""
     size = log.size()
     if size is None:
-        raise InputError("no such file", where=log.name)
+        raise InputError("no such file", where=log.name, expected="the path of an existing log")
     for data in _pieces(log, start_of_last_lines(log, size, lines), size):
         write(data)
 

@@ -10,18 +10,32 @@ import typer
 if TYPE_CHECKING:
     from monitoring.tail import Log
 
-app = typer.Typer(help="Show the end of a log on disk or on a Hub.", add_completion=False)
+app = typer.Typer(help="Show the last lines of a run's log, on this machine or on a Hub.", add_completion=False)
 
 
 @app.command()
 def tail(
-    run: Annotated[Path | None, typer.Option(help="Folder of a run, such as runs/sample.")] = None,
-    hub: Annotated[str | None, typer.Option(help="OWNER/NAME of a run's logs repository on the Hub.")] = None,
-    file: Annotated[str, typer.Option(help="Path of the file in the logs repository.")] = "logs/main_log.txt",
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Number of last lines to show.")] = 10,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Also show added lines, until Ctrl-C.")] = False,
+    run: Annotated[Path | None, typer.Option(help="Folder of the run whose log is shown, such as runs/sample.")] = None,
+    hub: Annotated[
+        str | None, typer.Option(help="Logs repository of a run on the Hub (OWNER/NAME), instead of --run.")
+    ] = None,
+    file: Annotated[
+        str,
+        typer.Option(
+            help="Path of the log, as in the logs repository: logs/..., segments/... or report/..., for example."
+        ),
+    ] = "logs/main_log.txt",
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=1, help="Number of lines to show from the end of the log.")
+    ] = 10,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Also show the lines that are added to the log, until Ctrl-C.")
+    ] = False,
     every: Annotated[
-        float | None, typer.Option(min=0.05, help="Seconds between two checks; default: 1 on disk, 30 on a Hub.")
+        float | None,
+        typer.Option(
+            min=0.05, help="Seconds between two checks for added lines (default: 1 with --run, 30 with --hub)."
+        ),
     ] = None,
 ) -> None:
     """Show the last lines of a log and, with --follow, every complete line that is added."""
@@ -61,7 +75,11 @@ def _find(run: Path | None, hub: str | None, file: str, *, waiting: bool) -> Log
     from monitoring.tail import HubLog, LocalLog
 
     if (run is None) == (hub is None):
-        raise ConfigError("needs one log", where="bloomery tail", expected="either --run FOLDER or --hub OWNER/NAME")
+        raise ConfigError(
+            "the command needs exactly one log",
+            where="bloomery tail",
+            expected="either --run FOLDER or --hub OWNER/NAME",
+        )
     if hub is not None:
         from bloomery.base.hub import Hub
         from bloomery.base.hub_access import find_token
@@ -73,6 +91,8 @@ def _find(run: Path | None, hub: str | None, file: str, *, waiting: bool) -> Log
     top, _, rest = file.partition("/")
     if top not in folders or not rest or ".." in Path(rest).parts:
         raise ConfigError(
-            f"not a file of a run: {file!r}", where="--file", expected=f"a path in {', '.join(sorted(folders))}"
+            f"not a file of a run: {file!r}",
+            where="--file",
+            expected=f"a path that begins with one of these folders: {', '.join(sorted(folders))}",
         )
     return LocalLog(folders[top] / rest)

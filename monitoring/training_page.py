@@ -80,7 +80,9 @@ def training_page(
         InputError: there is no record of an iteration.
     """
     if not records:
-        raise InputError("no training record", where=name, expected="train/logs/metrics.jsonl with iterations")
+        raise InputError(
+            "no training record", where=name, expected="a training with iterations in train/logs/metrics.jsonl"
+        )
     drawn = [
         ("Training loss", plots.metric(records, "loss", "loss", events=events)),
         *([("Validation loss by set", plots.validation(validations, "validation loss"))] if validations else []),
@@ -114,7 +116,7 @@ def _facts(
     first, last = records[0], records[-1]
     rows = [
         ("iterations", f"{last.iteration:,} of {last.total_iterations:,}"),
-        ("consumed", f"{last.consumed_samples:,} samples, {last.consumed_tokens:,} tokens"),
+        ("consumed data", f"{last.consumed_samples:,} samples, {last.consumed_tokens:,} tokens"),
         ("training loss", f"{format_finite(first.loss, '.4f')} → {format_finite(last.loss, '.4f')}"),
         ("time of all iterations", format_seconds(sum(record.seconds for record in records))),
         ("speed, median", f"{median(record.tokens_per_second for record in records):,.0f} tokens per second"),
@@ -123,7 +125,7 @@ def _facts(
             f"{median(record.tflops_hardware for record in records):.4g} with recomputation, "
             f"{median(record.tflops_model for record in records):.4g} without",
         ),
-        ("segments", str(len({record.segment for record in records}))),
+        ("segments of the training", str(len({record.segment for record in records}))),
     ]
     if validations:
         before, after = validations[0].validation_mean, validations[-1].validation_mean
@@ -131,12 +133,12 @@ def _facts(
         said = f"{change} (perplexity {format_finite(perplexity(after), ',.1f')})"
         rows.insert(3, ("validation loss, mean over sets", said))
     if last.skipped_updates or last.skipped_samples:
-        finite = f" ({last.non_finite:,} not finite)" if last.non_finite else ""
+        finite = f" ({last.non_finite:,} with a loss or gradient that is not finite)" if last.non_finite else ""
         rows.append(("skipped", f"{last.skipped_samples:,} samples, {last.skipped_updates:,} updates{finite}"))
     if energy is not None:
         nodes = f"{energy.nodes} node{'s' if energy.nodes != 1 else ''}"
         said = format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)
-        rows.append(("energy", f"{said} ({nodes}, codecarbon)"))
+        rows.append(("energy", f"{said} ({nodes}, recorded by codecarbon)"))
     cells = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
     return f"<table>{cells}</table>"
 
@@ -160,7 +162,7 @@ def _cell(value: float | None, form: str) -> str:
 
 def _event_table(events: Sequence[EventRecord]) -> str:
     shown = events[-_EVENTS_SHOWN:]
-    more = f"<p>The last {len(shown)} of {len(events):,}.</p>" if len(shown) < len(events) else ""
+    more = f"<p>The last {len(shown)} of {len(events):,} events.</p>" if len(shown) < len(events) else ""
     rows = "".join(
         f'<tr><td class="number">{event.iteration:,}</td><td class="short">{escape(event.time)}</td><td class="short">'
         f'{escape(event.event.replace("_", " "))}</td><td class="short">{escape(event.action.replace("_", " "))}</td>'

@@ -19,7 +19,7 @@ from bloomery.contracts.lease import LEASE_NAME, parse_holder
 from bloomery.contracts.metrics_record import EnergyRecord, EventRecord, MetricsRecord, ValidationRecord, read_tail
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import Segment, read_segment
-from bloomery.contracts.skips import effective
+from bloomery.contracts.train_stage import read_effective
 from bloomery.spec.batch import samples_of_time
 from bloomery.spec.memory import checkpoint_bytes_per_parameter
 from bloomery.spec.parameters import padded_vocabulary, parameter_count
@@ -64,14 +64,14 @@ class TrainingProgress:
     """Model FLOPs utilization, median of the last iterations; None if the device's peak is not configured."""
     fastest_rank: int | None
     fastest_seconds: float | None
-    """Computing time of the fastest rank in the last iteration."""
+    """Computing time of the fastest rank in the last iteration, in seconds."""
     slowest_rank: int | None
     slowest_seconds: float | None
-    """Computing time of the slowest rank in the last iteration."""
+    """Computing time of the slowest rank in the last iteration, in seconds."""
     tokens_per_second: float
-    """Median of the last iterations."""
+    """Tokens per second of the whole training; median of the last iterations."""
     seconds_left: float
-    """Remaining training time, without saves, validations and waiting in a queue."""
+    """Remaining training time in seconds, without saves, validations and waiting in a queue."""
     time: str
     """Time when the last iteration ended: UTC, ISO 8601."""
     age_seconds: float
@@ -165,10 +165,11 @@ def progress(paths: RunPaths, stage: TrainStage, now: float) -> TrainingProgress
 
 
 def seconds_left(stage: TrainStage, rest: Trajectory, recent: list[MetricsRecord]) -> float:
-    """Return the training time of `rest`, the iterations after the last of `recent`, at the pace of `recent`.
+    """Return the training time, in seconds, of the iterations in `rest` at the pace of the iterations in `recent`.
 
-    The pace is the time per token, where the pipeline's bubble counts as tokens too (`samples_of_time`). Otherwise the
-    small batches of a ramp-up, whose share of bubble is larger, would make the estimate too long.
+    `rest` begins after the last iteration of `recent`. The pace is the time per token. The time in which the pipeline
+    is idle also counts as tokens (`samples_of_time`). Otherwise the estimate would be too long during a ramp-up,
+    because the pipeline is idle for a larger share of the time with small batches.
     """
     taken = partial(samples_of_time, stage.training.batch, stage.training.parallel)
     full = stage.model.sequence_length
@@ -198,7 +199,7 @@ def _facts(segment: Segment) -> SegmentFacts:
 
 
 def newest_checkpoint(paths: RunPaths, now: float) -> CheckpointFacts | None:
-    """Return the newest complete checkpoint; None if there is none.
+    """Return the newest complete checkpoint, or None if no checkpoint is complete.
 
     Checkpoints that are incomplete, or that were removed during the call, are skipped.
     """
@@ -221,7 +222,7 @@ def planned_checkpoint_bytes(paths: RunPaths, stage: TrainStage) -> int:
 
 
 def training_process(paths: RunPaths) -> TrainingProcess | None:
-    """Return the process that holds the training's lease; None if no process does."""
+    """Return the process that holds the training's lease, or None if no process holds it."""
     path = paths.train / LEASE_NAME
     try:
         holder, since = parse_holder(path.read_text(encoding="utf-8")), path.stat().st_mtime
@@ -254,10 +255,14 @@ def is_finished(paths: RunPaths) -> bool:
 def read_train_stage(paths: RunPaths) -> TrainStage:
     """Read the training's section of the configuration, including the samples that the run skips.
 
+    Before the index is built, the length of a training that is stated in epochs is unknown, and `train_samples` is
+    `UNKNOWN_SAMPLES`.
+
     Raises:
         InputError: the section is missing or damaged.
     """
-    return effective(read_stage(paths.config / "train.json", TrainStage), paths)
+    path = paths.config / "train.json"
+    return read_effective(path, paths) if paths.index_manifest.exists() else read_stage(path, TrainStage)
 
 
 def epoch_now() -> float:

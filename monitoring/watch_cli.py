@@ -14,12 +14,23 @@ app = typer.Typer(help="Push the logs of a run to a Hub every few minutes.", add
 def watch(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/sample.")],
     every: Annotated[
-        float | None, typer.Option(min=0.01, help="Minutes from one sync to the next; default: publish.sync_minutes.")
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="Minutes from the start of one sync to the start of the next (default: publish.sync_minutes).",
+        ),
     ] = None,
-    retry_seconds: Annotated[float, typer.Option(min=0, help="Seconds to retry while the Hub is unavailable.")] = 60.0,
-    until_stopped: Annotated[bool, typer.Option(help="Continue after the training has ended.")] = False,
+    retry_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds for which calls are retried while the Hub is unavailable.")
+    ] = 60.0,
+    until_stopped: Annotated[
+        bool, typer.Option(help="Continue to sync after the training has ended, until a signal stops the command.")
+    ] = False,
 ) -> None:
-    """Sync every few minutes until the training has ended and is synced. After TERM or INT, sync once more and end."""
+    """Push the logs of a run to a Hub every few minutes, until the training has ended and all its logs are pushed.
+
+    After the signal TERM or INT, sync once more and end.
+    """
     from bloomery.base.errors import ConfigError
     from bloomery.base.hub_access import why_local
     from bloomery.contracts.paths import RunPaths
@@ -29,6 +40,10 @@ def watch(
     paths = RunPaths(run)
     reason = why_local(hub=read_publish_stage(paths).publish.hub)
     if reason is not None:
-        raise ConfigError(f"no Hub is configured: {reason}", where=str(run), expected="see docs/how-to/export.md")
+        raise ConfigError(
+            f"no Hub is configured: {reason}",
+            where=str(run),
+            expected="an endpoint and a token of a Hub, as docs/how-to/export.md describes",
+        )
     every_seconds = None if every is None else 60 * every
     SyncLoop(paths, every_seconds, until_stopped=until_stopped, retry_seconds=retry_seconds).run()

@@ -22,7 +22,7 @@ from bloomery.spec.hardware import gpus, grids
 from bloomery.spec.memory import StageMemory, bytes_per_parameter, ends_and_middle, memory, usable_bytes
 from bloomery.spec.overview import overview
 from bloomery.spec.parameters import declare
-from bloomery.spec.weight_files import DTYPE_BYTES
+from bloomery.spec.weight_files import DTYPE_BYTES, export_dtype
 from planner.notices import Notice, notices
 from planner.planned_state import speed_at, state_at
 from planner.risk import daly_interval, risk, young_interval
@@ -149,7 +149,7 @@ def answers(config: RunConfig) -> Answers:
         data_parallel=parallel.data,
         gpus_per_replica=parallel.tensor * parallel.pipeline,
         stages=figures.stages,
-        weights_bytes=figures.parameters * DTYPE_BYTES[config.export.dtype],
+        weights_bytes=figures.parameters * DTYPE_BYTES[export_dtype(config.export, training.precision)],
         checkpoint_bytes=figures.checkpoint_bytes,
         save_seconds=save_seconds(config),
         bytes_per_parameter=bytes_per_parameter(training.precision),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _DefaultVerb(TyperGroup):
-    """Command group whose first word may also be a configuration, which selects the command `show`."""
+    """Command group that calls the command `show` if the first word is a configuration file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert `show` if the first word is not a command."""
@@ -30,16 +30,28 @@ class _DefaultVerb(TyperGroup):
 app = typer.Typer(
     cls=_DefaultVerb,
     no_args_is_help=True,
-    help="`bloomery plan CONFIG` (short for `plan show`) prints parameters, layout, memory, time, disk and risk. "
-    "It needs no GPU.",
+    help="`bloomery plan CONFIG` (short for `bloomery plan show CONFIG`) prints the parameters, layout, memory, time, "
+    "disk space and risk of failures of a run. It needs no GPU.",
 )
 app.command()(simulate)
 
-File = Annotated[Path, typer.Argument(help="YAML file of a run, such as config/models/tr11-176b.yaml.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
-Grid = Annotated[str | None, typer.Option(help="Electricity grid (`bloomery plan grids` lists them).")]
-Size = Annotated[str | None, typer.Option("--disk", help="Disk space that the run may use, such as 40TB.")]
-Failures = Annotated[float | None, typer.Option("--days-between-failures", help="Mean days between failures.")]
+File = Annotated[
+    Path, typer.Argument(help="YAML file with the configuration of a run, such as config/models/tr11-176b.yaml.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
+Grid = Annotated[
+    str | None,
+    typer.Option(help="Electricity grid for the CO2 estimate, instead of plan.grid (see `bloomery plan grids`)."),
+]
+Size = Annotated[
+    str | None, typer.Option("--disk", help="Disk space that the run may use, such as 40TB, instead of plan.disk.")
+]
+Failures = Annotated[
+    float | None,
+    typer.Option(
+        "--days-between-failures", help="Mean days between two failures, instead of plan.faults.days_between_failures."
+    ),
+]
 
 
 @app.command()
@@ -47,25 +59,52 @@ def show(
     file: File,
     as_json: Json = False,
     at: Annotated[
-        str | None, typer.Option(help="Print the state at iteration=N, samples=N or tokens=N instead of the plan.")
+        str | None,
+        typer.Option(
+            help="Print the counters and the learning rate at iteration=N, samples=N or tokens=N instead of the plan."
+        ),
     ] = None,
-    log_line: Annotated[bool, typer.Option("--log-line", help="With --at: print the log line of the run.")] = False,
+    log_line: Annotated[
+        bool, typer.Option("--log-line", help="With --at: print the line that the run logs for this iteration.")
+    ] = False,
     seconds_per_iteration: Annotated[
-        float | None, typer.Option(min=1e-9, max=1e18, help="With --at: seconds of an iteration, to compute its speed.")
+        float | None,
+        typer.Option(
+            min=1e-9,
+            max=1e18,
+            help="With --at: duration of the iteration in seconds, from which the speed is computed.",
+        ),
     ] = None,
-    loss: Annotated[float | None, typer.Option(help="With --log-line: loss to print.")] = None,
-    grad_norm: Annotated[float | None, typer.Option(help="With --log-line: gradient norm to print.")] = None,
+    loss: Annotated[float | None, typer.Option(help="With --log-line: value of the loss in the printed line.")] = None,
+    grad_norm: Annotated[
+        float | None, typer.Option(help="With --log-line: value of the gradient norm in the printed line.")
+    ] = None,
     suggest: Annotated[
-        bool, typer.Option("--suggest", help="Rank possible layouts instead (--gpus, --memory, --batch).")
+        bool,
+        typer.Option(
+            "--suggest",
+            help="Instead of the plan, rank possible layouts by estimated speed (see --gpus, --memory, --batch).",
+        ),
     ] = False,
     gpus: Annotated[
-        int | None, typer.Option(min=1, max=10_000_000, help="Number of GPUs (default: those of the layout).")
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000_000,
+            help="With --suggest or --at: number of GPUs of the run (default: the GPUs of the configured layout).",
+        ),
     ] = None,
     memory: Annotated[
-        str | None, typer.Option(help="With --suggest: memory of a GPU (default: from the table).")
+        str | None,
+        typer.Option(
+            help="With --suggest: memory of one GPU, such as 80GiB (default: the value in `bloomery plan gpus`)."
+        ),
     ] = None,
     batch: Annotated[
-        int | None, typer.Option(min=1, max=2**63, help="With --suggest: global batch size (default: the run's).")
+        int | None,
+        typer.Option(
+            min=1, max=2**63, help="With --suggest: global batch size in samples (default: the configured one)."
+        ),
     ] = None,
     top: Annotated[
         int | None, typer.Option(min=1, help="With --suggest: number of layouts to print (default: 10).")
@@ -75,15 +114,17 @@ def show(
     disk: Size = None,
     days_between_failures: Failures = None,
 ) -> None:
-    """Plan a run. If the plan is refused, print what to change and exit with 1."""
+    """Print the plan of a run. If the plan is refused, print the keys to change and exit with code 1."""
     if not suggest and (memory is not None or batch is not None or top is not None):
-        raise typer.BadParameter("--memory, --batch and --top need --suggest")
+        raise typer.BadParameter("--memory, --batch and --top need --suggest; add --suggest or remove them")
     if gpus is not None and not suggest and at is None:
         raise typer.BadParameter(
             "--gpus needs --suggest, or --at with --seconds-per-iteration. To change the layout, set training.parallel."
         )
     if suggest and (at is not None or log_line or seconds_per_iteration is not None):
-        raise typer.BadParameter("--suggest cannot be combined with --at, --log-line or --seconds-per-iteration")
+        raise typer.BadParameter(
+            "--suggest cannot be combined with --at, --log-line or --seconds-per-iteration; remove one of them"
+        )
     config = load_planned(
         file, as_json=as_json, gpu=gpu, grid=grid, disk=disk, days_between_failures=days_between_failures
     )
@@ -99,10 +140,10 @@ def show(
 
 @app.command()
 def page(
-    files: Annotated[list[Path], typer.Argument(help="YAML files of runs.")],
-    output: Annotated[Path, typer.Option(help="Folder for the pages.")] = Path("docs/models"),
+    files: Annotated[list[Path], typer.Argument(help="YAML files with the configurations of the runs.")],
+    output: Annotated[Path, typer.Option(help="Folder in which the pages are written.")] = Path("docs/models"),
 ) -> None:
-    """Write a Markdown page with a figure for each run, and a README.md with a table of all runs."""
+    """Write a Markdown page with the plan of each run and a figure, and a README.md with a table of all runs."""
     import os
 
     from bloomery.base.atomic import write_if_changed
@@ -114,7 +155,9 @@ def page(
 
     doubles = sorted({file.stem for file in files if [each.stem for each in files].count(file.stem) > 1})
     if doubles:
-        raise typer.BadParameter(f"two files would write the same page: {', '.join(doubles)}", param_hint="FILES")
+        raise typer.BadParameter(
+            f"two files would write the same page: {', '.join(doubles)}; rename one of the files", param_hint="FILES"
+        )
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -133,7 +176,7 @@ def page(
 
 @app.command("gpus")
 def list_gpus(as_json: Json = False) -> None:
-    """List the GPUs that a plan can use."""
+    """List the types of GPUs that --gpu and plan.gpu accept, with their memory, speed and power."""
     from bloomery.spec.hardware import gpus
 
     columns = ("name", "memory GiB", "peak TFLOP/s", "watts", "source")
@@ -143,7 +186,7 @@ def list_gpus(as_json: Json = False) -> None:
 
 @app.command("grids")
 def list_grids(as_json: Json = False) -> None:
-    """List the electricity grids that a plan can use."""
+    """List the electricity grids that --grid and plan.grid accept, with the CO2 per kWh of each grid."""
     from bloomery.spec.hardware import grids
 
     rows = [(name, f"{grid.grams_per_kwh:g}", grid.source) for name, grid in grids().items()]
@@ -202,7 +245,9 @@ def _show_state(
     unit, equals, number = at.partition("=")
     digits = number.replace("_", "")
     if unit not in ("iteration", "samples", "tokens") or not equals or not digits.isdecimal():
-        raise typer.BadParameter(f"{at!r}; expected: iteration=N, samples=N or tokens=N", param_hint="--at")
+        raise typer.BadParameter(
+            f"{at!r} is not a position; expected: iteration=N, samples=N or tokens=N", param_hint="--at"
+        )
     try:
         state = state_at(config, **{unit: int(digits)})
     except ValueError as error:
@@ -235,7 +280,7 @@ def _log_line(state: PlannedState, speed: Speed | None, loss: float | None, grad
 
     if speed is None or loss is None or grad_norm is None:
         raise typer.BadParameter(
-            "--log-line needs --seconds-per-iteration, --loss, --grad-norm and an iteration of at least 1"
+            "--log-line needs --seconds-per-iteration, --loss, --grad-norm, and an iteration of at least 1 in --at"
         )
     return render_line(
         LogLine(
@@ -267,11 +312,13 @@ def _show_layouts(
     from planner.suggest import suggest
 
     if config.plan.gpu is None:
-        raise typer.BadParameter("--suggest needs a GPU: --gpu a100-80gb (`bloomery plan gpus` lists them)")
+        raise typer.BadParameter(
+            "--suggest needs a type of GPU, such as --gpu a100-80gb (`bloomery plan gpus` lists the types)"
+        )
     try:
         room = parse_bytes(memory) if memory is not None else gpus()[config.plan.gpu].memory_bytes
     except ValueError as error:
-        raise typer.BadParameter(f"{memory!r}; expected: {error}", param_hint="--memory") from error
+        raise typer.BadParameter(f"{memory!r} is not a size; expected: {error}", param_hint="--memory") from error
     count = gpu_count or config.training.parallel.world_size
     found = suggest(config, count, room, batch or config.training.batch.global_batch_size)
     fits = [each for each in found if each.reason is None]
@@ -297,7 +344,7 @@ def _show_layouts(
         print_titled(
             columns,
             rows,
-            f"{len(fits)} possible layouts of {count} {config.plan.gpu} (estimated; model, hardware: TFLOP/s)",
+            f"{len(fits)} possible layouts of {count} {config.plan.gpu} GPUs (estimates; model, hardware: TFLOP/s)",
         )
         # Reasons that differ only in their numbers are grouped. The first one is printed as an example.
         alike: dict[str, list[str]] = {}
@@ -307,7 +354,7 @@ def _show_layouts(
         groups = sorted(alike.values(), key=len, reverse=True)
         reasons = [(str(len(group)), group[0]) for group in groups]
         print_titled(("layouts", "example of the reason"), reasons, f"{len(rejected)} rejected layouts")
-        say("--json prints every rejected layout with its own reason")
+        say("add --json to print every rejected layout with its own reason")
     if not fits:
-        say(f"no layout of {count} {config.plan.gpu} is possible")
+        say(f"no layout of {count} {config.plan.gpu} GPUs is possible; change --gpus, --batch or --gpu")
         raise typer.Exit(1)

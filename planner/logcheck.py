@@ -1,4 +1,4 @@
-"""Find the values of a real log that differ from the plan.
+"""Find the values in a training log that differ from the plan.
 
 Counters and learning rate must agree to the printed digit. Samples per second and TFLOPs must agree with the printed
 time of the iteration, within its rounding.
@@ -39,7 +39,7 @@ def departures(
 ) -> Iterator[Departure]:
     """Yield every value that differs from the plan, in the order of the log.
 
-    `gpu_count` is the number of GPUs that the run used. If it is None, it is that of the layout.
+    `gpu_count` is the number of GPUs that the run used. If it is None, the number of GPUs of the layout is used.
     """
     run = trajectory(config.model, config.training)
     for number, line in lines:

@@ -7,17 +7,21 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Parse the lines of a log, or compare a log with its plan.")
+app = typer.Typer(
+    no_args_is_help=True, help="Parse the iteration lines of a training log, or compare a log with the plan of its run."
+)
 
-Log = Annotated[Path, typer.Argument(help="Log with Megatron's lines, such as logs/main_log.txt.")]
+Log = Annotated[
+    Path, typer.Argument(help="Training log with one line per iteration, in Megatron's format, such as main_log.txt.")
+]
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
 
 
 @app.command()
 def parse(log: Log, as_json: Json = False) -> None:
-    """Print the line of every iteration as a JSON object, one object a line.
+    """Print the log line of every iteration as a JSON object, one object per line.
 
     The formats of Bloomery, BigScience and Megatron-LM are parsed. NaN and infinite numbers are printed as null.
     Columns that a line does not have are left out.
@@ -42,20 +46,23 @@ def parse(log: Log, as_json: Json = False) -> None:
         print("\n]")
     if not count:
         raise InputError(
-            "contains no line of an iteration", where=str(log), expected="lines like ` iteration  1/  100 | ...`"
+            "the log contains no line of an iteration",
+            where=str(log),
+            expected="lines like ` iteration  1/  100 | ...`",
         )
 
 
 @app.command()
 def check(
-    config: Annotated[Path, typer.Argument(help="YAML file of the run.")],
+    config: Annotated[Path, typer.Argument(help="YAML file with the configuration of the run.")],
     log: Log,
     gpus: Annotated[
-        int | None, typer.Option(min=1, help="Number of GPUs that the run used (default: those of the layout).")
+        int | None,
+        typer.Option(min=1, help="Number of GPUs that the run used (default: the GPUs of the configured layout)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare a log with the plan of CONFIG, print the values that differ, and exit with 1 if there are any."""
+    """Compare a log with the plan of CONFIG, print the values that differ, and exit with code 1 if any differs."""
     from dataclasses import asdict
 
     from bloomery.base.atomic import dump_json
@@ -70,7 +77,9 @@ def check(
     lines = list(read_log(log))
     if not lines:
         raise InputError(
-            "contains no line of an iteration", where=str(log), expected="lines like ` iteration  1/  100 | ...`"
+            "the log contains no line of an iteration",
+            where=str(log),
+            expected="lines like ` iteration  1/  100 | ...`",
         )
     found = list(departures(run, lines, gpus))
     if as_json:
@@ -79,7 +88,7 @@ def check(
         rows = [(str(d.line), str(d.iteration), d.column, d.logged, d.planned) for d in found]
         print_table(("line", "iteration", "column", "logged", "planned"), rows)
     if found:
-        say(f"{len(found)} departures from the plan in {len(lines)} lines")
+        say(f"{len(found)} values differ from the plan in {len(lines)} lines of the log")
         raise typer.Exit(1)
     if not as_json:
-        print(f"{len(lines)} lines agree with the plan")
+        print(f"all values in {len(lines)} lines of the log agree with the plan")

@@ -37,12 +37,12 @@ def _of_numerics(config: RunConfig) -> list[Notice]:
     found = []
     if training.zero_stage == 0:
         reason = (
-            "today's DeepSpeed would sum bf16 gradients in bf16 under ZeRO stage 0, so the run uses stage 1 with fp32 "
-            "sums; the numbers equal those of 2022, but the optimizer's state is split over the replicas"
+            "current DeepSpeed versions sum bf16 gradients in bf16 under ZeRO stage 0, so the run uses stage 1, which "
+            "sums them in fp32, as stage 0 did in 2022; stage 1 also splits the optimizer's state over the replicas"
         )
         found.append(Notice("training.zero_stage", 0, reason))
     if training.gradient_accumulation == "same" and training.precision == "fp16":
-        reason = "gradients of micro-batches are summed in fp16, under dynamic loss scaling"
+        reason = "the gradients of the micro-batches are summed in fp16, with dynamic loss scaling"
         found.append(Notice("training.gradient_accumulation", "same", reason))
     return found
 
@@ -52,21 +52,21 @@ def _of_shape(config: RunConfig) -> list[Notice]:
     found = []
     if tokenizer.existing is not None:
         reason = (
-            f"assumed size of the tokenizer {tokenizer.existing}, because a plan does not read it; the import refuses "
-            "a larger one"
+            f"the plan assumes this vocabulary size, because it does not read the tokenizer {tokenizer.existing}; the "
+            "import refuses a tokenizer with a larger vocabulary"
         )
         found.append(Notice("tokenizer.vocabulary_size", tokenizer.vocabulary_size, reason))
     if model.head_size % 8:
         reason = (
-            f"a head is {model.head_size} wide, which is not a multiple of 8, so tensor cores and fused attention pad "
-            f"it or are not used; {-(-model.head_size // 8) * 8} is the next multiple"
+            f"each attention head is {model.head_size} wide, which is not a multiple of 8, so tensor cores and fused "
+            f"attention pad the heads or are not used; {-(-model.head_size // 8) * 8} is the next multiple of 8"
         )
         found.append(Notice("model.heads", model.heads, reason))
     rule = math.sqrt(1 / (3 * model.hidden_size))
     if model.family == "gpt" and not 0.8 <= model.standard_deviation / rule <= 1.25:
         reason = (
-            f"{model.standard_deviation:g} is {model.standard_deviation / rule:.2f} times the value of the rule "
-            f"sqrt(1 / (3 h)) = {rule:.5f}"
+            f"the standard deviation of the initial weights, {model.standard_deviation:g}, is "
+            f"{model.standard_deviation / rule:.2f} times the usual value sqrt(1 / (3 x hidden size)) = {rule:.5f}"
         )
         found.append(Notice("model.init_std", model.init_std, reason))
     return found
@@ -83,13 +83,16 @@ def _of_gpu(config: RunConfig) -> list[Notice]:
     worst = max(memory(config), key=lambda stage: stage.total)
     if worst.total > usable_bytes(gpu.memory_bytes):
         reason = (
-            f"stage {worst.stage} needs {format_bytes(worst.total)}, but a {plan.gpu} has "
+            f"pipeline stage {worst.stage} needs {format_bytes(worst.total)} of GPU memory, but one {plan.gpu} has "
             f"{format_bytes(gpu.memory_bytes)}, of which 5 % cannot be used; `bloomery plan CONFIG --suggest` ranks "
             "layouts that fit"
         )
         found.append(Notice("plan.gpu", plan.gpu, reason))
     if training.parallel.tensor > plan.gpus_per_node:
-        reason = f"a tensor-parallel group is larger than a node of {plan.gpus_per_node} GPUs, which is slow"
+        reason = (
+            f"a tensor-parallel group is larger than a node of {plan.gpus_per_node} GPUs, so its communication "
+            "between nodes is slow"
+        )
         found.append(Notice("training.parallel.tensor", training.parallel.tensor, reason))
     return found
 
@@ -100,8 +103,8 @@ def _of_pipeline(config: RunConfig) -> list[Notice]:
     found = []
     if parallel.pipeline > 1 and (idle := bubble_fraction(parallel.pipeline, micro_batches(config, first))) > 0.25:
         reason = (
-            f"with the first batch of {first} a replica has {micro_batches(config, first)} micro-batches for "
-            f"{parallel.pipeline} stages, so the stages are idle for {idle:.0%} of the time"
+            f"with the first global batch of {first} samples, a replica has {micro_batches(config, first)} "
+            f"micro-batches for {parallel.pipeline} pipeline stages, so each stage is idle for {idle:.0%} of the time"
         )
         found.append(Notice("training.batch", first, reason))
     return found
@@ -112,14 +115,14 @@ def _of_failures(config: RunConfig) -> list[Notice]:
     if between is None or save_seconds(config):
         return []
     reason = (
-        f"a failure every {between:g} days is assumed, but the time of a save is unknown, so the cost of failures "
-        "cannot be computed; set plan.save_seconds or plan.write_gb_per_second"
+        f"the plan assumes a failure every {between:g} days, but the time of a save is unknown, so the cost of "
+        "failures cannot be computed; set plan.save_seconds or plan.write_gb_per_second"
     )
     return [Notice("plan.save_seconds", config.plan.save_seconds, reason)]
 
 
 def _of_engine(config: RunConfig) -> list[Notice]:
-    reason = "can be planned, but not trained yet"
+    reason = "this setting can be planned, but not trained yet"
     return [
         Notice(what.split(" ")[0], what.partition(" ")[2] or None, reason)
         for what in untrainable(config.model, config.training)

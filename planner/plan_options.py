@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
 
 Gpu = Annotated[
-    str | None, typer.Option(help="GPU to plan for (`bloomery plan gpus` lists them), instead of plan.gpu.")
+    str | None,
+    typer.Option(help="Type of GPU to plan for, instead of plan.gpu (`bloomery plan gpus` lists the types)."),
 ]
 
 

@@ -47,8 +47,12 @@ def index_page(plans: Sequence[tuple[str, Answers]]) -> str:
         for preset, plan in plans
     ]
     lines = ["# Plans of published trainings", "", _GENERATED.strip(), ""]
-    lines += ["**Assumes:** you know what a [plan](../plan.md) contains. No preset needs a GPU to be planned.", ""]
-    lines += ["Each row has a YAML file in `config/models/`. `bloomery plan` prints its plan on a terminal.", ""]
+    lines += ["**Assumes:** you know what a [plan](../plan.md) contains. To plan a preset, you need no GPU.", ""]
+    lines += [
+        "Each preset is a YAML file in `config/models/`. `bloomery plan` prints the plan of a preset on a terminal.",
+        "",
+    ]
+    lines += ["In the column `days`, the speed is `stated` in the preset or `estimated` by the plan.", ""]
     return "\n".join([*lines, *_markdown(Table("", columns, rows))]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Compute the state of a run at an iteration, sample or token, as its log line prints it."""
+"""Compute the counters and the learning rate of a run at an iteration, sample or token, as its log prints them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ def state_of(config: RunConfig, point: PlannedPosition) -> PlannedState:
 def speed_at(config: RunConfig, state: PlannedState, seconds: float, gpu_count: int | None = None) -> Speed:
     """Return the speed if the iteration of `state` takes `seconds` on `gpu_count` GPUs.
 
-    If `gpu_count` is None, it is that of the layout. The GPU's peak is that of `plan.gpu`, else `training.peak_tflops`.
+    If `gpu_count` is None, the number of GPUs of the layout is used. The GPU's peak speed is that of `plan.gpu`, or
+    `training.peak_tflops` if `plan.gpu` is not set.
     """
     training, model = config.training, config.model
     count = gpu_count or training.parallel.world_size

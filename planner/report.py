@@ -11,6 +11,9 @@ from planner.answers import Answers, Failures, Times
 
 Rows = Sequence[tuple[str, ...]]
 
+_SOURCES = {"stated": "stated in the configuration", "estimated": "estimated"}
+"""Words for the two origins of a speed."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -56,7 +59,10 @@ def tables(plan: Answers) -> list[Table]:
 def _model(plan: Answers) -> Rows:
     layout = f"tensor {plan.tensor_parallel} x pipeline {plan.pipeline_parallel} x data {plan.data_parallel}"
     return [
-        ("parameters", f"{plan.parameters:,} ({format_count(plan.parameters)}), by formula and by counting tensors"),
+        (
+            "parameters",
+            f"{plan.parameters:,} ({format_count(plan.parameters)}), computed by formula and by counting tensors",
+        ),
         ("family", plan.family),
         ("vocabulary rows", f"{plan.vocabulary_rows:,}"),
         ("processes", f"{plan.world_size} = {layout}"),
@@ -64,7 +70,7 @@ def _model(plan: Answers) -> Rows:
         ("pipeline stages", _runs([f"[{stage}]" for stage in plan.stages])),
         ("weights", _bytes_both_ways(plan.weights_bytes)),
         ("checkpoint", _bytes_both_ways(plan.checkpoint_bytes)),
-        ("training state", f"{plan.bytes_per_parameter} bytes for each parameter before it is split"),
+        ("training state", f"{plan.bytes_per_parameter} bytes per parameter, before the state is split over GPUs"),
     ]
 
 
@@ -105,19 +111,23 @@ def _memory(plan: Answers) -> Rows:
         verdicts = ["yes" if stage.total <= usable else "NO" for stage in stages]
         if not plan.fits and "NO" not in verdicts:
             # The fullest stage lies between those that are shown.
-            verdicts[-2] = "NO, another middle stage"
+            verdicts[-2] = "NO, another middle stage needs more"
         rows.append((f"fits in 95 % of {format_bytes(plan.gpu_memory_bytes)}", *verdicts))
     return rows
 
 
 def _schedule(plan: Answers) -> Rows:
     batches = plan.batches
-    growth = f"{batches[0]} to {batches[-1]} in {len(batches)} sizes" if len(batches) > 1 else str(batches[0])
+    growth = (
+        f"{batches[0]} to {batches[-1]} samples in {len(batches)} sizes"
+        if len(batches) > 1
+        else f"{batches[0]} samples"
+    )
     return [
         ("iterations", f"{plan.iterations:,}"),
         ("samples", f"{plan.train_samples:,}"),
         ("tokens", f"{plan.train_tokens:,} ({format_count(plan.train_tokens)})"),
-        ("global batch", f"{growth}; all are multiples of micro-batch x data"),
+        ("global batch", f"{growth}; each size is a multiple of micro-batch size x data-parallel size"),
         ("micro-batches", f"{plan.micro_batches} for each replica at the full batch"),
         ("pipeline bubble", f"{plan.bubble_fraction:.1%} of an iteration at the full batch"),
         ("learning rate", f"{plan.peak_learning_rate:.3E} at most, {plan.end_learning_rate:.3E} at the end"),
@@ -129,7 +139,7 @@ def _times(plan: Answers, times: Times) -> Rows:
     hfu = f" ({times.hfu:.1%} of the peak)" if times.hfu is not None else ""
     mfu = f" (MFU {times.mfu:.1%})" if times.mfu is not None else ""
     rows = [
-        ("iteration time", f"{times.seconds_per_iteration:.2f} s at the full batch ({times.source})"),
+        ("iteration time", f"{times.seconds_per_iteration:.2f} s at the full batch ({_SOURCES[times.source]})"),
         ("hardware TFLOP/s per GPU", f"{times.tflops_hardware:.1f}, including recomputation{hfu}"),
         ("model TFLOP/s per GPU", f"{times.tflops_model:.1f}{mfu}"),
         ("days", f"{format_days(times.days)} without interruptions, including saves and validations"),
@@ -156,7 +166,8 @@ def _disk(plan: Answers) -> Rows:
     return [
         (
             "checkpoints",
-            f"{format_bytes(disk.checkpoints)} for at most {disk.kept_checkpoints}, including the one being written",
+            f"{format_bytes(disk.checkpoints)} for at most {disk.kept_checkpoints} checkpoints, including the one "
+            "being written",
         ),
         ("exported model", f"{format_bytes(disk.export)}, including its published copy"),
         ("token index", format_bytes(disk.index)),
@@ -176,8 +187,8 @@ def _failures(failures: Failures) -> Rows:
             f"training {days}",
         ),
         (
-            "best save interval (Daly)",
+            "best save interval (Daly's formula)",
             f"{failures.best_iterations} iterations; {failures.best_lost_fraction:.1%} of the time is lost "
-            f"(Young: {failures.young_iterations} iterations)",
+            f"(Young's formula: {failures.young_iterations} iterations)",
         ),
     ]

@@ -23,27 +23,38 @@ _PATIENCE_SECONDS = 2.0
 
 
 def simulate(
-    file: Annotated[Path, typer.Argument(help="YAML file of a run, such as config/models/tr11-176b.yaml.")],
+    file: Annotated[
+        Path, typer.Argument(help="YAML file with the configuration of a run, such as config/models/tr11-176b.yaml.")
+    ],
     replicates: Annotated[int, typer.Option(min=1, help="Number of trainings to simulate.")] = 1000,
     seed: Annotated[int, typer.Option(help="Random seed. The same seed simulates the same trainings.")] = 0,
     days_between_failures: Annotated[
-        float | None, typer.Option(help="Mean days between failures, instead of those in plan.faults.")
+        float | None, typer.Option(help="Mean days between two failures, instead of plan.faults.days_between_failures.")
     ] = None,
     save_every: Annotated[
-        int | None, typer.Option(min=1, help="Iterations between saves, instead of those in training.checkpoint.")
+        int | None,
+        typer.Option(
+            min=1, help="Number of iterations between two saves, instead of the intervals in training.checkpoint."
+        ),
     ] = None,
     incidents: Annotated[
         str | None,
         typer.Option(
-            help="TOML file of incidents from which rates are estimated, or `bloom` for those of BLOOM's first month."
+            help="TOML file of past incidents, from which the rates of failures are estimated. `bloom`: the incidents "
+            "of BLOOM's first month."
         ),
     ] = None,
-    stop_at_days: Annotated[float | None, typer.Option(help="Stop the simulation after this many days.")] = None,
-    figure: Annotated[Path | None, typer.Option(help="File for a plot of the progress, .svg or .png.")] = None,
+    stop_at_days: Annotated[
+        float | None, typer.Option(help="Stop each simulated training after this many days.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="File (.svg or .png) for a plot of the training's progress.")
+    ] = None,
     gpu: Gpu = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")] = False,
 ) -> None:
-    """Simulate a training of months with failures, maintenances and queues, event by event."""
+    """Simulate a long training many times, with failures, maintenances and waits in the queue, and print how long it
+    takes and which hours are lost."""
     from dataclasses import replace
 
     from bloomery.base.atomic import dump_json
@@ -55,7 +66,7 @@ def simulate(
     from planner.simulation.timeline import Timeline
 
     if stop_at_days is not None and not 0 < stop_at_days < math.inf:
-        raise ConfigError(f"--stop-at-days is {stop_at_days:g}", expected="a number above 0")
+        raise ConfigError(f"--stop-at-days is {stop_at_days:g}", expected="a number of days above 0")
     if figure is not None:
         from planner.simulation.simulation_figure import check_name
 
@@ -122,21 +133,21 @@ def _print(scenario: Scenario, summary: Summary, uninterrupted: float, stop_at_d
     if stop_at_days is not None:
         rows.append((f"iteration on day {stop_at_days:g}", *(f"{value:,.0f}" for value in summary.iteration.values())))
     rows.append(("checkpoints retained", *(f"{value:,.0f}" for value in summary.checkpoints_kept.values())))
-    title = f"{summary.replicates:,} trainings of {scenario.iterations:,} iterations"
+    title = f"{summary.replicates:,} simulated trainings of {scenario.iterations:,} iterations"
     print_titled(("", *(f"{percent} %" for percent in summary.finish_days)), rows, title)
     hours = {"useful": summary.useful_hours, **summary.lost_hours}
     shares = [(cause, f"{spent:,.1f}", f"{100 * spent / summary.wall_hours:.2f} %") for cause, spent in hours.items()]
-    print_titled(("", "mean hours", "share"), shares, "Use of the hours")
+    print_titled(("", "mean hours", "share"), shares, "Use of the wall-clock hours")
     counts = [
-        ("uninterrupted", f"{uninterrupted:.1f} days, with saves and validations"),
+        ("time without interruptions", f"{uninterrupted:.1f} days, with saves and validations"),
         ("goodput", f"{100 * summary.goodput:.2f} % of the hours are useful training"),
         ("failures", f"{summary.failures:.1f}"),
         ("maintenances", f"{summary.maintenances:.1f}"),
-        ("wanted restarts", f"{summary.stops:.1f}"),
+        ("planned restarts", f"{summary.stops:.1f}"),
         ("jobs", f"{summary.jobs:.1f}"),
         ("checkpoints on disk", f"at most {summary.checkpoints_at_most}, including the one being written"),
     ]
-    print_titled((), counts, "Means over the trainings")
+    print_titled((), counts, "Means over the simulated trainings")
 
 
 def _remarks(scenario: Scenario, rates: Rates | None) -> list[str]:
@@ -144,18 +155,20 @@ def _remarks(scenario: Scenario, rates: Rates | None) -> list[str]:
     if rates is None:
         if scenario.days_between_failures is None:
             return [
-                "no failures assumed; to assume some, set plan.faults.days_between_failures, --days-between-failures "
-                "or --incidents"
+                "no failures assumed; to assume some, set the key plan.faults.days_between_failures, or the option "
+                "--days-between-failures or --incidents"
             ]
         return []
     lines = [
-        f"{name}: {rate.events} in {rate.days:.1f} days, so one every {_range(rate)} days (90 % interval)"
+        f"{name.replace('wanted', 'planned')}: {rate.events} in {rate.days:.1f} days, so one every {_range(rate)} days "
+        "(90 % confidence interval)"
         for name, rate in _named(rates).items()
     ]
-    lines.append("the rates are uncertain because there are few events, so each simulated training draws its own")
+    lines.append("the rates are uncertain because there are few events, so each simulated training draws its own rates")
     if rates.maintenance_hours is None and scenario.days_between_maintenances is not None:
         lines.append(
-            f"the incidents do not state how long a maintenance takes; {scenario.maintenance_hours:g} h are assumed"
+            "the incidents do not state how long a maintenance takes, so the simulation assumes "
+            f"{scenario.maintenance_hours:g} h"
         )
     return lines
 

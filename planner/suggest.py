@@ -65,7 +65,9 @@ def _judge(config: RunConfig, layout: Layout, memory_bytes: int, batch_samples: 
     layout = replace(layout, memory_bytes=worst.total)
     if worst.total > usable_bytes(memory_bytes):
         room = format_bytes(usable_bytes(memory_bytes))
-        reason = f"stage {worst.stage} needs {format_bytes(worst.total)}, but only {room} can be used"
+        reason = (
+            f"pipeline stage {worst.stage} needs {format_bytes(worst.total)} of GPU memory, but only {room} can be used"
+        )
         return replace(layout, reason=reason)
     seconds = iteration_seconds(tried, batch_samples)
     speed = speed_at(tried, state_at(tried, iteration=1), seconds)
@@ -82,16 +84,20 @@ def _impossible(config: RunConfig, layout: Layout, batch_samples: int) -> str | 
     model, tensor, pipeline = config.model, layout.tensor, layout.pipeline
     rows, unit = model.padded_vocabulary_size, layout.micro_batch_size * layout.data
     checks = {
-        f"{model.heads} heads do not split over tensor-parallel size {tensor}": model.heads % tensor != 0,
-        f"feed-forward width {model.ffn_size} does not split over tensor-parallel size {tensor}": model.ffn_size
+        f"{model.heads} attention heads cannot be divided by the tensor-parallel size {tensor}": model.heads % tensor
+        != 0,
+        f"the feed-forward size {model.ffn_size} cannot be divided by the tensor-parallel size {tensor}": model.ffn_size
         % tensor
         != 0,
-        f"{rows} vocabulary rows are not divisible by {model.vocabulary_multiple} x {tensor}": rows is not None
+        f"{rows} vocabulary rows are no multiple of {model.vocabulary_multiple} x tensor-parallel size {tensor}": rows
+        is not None
         and rows % (model.vocabulary_multiple * tensor) != 0,
         f"{model.layers} layers cannot fill {pipeline} pipeline stages": pipeline > model.layers,
         f"the layers of a {model.family} model cannot be divided over pipeline stages": model.family != "gpt"
         and pipeline > 1,
-        f"batch {batch_samples} is not divisible by micro-batch x data = {unit}": batch_samples % unit != 0,
+        f"global batch size {batch_samples} is not divisible by micro-batch size x data size = {unit}": batch_samples
+        % unit
+        != 0,
     }
     reason = next((reason for reason, fails in checks.items() if fails), None)
     return reason or partition_problem(model, pipeline, config.training.partition)

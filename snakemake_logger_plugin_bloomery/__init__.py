@@ -1,7 +1,7 @@
 """Snakemake's logger plugin `bloomery` (`--logger bloomery`; the profiles in workflow/profiles choose it).
 
-Snakemake finds plugins by the name of their top-level package, so this package lies outside of `bloomery`. The lines
-themselves are made by `bloomery.orchestration.workflow_log`.
+Snakemake finds plugins by the name of their top-level package, so this package is outside of `bloomery`.
+`bloomery.orchestration.workflow_log` makes the lines.
 """
 
 from __future__ import annotations
@@ -67,25 +67,25 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
 
     @property
     def writes_to_stream(self) -> bool:
-        """Whether it takes the place of Snakemake's own output."""
+        """Whether this handler replaces Snakemake's own output."""
         return True
 
     @property
     def writes_to_file(self) -> bool:
-        """Whether it writes a file: Snakemake's own log file remains."""
+        """Whether this handler writes a file. Snakemake still writes its own log file."""
         return False
 
     @property
     def has_filter(self) -> bool:
-        """Whether it has a filter: Snakemake's filter for `quiet` is used."""
+        """Whether this handler has its own filter. Snakemake's filter for `quiet` is used instead."""
         return False
 
     @property
     def has_formatter(self) -> bool:
-        """Whether it has a formatter: Snakemake's formatter serves dry-runs."""
+        """Whether this handler has its own formatter. Snakemake's formatter is used for dry-runs."""
         return False
 
     @property
     def needs_rulegraph(self) -> bool:
-        """Whether it needs the graph of rules."""
+        """Whether this handler needs the graph of rules."""
         return False

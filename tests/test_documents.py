@@ -1,4 +1,4 @@
-"""The documents agree with the repository and with each other."""
+"""Test that the documents agree with the repository and with each other."""
 
 from __future__ import annotations
 

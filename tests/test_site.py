@@ -1,4 +1,4 @@
-"""The site of the documents builds without a warning, is searchable, and loads nothing from another host."""
+"""Test that the documents' site builds without a warning, can be searched, and loads nothing from another host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOADING = {"script": "src", "link": "href", "img": "src", "iframe": "src", "sour
 
 
 class Loads(HTMLParser):
-    """Collects what a page loads and where its links lead."""
+    """Collect the addresses that a page loads, and its inline code."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Loads(HTMLParser):
 
 
 def elsewhere(address: str) -> bool:
-    """Whether a browser would ask another host for the address."""
+    """Return whether a browser would request this address from another host."""
     return re.match(r"(https?:)?//", address) is not None
 
 
@@ -74,7 +74,7 @@ def test_no_page_loads_anything_from_another_host(site) -> None:
 
 def test_every_local_file_that_a_page_loads_is_in_the_site(site) -> None:
     for path in site.rglob("*.html"):
-        if path.name == "404.html":  # Its addresses are absolute, because a server shows it at any address.
+        if path.name == "404.html":  # 404.html has absolute addresses, because a server shows it at any path.
             continue
         for address in Loads(path.read_text(encoding="utf-8")).loaded:
             assert (path.parent / address.partition("?")[0]).resolve().is_file(), (path, address)

@@ -1,4 +1,4 @@
-"""The `bloomery train` commands: train a segment, roll back, print the resume policy, and close the chain."""
+"""The `bloomery train` commands: train a segment, roll back, print the resume policy, and record the end."""
 
 from __future__ import annotations
 
@@ -7,27 +7,40 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Train a model in segments.")
+app = typer.Typer(no_args_is_help=True, help="Train a model in segments, such as one segment for each SLURM job.")
 
 
 @app.command()
 def segment(
-    config: Annotated[Path, typer.Option(help="Configuration of the training stage (config/train.json).")],
-    run: Annotated[Path, typer.Option(help="Folder of the run.")],
-    number: Annotated[int, typer.Option(min=1, help="Number of the segment.")],
-    output: Annotated[Path, typer.Option(help="File to write the segment's result to.")],
+    config: Annotated[Path, typer.Option(help="Configuration of the training (runs/<name>/config/train.json).")],
+    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
+    number: Annotated[int, typer.Option(min=1, help="Number of the segment. The first segment has number 1.")],
+    output: Annotated[
+        Path,
+        typer.Option(help="JSON file to write the segment's result to (runs/<name>/train/segments/<number>.json)."),
+    ],
     log: Annotated[
-        Path | None, typer.Option(help="File that receives a copy of everything printed, without the progress bar.")
+        Path | None,
+        typer.Option(help="File to write a copy of all printed messages to, without the progress bar."),
     ] = None,
     nodes: Annotated[
-        int | None, typer.Option(min=1, help="Nodes of the surrounding SLURM job. Default: this machine only.")
+        int | None,
+        typer.Option(
+            min=1, help="Number of nodes of the SLURM job in which this command runs. Default: this machine only."
+        ),
     ] = None,
-    ranks_per_node: Annotated[int, typer.Option(min=1, help="Processes per node.")] = 1,
-    cpus_per_node: Annotated[int, typer.Option(min=1, help="CPUs per node, shared by its processes.")] = 1,
+    ranks_per_node: Annotated[
+        int, typer.Option(min=1, help="Number of training processes on each node. Used only with --nodes.")
+    ] = 1,
+    cpus_per_node: Annotated[
+        int,
+        typer.Option(min=1, help="Number of CPUs on each node for all its training processes. Used only with --nodes."),
+    ] = 1,
 ) -> None:
-    """Train one segment from the newest checkpoint.
+    """Train one segment of a training, starting from the newest checkpoint.
 
-    Exit codes: 0 if the chain can continue or is finished, 1 on failure, 2 on a configuration error, 75 if stopped.
+    Exit codes: 0 if the next segment can start or the training has finished, 1 on failure, 2 on a configuration error,
+    75 if somebody stopped the segment.
     """
     from contextlib import nullcontext
 
@@ -42,12 +55,14 @@ def segment(
 
 @app.command()
 def roll_back(
-    run: Annotated[Path, typer.Option(help="Folder of the run.")],
-    from_sample: Annotated[int, typer.Option(min=0, help="First sample to skip.")],
-    to_sample: Annotated[int, typer.Option(min=1, help="First sample after the skipped range.")],
-    reason: Annotated[str, typer.Option(help="Reason to record with the skipped range.")] = "requested by a user",
+    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
+    from_sample: Annotated[int, typer.Option(min=0, help="Number of the first sample to skip.")],
+    to_sample: Annotated[int, typer.Option(min=1, help="Number of the first sample after the skipped range.")],
+    reason: Annotated[
+        str, typer.Option(help="Reason for skipping the samples, which is recorded in train/skips.json.")
+    ] = "requested by a user",
 ) -> None:
-    """Roll back to a checkpoint saved before a range of samples, and skip that range.
+    """Roll back to a checkpoint from before a range of samples, and skip these samples.
 
     The next segment resumes from that checkpoint. The command waits until no process is training the run.
     """
@@ -61,7 +76,9 @@ def roll_back(
     paths = RunPaths(run)
     if not paths.checkpoints.is_dir():
         raise InputError(
-            "this run has no checkpoints", where=str(paths.checkpoints), expected="a run that has saved a checkpoint"
+            "this run has no checkpoints",
+            where=str(paths.checkpoints),
+            expected="--run with the folder of a run that has saved a checkpoint",
         )
     samples = read_index_manifest(paths.index_manifest).train_samples
     if not from_sample < to_sample <= samples:
@@ -78,7 +95,10 @@ def roll_back(
 
 @app.command()
 def policy() -> None:
-    """Print which keys may change when a training resumes from a checkpoint (the Markdown table of docs/resume.md)."""
+    """Print which configuration keys may change when a training resumes from a checkpoint.
+
+    The output is the Markdown table of docs/resume.md.
+    """
     from training.resume.policy import policy_table
 
     print(policy_table(), end="")
@@ -86,12 +106,12 @@ def policy() -> None:
 
 @app.command(hidden=True)
 def probe(
-    config: Annotated[Path, typer.Option(help="Configuration of the training stage, as a JSON file.")],
-    rows: Annotated[int, typer.Option(min=1, help="Number of embedding rows.")],
-    output: Annotated[Path, typer.Option(help="JSON file to write the times to.")],
-    seconds: Annotated[float, typer.Option(min=1, help="Time after which no further step starts.")] = 20.0,
+    config: Annotated[Path, typer.Option(help="JSON file with the configuration of the training.")],
+    rows: Annotated[int, typer.Option(min=1, help="Number of embedding rows of the network.")],
+    output: Annotated[Path, typer.Option(help="JSON file to write the measured times to.")],
+    seconds: Annotated[float, typer.Option(min=1, help="Time in seconds after which no further step starts.")] = 20.0,
 ) -> None:
-    """Time a few training steps of a configuration on this machine. `bloomery init` calls this."""
+    """Time a few training steps of a configuration on this machine. `bloomery init` calls this command."""
     from bloomery.base.atomic import write_json
     from bloomery.config.stages import TrainStage, read_stage
     from training.time_steps import time_steps
@@ -101,10 +121,13 @@ def probe(
 
 @app.command()
 def finish(
-    run: Annotated[Path, typer.Option(help="Folder of the run.")],
-    output: Annotated[Path, typer.Option(help="File to write the finished segment to (train/finished.json).")],
+    run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
+    output: Annotated[
+        Path,
+        typer.Option(help="JSON file to copy the result of the finished segment to (runs/<name>/train/finished.json)."),
+    ],
 ) -> None:
-    """Write the finished segment's file, which closes the chain of segments."""
+    """Record that a training has finished. This fails if no segment of the training has finished."""
     from training.launch import finish as close
 
     close(run, output)

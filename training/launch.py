@@ -14,9 +14,10 @@ from bloomery.base.atomic import read_json
 from bloomery.base.errors import BloomeryError, CheckFailedError, InputError, TryAgainError
 from bloomery.base.progress import say
 from bloomery.checks.check_training import refuse_contradictions
-from bloomery.config.stages import TrainStage, read_stage
+from bloomery.config.stages import TrainStage
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.segment import STOP_FILE, Segment, SegmentStatus, clear_request, read_segment, write_segment
+from bloomery.contracts.train_stage import read_configured
 from bloomery.spec.refuse_unsupported import refuse_untrainable
 from training.loop.hold_lease import lease
 from training.resume.check_folders import check_folders
@@ -37,20 +38,20 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         allocation: nodes of the surrounding SLURM job. None runs every process on this machine.
 
     Returns:
-        The segment, if the chain can continue or is finished. Its status is finished, time limit, rolled back, or
-        crashed within the crash budget.
+        The segment, if the next segment can start or the training has finished. The segment's status is finished, time
+        limit or rolled back, or crashed if there were at most `max_crashes` crashes in a row.
 
     Raises:
         TryAgainError: the segment was stopped on request. The same command resumes from the checkpoint.
-        CheckFailedError: the crash budget is used up, too many starts saved no new checkpoint, or a change since the
-            newest checkpoint is refused.
-        BloomeryError: a rank failed with an error that a retry cannot fix. Its exit code is that of the rank's error.
+        CheckFailedError: there were more than `max_crashes` crashes in a row, too many starts saved no new checkpoint,
+            or a changed key prevents a resume.
+        BloomeryError: a rank failed with an error that a retry cannot fix. The exit code is that of the rank's error.
         ConfigError, InputError: the configuration or the index is wrong, or a folder has the name of a needed file.
     """
-    configured = read_stage(config, TrainStage)
+    paths = RunPaths(run)
+    configured = read_configured(config, paths)
     refuse_contradictions(configured.training, where=str(config))
     refuse_untrainable(configured.model, configured.training)
-    paths = RunPaths(run)
     with lease(paths.train):
         check_folders(paths)
         resume = resolve_resume(configured, paths)
@@ -88,7 +89,9 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
             raise CheckFailedError(
                 f"the training crashed {segment.crashes} times in a row; the last crash: {segment.message}",
                 where=str(paths.train),
-                expected=f"at most {limits.max_crashes} (training.segment.max_crashes)",
+                expected=f"at most {limits.max_crashes} crashes in a row (training.segment.max_crashes); fix the "
+                f"cause (see {paths.logs / 'ranks'}), or set training.segment.max_crashes to a larger number, and run "
+                "the same command again",
             )
         write_segment(output, segment)
         return segment
@@ -103,7 +106,7 @@ def _history(paths: RunPaths, number: int) -> list[Segment]:
 
 
 def _last_attempt(paths: RunPaths, number: int) -> Segment | None:
-    """Return the last recorded ending of segment `number`. If there is none, return that of segment `number - 1`."""
+    """Return the last recorded ending of segment `number`, or of segment `number - 1` if `number` has not ended yet."""
     earlier = _history(paths, number) or (_history(paths, number - 1) if number > 1 else [])
     return earlier[-1] if earlier else None
 
@@ -119,7 +122,7 @@ def _heed_stop(paths: RunPaths) -> None:
         raise TryAgainError(
             "asked to stop before the segment began",
             where=str(stop),
-            expected="run the same command again to start; the stop file is removed",
+            expected="run the same command again to start the segment; the stop file has been removed",
         )
 
 
@@ -147,9 +150,9 @@ def _segment_command(
 def _outcome(
     resume: ResumePoint, paths: RunPaths, number: int, result: Path, code: int
 ) -> tuple[Segment, BloomeryError | None]:
-    """Return the segment that the processes reported, and the error to raise, if any.
+    """Return the segment that the processes reported, and the error to raise (None if there is no error to raise).
 
-    If the processes reported no segment, return a failed or crashed one at the position of the newest checkpoint.
+    If the processes reported no segment, return a failed or crashed segment at the position of the newest checkpoint.
     """
     answer: dict[str, Any] = read_json(result) if result.exists() else {}
     result.unlink(missing_ok=True)
@@ -203,5 +206,7 @@ def finish(run: Path, output: Path) -> Segment:
             return segment
         number += 1
     raise InputError(
-        "no segment has the status finished", where=str(paths.segments), expected="a training that has finished"
+        "no segment has the status finished",
+        where=str(paths.segments),
+        expected="a training that has finished; run its remaining segments first",
     )

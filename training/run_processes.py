@@ -1,4 +1,4 @@
-"""Run the processes of a segment to their end, show how they advance, and pass on a request to stop."""
+"""Run the processes of a segment to their end, show their progress, and pass on a request to stop."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from training.loop.die_with_parent import die_with_parent
 from training.show_progress import TrainingProgressBar
 
 BY_SIGNAL = "signal\n"
-"""Content of the stop file if a signal to the launcher caused it, and not a person."""
+"""Content of the stop file if the launcher wrote the file because of a signal. A person's stop file differs."""
 _LOOK_EVERY_SECONDS = 1.0
 _TEXTS_SECONDS = 60.0
-"""Time to fetch the texts of incidents after the processes have ended."""
+"""Maximum time to fetch the texts of incidents after the processes have ended."""
 _LAST_LINES_SECONDS = 10.0
-"""Time to read the last lines of processes that have ended, because a process of theirs may keep the pipe open."""
+"""Maximum time to read the last lines after the processes have ended. A child process may keep the pipe open."""
 
 
 def run_processes(command: Sequence[str], environment: Mapping[str, str], paths: RunPaths) -> int:
     """Run `command` to its end and return its exit code. On SIGTERM or SIGINT, write the stop file.
 
-    What the processes print appears on stderr, and the newest iteration of the run's metrics as a progress bar.
+    The output of the processes appears on stderr. A progress bar shows the newest iteration in the run's metrics.
     """
     asked = False
     bar = TrainingProgressBar(paths.logs / "metrics.jsonl")

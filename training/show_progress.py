@@ -1,4 +1,4 @@
-"""Show a person how a training advances: a bar on a terminal, a line now and then elsewhere.
+"""Show the progress of a training: with a progress bar on a terminal, and with a line every 30 s elsewhere.
 
 The launcher follows `metrics.jsonl`, which rank 0 writes. The training itself prints no line for an iteration.
 """
@@ -28,10 +28,10 @@ _SPEED_OVER_ITERATIONS = 50
 
 
 class TrainingProgressBar:
-    """Shows the newest iteration of a metrics file. Use it as a context, and call `update` about once a second."""
+    """Show the newest iteration of a metrics file. Use this as a context, and call `update` about once a second."""
 
     def __init__(self, metrics: Path, *, now: Callable[[], float] = time.monotonic) -> None:
-        """Start after the records that `metrics` holds now. `now` is a clock in seconds."""
+        """Show only records that are added to `metrics` from now on. `now` is a clock in seconds."""
         self._metrics = metrics
         self._now = now
         self._read_to = metrics.stat().st_size if metrics.exists() else 0
@@ -43,7 +43,7 @@ class TrainingProgressBar:
         self._terminal: TextIO = sys.stderr.terminal if isinstance(sys.stderr, LoggedStream) else sys.stderr
 
         self.on_terminal = has_terminal(self._terminal)
-        """Whether the progress is a bar on a terminal, and not lines."""
+        """Whether the progress is shown as a bar on a terminal. If not, it is shown as lines."""
 
     def __enter__(self) -> TrainingProgressBar:
         return self
@@ -57,7 +57,7 @@ class TrainingProgressBar:
 
     def show(self, line: str) -> None:
         """Print a line of the training above the bar."""
-        with contextlib.suppress(OSError):  # nobody reads the terminal any more
+        with contextlib.suppress(OSError):  # The terminal has been closed.
             if self._bar is not None:
                 self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
             else:
@@ -77,12 +77,12 @@ class TrainingProgressBar:
             self._print_line(record)
 
     def _new_records(self) -> list[MetricsRecord]:
-        """Return the training records that were added; an unfinished last line is left for the next call."""
+        """Return the training records that were added since the last call. Leave an unfinished last line for later."""
         try:
             with self._metrics.open("rb") as handle:
                 handle.seek(self._read_to)
                 data = handle.read()
-        except OSError:  # not written yet, or a file server that is away: only the display is late
+        except OSError:  # The file does not exist yet, or its file server does not answer. Only the display is late.
             return []
         whole = data[: data.rfind(b"\n") + 1]
         self._read_to += len(whole)
@@ -101,7 +101,7 @@ class TrainingProgressBar:
         """Return loss, speed, memory and time left as one phrase."""
         facts = [f"loss {format_finite(record.loss, '.4f')}", f"{format_count(record.tokens_per_second)} tokens/s"]
         if record.memory_bytes is not None:
-            facts.append(f"{format_bytes(record.memory_bytes)} a rank")
+            facts.append(f"{format_bytes(record.memory_bytes)} per rank")
         left = self._seconds_left(record)
         facts.append(f"{format_seconds(left)} left" if record.iteration < record.total_iterations else "done")
         return ", ".join(facts)

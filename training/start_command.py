@@ -43,7 +43,7 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
         raise ResourceError(
             "--nodes was given, but this process is not in a SLURM job",
             where="SLURM_JOB_ID",
-            expected="a SLURM job, or the command without --nodes",
+            expected="the command inside a SLURM job, or the command without --nodes",
         )
     site = load_site()
     python = [sys.executable]
@@ -79,9 +79,9 @@ def rendezvous_port(job: int) -> int:
                 continue
             return port
     raise ResourceError(
-        f"none of the {_PORTS_TRIED} tried ports is free",
+        f"{_PORTS_TRIED} ports were tried, and none of them is free",
         where="ports 20000 to 39999 of this node",
-        expected="a free port on the first node of the job",
+        expected="a free port on the first node of the job; run the same command again when other jobs have ended",
     )
 
 

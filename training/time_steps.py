@@ -19,14 +19,14 @@ MICRO_BATCHES = 3
 """Number of micro-batches of the longer steps."""
 _ENOUGH_STEPS = 24
 _ENOUGH_SHARE = 0.4
-"""Share of the time that is used even if `_ENOUGH_STEPS` steps ended before, to average over other work here."""
+"""Share of the time that is used even if `_ENOUGH_STEPS` steps need less, to average over other work on the machine."""
 
 
 def time_steps(stage: TrainStage, vocabulary_rows: int, seconds: float) -> dict[str, Any]:
     """Return the time of a micro-batch and of an update of one replica, in one process.
 
-    The layout of `stage` is ignored: one process holds the whole model. The first step of each length warms up and is
-    not counted, unless the time is up after it.
+    The layout of `stage` is ignored: one process holds the whole model. The first step with each number of
+    micro-batches is a warm-up. Its time is used only if there is no time for further steps.
 
     Args:
         stage: configuration of the training.
@@ -100,8 +100,9 @@ def time_steps(stage: TrainStage, vocabulary_rows: int, seconds: float) -> dict[
 def split_times(short: list[float], long: list[float]) -> tuple[float, float]:
     """Return the seconds of a micro-batch and of an update.
 
-    `short` are the seconds of steps of one micro-batch, `long` those of `MICRO_BATCHES`. The medians decide. If there
-    is no long step, or if the times are too noisy to tell the update apart, the update is part of the micro-batch.
+    `short` are the durations of steps with one micro-batch, and `long` those of steps with `MICRO_BATCHES`
+    micro-batches. The result is computed from the medians. If there is no long step, or if the times are too noisy, the
+    time of the update is 0 and is included in the time of the micro-batch.
     """
     one = statistics.median(short)
     if not long:
@@ -114,7 +115,7 @@ def split_times(short: list[float], long: list[float]) -> tuple[float, float]:
 
 
 def _single_process(stage: TrainStage) -> TrainStage:
-    """Return the stage with one process and without parts that need more than one micro-batch."""
+    """Return the configuration for one process, with a global batch of `MICRO_BATCHES` micro-batches."""
     values = stage.model_dump(mode="json")
     values["training"]["parallel"] = {}
     size = values["training"]["batch"]["micro_batch_size"]

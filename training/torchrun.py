@@ -1,4 +1,4 @@
-"""Run torchrun, and print one line for each failed process. The original command prints a traceback of torchrun too.
+"""Run torchrun, and print one line for each failed process, without torchrun's own traceback.
 
 The failed processes report their own errors on the terminal and in train/logs/ranks.
 """
@@ -25,7 +25,7 @@ def main() -> None:
         for rank, failure in failures[:_SHOWN]:
             print(f"rank {rank} (process {failure.pid}): {_end_of(failure)}", file=sys.stderr)
         if len(failures) > _SHOWN:
-            print(f"{len(failures) - _SHOWN} more ranks failed", file=sys.stderr)
+            print(f"{len(failures) - _SHOWN} more ranks failed (see train/logs/ranks)", file=sys.stderr)
         sys.exit(1)
     except SignalException as error:
         sys.exit(128 + error.sigval)

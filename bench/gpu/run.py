@@ -69,7 +69,8 @@ def _run(commands: list[list[str]], measured: dict[str, dict[str, Any]]) -> list
             found.append(measured[said])
             continue
         if left < LEAST_SECONDS:
-            found.append({"command": said, "error": f"skipped, because the piece's {PIECE_SECONDS:.0f} s were used up"})
+            error = f"skipped: {PIECE_SECONDS:.0f} s, the time limit of a piece, are over"
+            found.append({"command": said, "error": error})
             continue
         print(f"{said} ...", file=sys.stderr, flush=True)
         command = [sys.executable, str(HERE / script), *options]
@@ -115,9 +116,9 @@ def _table(results: dict[str, list[dict[str, Any]]]) -> str:
 def main() -> int:
     """Run the pieces, and return 1 if a variant failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, required=True, help="folder for one JSON file per piece")
-    parser.add_argument("--pieces", nargs="+", help="run only these pieces")
-    parser.add_argument("--shape", help="measure only this shape, for example tiny")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the results: a JSON file for each piece")
+    parser.add_argument("--pieces", nargs="+", help="names of the pieces (groups of measurements) to run; default: all")
+    parser.add_argument("--shape", help="name of the only network to measure, for example tiny; default: all")
     options = parser.parse_args()
     pieces = _pieces(options.shape)
     if unknown := set(options.pieces or []) - set(pieces):

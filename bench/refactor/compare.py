@@ -1,6 +1,7 @@
 """Compare two recordings: `python bench/refactor/compare.py BEFORE AFTER`. The exit code is 1 on any difference.
 
-Text for users is separated from values. A piece in which only such text differs is reported as `message only`.
+Text for users is separated from values. A piece is one JSON file of a recording. If only text for users differs in a
+piece, it is reported as `message only`.
 """
 
 from __future__ import annotations
@@ -70,12 +71,15 @@ def main() -> int:
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
     parser.add_argument(
-        "--most", type=int, default=10, help="Greatest number of differences to show for each kind and piece."
+        "--most",
+        type=int,
+        default=10,
+        help="Greatest number of differences to show for each kind (value, message) and file.",
     )
     options = parser.parse_args()
     names = sorted({path.name for folder in (options.before, options.after) for path in folder.glob("*.json")})
     if not names:
-        parser.error("no recordings in these folders")
+        parser.error("these folders contain no recordings (*.json); write them with bench/refactor/record.py")
     differs = False
     for name in names:
         files = [folder / name for folder in (options.before, options.after)]

@@ -17,7 +17,7 @@ _TALK = re.compile(r"^(Using profile|Assuming|Building DAG|Reasons?:|Complete lo
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return the jobs or the refusal of each case. `folder` must be empty."""
+    """Return the jobs of each case, or the error message if the workflow refuses it. `folder` must be empty."""
     found = {}
     for config in adapter.CONFIGS:
         name = name_of(config)
@@ -34,7 +34,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def dry_run(work: Path, config: str, profile: list[str], *more: str, **environment: str) -> dict[str, Any]:
-    """Run `snakemake --dry-run` in the folder `work`, and return its jobs and sections, or its refusal."""
+    """Run `snakemake --dry-run` in the folder `work`, and return its jobs and sections, or its error message."""
     jobs = work / "jobs.json"
     command = [sys.executable, str(Path(__file__).with_name("dry_run.py")), str(jobs), *more, "--dry-run"]
     command += [*adapter.SNAKEFILE, *profile, "--directory", ".", "--configfile", config]

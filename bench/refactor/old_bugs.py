@@ -119,7 +119,7 @@ def check_imports(copy: Path) -> None:
     )
     for line in found.stdout.splitlines():
         if not Path(line).resolve().is_relative_to(copy.resolve()):
-            raise NotCheckedError(f"{line} would be tested instead of the copy in {copy}")
+            raise NotCheckedError(f"{line} is imported and would be tested instead of the copy in {copy}")
 
 
 def node_id(copy: Path, function: str) -> str:
@@ -251,11 +251,11 @@ def main() -> int:
     arguments.add_argument(
         "--only", nargs="+", metavar="COMMIT", help="check only the bugs of these commits; default: all"
     )
-    arguments.add_argument("--json", type=Path, metavar="FILE", help="write the results here as well")
+    arguments.add_argument("--json", type=Path, metavar="FILE", help="also write the results to this JSON file")
     chosen = arguments.parse_args()
     bugs = [bug for bug in read_bugs(BUGS) if chosen.only is None or bug.commit in chosen.only]
     if not bugs:
-        arguments.error("no bug has one of these commits")
+        arguments.error("no bug in old_bugs.toml has one of these commits")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="old-bugs-") as folder:
         copy = Path(folder) / "tree"

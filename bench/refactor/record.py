@@ -18,10 +18,12 @@ PIECES = ("plans", "jobs", "sbatch", "verdicts", "layouts", "resume", "sample")
 
 
 def main() -> None:
-    """Record the requested pieces, each into its own JSON file."""
+    """Record the requested pieces of results, such as plans or jobs, each in its own JSON file."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, required=True, help="Folder of the JSON files.")
-    parser.add_argument("--pieces", nargs="+", choices=PIECES, default=PIECES, help="Default: all.")
+    parser.add_argument("--output", type=Path, required=True, help="Folder to which the JSON files are written.")
+    parser.add_argument(
+        "--pieces", nargs="+", choices=PIECES, default=PIECES, help="Pieces of results to record. Default: all."
+    )
     options = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         # The hash seed is fixed when a process starts, so restart with the environment of all recordings.

@@ -1,4 +1,4 @@
-"""Record the flags of sbatch for the training job on 1, 2, 4 and 48 nodes, and refusals before the first job.
+"""Record the flags of sbatch for the training job on 1, 2, 4 and 48 nodes, and errors before the first job.
 
 The real SLURM executor of Snakemake runs. It finds programs in place of SLURM's that record their calls. The one
 named sbatch then fails, so nothing is submitted.
@@ -42,7 +42,10 @@ _NAMES = ("sbatch", "squeue", "sinfo", "sacct", "sacctmgr", "scontrol", "scancel
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return flags of sbatch and options of the launcher for each case, then refusals. `folder` must be empty."""
+    """Return the flags of sbatch and the options of the launcher for each case, and the errors of refused workflows.
+
+    `folder` must be empty.
+    """
     sample = yaml.safe_load((adapter.ROOT / adapter.SAMPLE).read_text())
     found: dict[str, Any] = {}
     for kind, (site, layouts) in _LAYOUTS.items():
@@ -102,7 +105,7 @@ def _training(work: Path, config: dict[str, Any], site: dict[str, Any]) -> dict[
 
 
 def _started(work: Path, config: Path) -> dict[str, Any]:
-    """Start the whole workflow, and return whether it submits a job, or its refusal."""
+    """Start the whole workflow, and return whether it submits a job, and the error message if it refuses to start."""
     with_inputs(work)
     (work / "run.yaml").write_bytes(config.read_bytes())
     code, calls, talk = _slurm(work)

@@ -52,7 +52,7 @@ def explained(path: Path) -> Iterator[None]:
             raise
         expected = known.expected
         if isinstance(known, ResourceError):
-            expected = "a writable folder with free space (no partial file was left)"
+            expected = "a folder that this user may write to, with free disk space; no incomplete file was left there"
         raise type(known)(f"cannot write: {known.what}", where=str(path), expected=expected) from error
 
 
@@ -67,7 +67,7 @@ def known_error(error: BloomeryError | OSError) -> BloomeryError | None:
         return error
     number, where = error.errno or 0, str(error.filename) if error.filename is not None else None
     if number in _PASSING:
-        expected = "a disk or file server that responds; check it if the error returns"
+        expected = "a disk or file server that responds; run the command again, and check the disk if the error returns"
         return TryAgainError(os.strerror(number), where=where, expected=expected)
     if number in _EXPLAINED:
         expected = "a path that this user may read and write, with free space"
@@ -184,11 +184,17 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise InputError("no such file", where=str(path)) from error
+        expected = "an existing file; check the path, or run the stage of the workflow that writes this file"
+        raise InputError("no such file", where=str(path), expected=expected) from error
     except OSError as error:
         known = known_error(error)
         if isinstance(known, TryAgainError):
             raise known from error
-        raise InputError(f"cannot be read ({error.strerror})", where=str(path)) from error
+        expected = "a file that this user may read"
+        raise InputError(f"the file cannot be read ({error.strerror})", where=str(path), expected=expected) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(why_unreadable(error), where=str(path)) from error
+        expected = "a complete JSON file; restore it, or run the stage that writes it again"
+        expected = "a complete JSON file; restore it, or run the stage that writes it again"
+        expected = "a complete JSON file; restore it, or run the stage that writes it again"
+        expected = "a complete JSON file; restore it, or run the stage that writes it again"
+        raise InputError(why_unreadable(error), where=str(path), expected=expected) from error

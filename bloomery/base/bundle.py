@@ -44,10 +44,11 @@ class Bundle:
     """Name of the repository without its owner. It is also the folder's name if no Hub is used."""
     files: dict[str, LocalFile]
     mirror: bool
-    """Whether all other files in the repository are deleted. A stale weight file next to new ones would be loaded."""
+    """Whether to delete all other files of the repository. Otherwise transformers would load an old weight file
+    beside new ones."""
 
     def listing(self) -> dict[str, dict[str, int | str]]:
-        """Return path -> size and digest, for a report."""
+        """Return the size and digest of each file by its path, for a report."""
         return {path: {"bytes": file.size, "sha256": file.sha256} for path, file in sorted(self.files.items())}
 
 
@@ -76,9 +77,9 @@ def refuse_token(bundle: Bundle, token: str) -> None:
     for path, file in bundle.files.items():
         if contains_token(file.content, token):
             raise CheckFailedError(
-                "contains the Hub token",
+                "the file contains the Hub token",
                 where=path,
-                expected="a file without it (nothing was published; revoke the token)",
+                expected="a file without the token (nothing was published); remove the token here and revoke it",
             )
 
 
@@ -99,5 +100,7 @@ def copy_bundle(bundle: Bundle, folder: Path) -> None:
                 shutil.copyfile(file.content, target)
             if LocalFile.of(target).sha256 != file.sha256:
                 raise CheckFailedError(
-                    "changed while it was copied", where=str(file.content), expected="an unchanged file; publish again"
+                    "the file changed while it was copied",
+                    where=str(file.content),
+                    expected="a file that does not change; publish again",
                 )

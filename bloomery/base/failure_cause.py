@@ -12,19 +12,19 @@ _TAIL_BYTES = 65536
 _LAST_LINES = 5
 _MOST_LINES = 12
 _OURS = re.compile(r"(rank \d+: |error: )")
-"""How a line begins that an error of ours writes (`bloomery.cli`, `training.loop.main`)."""
+"""Beginning of a line that is an error message of Bloomery (`bloomery.cli`, `training.loop.main`)."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b")
 
 
 def failure_cause(logs: Sequence[Path]) -> tuple[list[str], Path | None]:
     """Return the lines that say why a job failed, and the log that they are from.
 
-    The lines are those of the last error message of ours; else the last exception of Python; else the last lines of
-    the log. The first log that holds an error message is taken, or else the first one that is not empty. Terminal
-    escapes are made visible.
+    The lines are the last error message of Bloomery in a log. If no log has one, they are the last exception of Python.
+    If no log has an exception either, they are the last lines of the first log that is not empty. Control characters
+    are made visible.
 
     Returns:
-        The lines (at most 12) and the log's path; no lines and the first path if no log can be read.
+        The lines (at most 12) and the path of their log. If no log can be read, no lines and the first path.
     """
     best: tuple[int, list[str], Path] | None = None
     for path in logs:
@@ -40,12 +40,13 @@ def failure_cause(logs: Sequence[Path]) -> tuple[list[str], Path | None]:
 
 
 def is_error_message(line: str) -> bool:
-    """Whether an error of Bloomery begins with this line."""
+    """Return whether an error message of Bloomery begins with this line."""
     return _OURS.match(line) is not None
 
 
 def last_line(path: Path) -> str:
-    """Return the last line of a log that is not empty, with control characters made visible; empty if there is none."""
+    """Return the last non-empty line of a log, or an empty text if there is no such line. Control characters are made
+    visible."""
     lines = _tail(path)
     return lines[-1].strip() if lines else ""
 
@@ -61,7 +62,7 @@ def _tail(path: Path) -> list[str]:
 
 
 def _cause(lines: list[str]) -> tuple[int, list[str]]:
-    """Return how good the cause is (0 is best), and its lines."""
+    """Return the rank of the cause (0 is the best) and the lines that describe it."""
     for pattern, rank in ((_OURS, 0), (_EXCEPTION, 1)):
         starts = [number for number, line in enumerate(lines) if pattern.match(line)]
         if starts:

@@ -15,8 +15,8 @@ from bloomery.base.atomic import explained, fsync_folder
 def replace_folder(source: Path, target: Path) -> None:
     """Fsync the files of `source`, rename `source` to `target`, and remove what was at `target` before.
 
-    POSIX renames a folder only over an empty one, so an existing target is first moved aside. A crash between the two
-    renames leaves no target, but never a mixed one.
+    POSIX renames a folder only over an empty one, so an existing target is first moved aside. After a crash
+    between the two renames, no folder is at `target`. It never contains a mixture of old and new files.
     """
     for path in source.rglob("*"):
         if path.is_file():

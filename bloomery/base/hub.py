@@ -68,7 +68,7 @@ class Hub:
         """Use the endpoint of HF_ENDPOINT, which huggingface_hub reads when it is imported.
 
         Args:
-            token: None reads public repositories.
+            token: token of the user; None to read public repositories only.
             retry_seconds: how long one call retries temporary faults.
         """
         import httpx2
@@ -117,7 +117,11 @@ class Hub:
             except (HfHubHTTPError, httpx2.TransportError, OSError, RuntimeError) as error:
                 headers, reason = _passing_fault(error), self._reason(error)
                 if isinstance(error, OfflineModeIsEnabled):
-                    raise ConfigError(f"cannot {what}: HF_HUB_OFFLINE is set", where=self.endpoint) from None
+                    raise ConfigError(
+                        f"cannot {what}: HF_HUB_OFFLINE is set",
+                        where=self.endpoint,
+                        expected="no HF_HUB_OFFLINE in the environment (`unset HF_HUB_OFFLINE`)",
+                    ) from None
                 if headers is None:
                     if not isinstance(error, HfHubHTTPError):
                         raise
@@ -128,19 +132,29 @@ class Hub:
                             where=self.endpoint,
                             expected="a token with write access, in HF_TOKEN or from `hf auth login`",
                         ) from None
-                    raise InputError(f"cannot {what}: {reason}", where=self.endpoint) from None
+                    raise InputError(
+                        f"cannot {what}: {reason}",
+                        where=self.endpoint,
+                        expected="a request that the Hub accepts; check HF_ENDPOINT and the names of owner and "
+                        "repository",
+                    ) from None
                 pause = pause_seconds(headers, attempt)
                 if time.monotonic() + pause > deadline:
                     raise TryAgainError(
                         f"cannot {what}: {reason}",
                         where=self.endpoint,
-                        expected=f"an answer within {self._retry_seconds:.0f} s (files that were uploaded are kept)",
+                        expected=f"an answer of the Hub within {self._retry_seconds:.0f} s; run the command again "
+                        "(the Hub keeps the files that were uploaded)",
                     ) from None
                 say(f"{what}: {reason}; retrying in {pause:.0f} s")
                 time.sleep(pause)
                 attempt += 1
-            except ValueError as error:  # e.g. a model card whose metadata the Hub does not accept
-                raise InputError(f"cannot {what}: {self._reason(error)}", where=self.endpoint) from None
+            except ValueError as error:  # such as a model card whose metadata the Hub does not accept
+                raise InputError(
+                    f"cannot {what}: {self._reason(error)}",
+                    where=self.endpoint,
+                    expected="names, files and metadata that the Hub accepts; correct what the message states",
+                ) from None
 
     def _reason(self, error: Exception) -> str:
         """Describe a fault in one line, without the token."""
@@ -164,16 +178,19 @@ class Hub:
                 return True
             return False
 
-        return self._run(f"create {repository}", once)
+        return self._run(f"create the repository {repository}", once)
 
     def head(self, repository: str, revision: str | None = None) -> str:
         """Return the full id of the newest commit, or of the commit that a branch, tag or (short) commit id names."""
-        return self._run(f"look at {repository}", lambda: str(self._api.repo_info(repository, revision=revision).sha))
+        return self._run(
+            f"find the newest commit of {repository}",
+            lambda: str(self._api.repo_info(repository, revision=revision).sha),
+        )
 
     def size(self, repository: str, path: str, commit: str) -> int | None:
         """Return the size of a file in bytes, or None if the commit does not contain the file."""
         found = self._run(
-            f"look at {repository}", lambda: self._api.get_paths_info(repository, [path], revision=commit)
+            f"find {path} in {repository}", lambda: self._api.get_paths_info(repository, [path], revision=commit)
         )
         return next((int(entry.size) for entry in found if hasattr(entry, "blob_id")), None)
 
@@ -214,7 +231,7 @@ class Hub:
 
         Args:
             repository: `owner/name` of a model repository.
-            files: path in the repository -> file.
+            files: local file of each path in the repository.
             message: title of the commits.
             mirror: delete all other files of the repository (except `.gitattributes`).
             gone: paths to delete if the repository contains them.
@@ -249,17 +266,20 @@ class Hub:
         ]
         if missing:
             raise ResourceError(
-                "the file disappeared while it was being published", where=str(files[missing[0]].content)
+                "the file disappeared while it was being published",
+                where=str(files[missing[0]].content),
+                expected="a file that exists until publishing ends; restore the file and publish again",
             )
         # Each round lists the repository again, so that a round whose response was lost is not committed twice.
         for _ in range(2 + 2 * (len(files) // _FILES_A_COMMIT + 1)):
-            head = self._run(f"upload to {repository}", once)
+            head = self._run(f"upload files to {repository}", once)
             if head is not None:
                 return head
         raise CheckFailedError(
             "the repository still differs after all files were uploaded",
             where=f"{self.endpoint}/{repository}",
-            expected="files that do not change during the upload, and no other writer",
+            expected="local files that do not change during the upload, and no other process that writes to the "
+            "repository; run the command again",
         )
 
     def verify(self, repository: str, files: Mapping[str, LocalFile], revision: str, *, mirror: bool) -> None:
@@ -268,14 +288,15 @@ class Hub:
         Raises:
             CheckFailedError: names the files that differ.
         """
-        remote = self._run(f"list {repository}", lambda: self._listing(repository, revision))
+        remote = self._run(f"list the files of {repository}", lambda: self._listing(repository, revision))
         wrong = [path for path in sorted(files) if not _matches(remote.get(path), files[path])]
         if mirror:
             wrong += sorted(remote.keys() - files.keys() - {".gitattributes"})
         if wrong:
             raise CheckFailedError(
-                f"{len(wrong)} files differ from the uploaded files: {', '.join(wrong[:5])}",
+                f"{len(wrong)} files of the repository differ from the local files: {', '.join(wrong[:5])}",
                 where=f"{self.endpoint}/{repository} at {revision}",
+                expected="equal files; check that no other process writes to the repository, and publish again",
             )
 
     def tag(self, repository: str, name: str, commit: str) -> None:
@@ -290,7 +311,7 @@ class Hub:
                 self._api.delete_tag(repository, tag=name)
             self._api.create_tag(repository, tag=name, revision=commit, exist_ok=True)
 
-        self._run(f"tag {repository}", once)
+        self._run(f"set the tag {name} of {repository}", once)
 
 
 def _matches(entry: Any, file: LocalFile) -> bool:

@@ -7,7 +7,8 @@ import os
 from bloomery.base.errors import ConfigError
 
 TIMEOUT_VARIABLE = "BLOOMERY_HUB_TIMEOUT"
-"""Environment variable with the seconds without a response after which a call is aborted and retried."""
+"""Environment variable that sets the timeout of a call to the Hub, in seconds. After this time without a response, the
+call is aborted and retried."""
 _TIMEOUT_SECONDS = 60.0
 
 
@@ -53,5 +54,7 @@ def read_timeout_seconds() -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise ConfigError(f"is {text!r}", where=TIMEOUT_VARIABLE, expected="a number of seconds above 0")
+        raise ConfigError(
+            f"the value {text!r} is not valid", where=TIMEOUT_VARIABLE, expected="a number of seconds above 0"
+        )
     return seconds

@@ -1,4 +1,4 @@
-"""Send what a process writes to stderr to a log file too, without the terminal's own control characters."""
+"""Copy what a process writes to stderr to a log file, line by line."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ class LoggedStream(io.TextIOBase):
     """A text stream that hands each whole line to a log file and to a function that shows it to a person."""
 
     def __init__(self, file: TextIO | None, terminal: TextIO) -> None:
-        """Args: `file` is the open log, or None; `terminal` is where lines were shown so far."""
+        """Create a stream. `file` is the open log file, or None for no log. `terminal` is the stream that prints
+        lines."""
         self._file = file
         self.terminal = terminal
         self.show: Callable[[str], None] = self._print
-        """Prints one line, which has no line feed at its end."""
+        """Function that prints one line. The line is passed without the line feed at its end."""
         self._unfinished = ""
         self._lock = threading.Lock()
 
     def write(self, text: str) -> int:
-        """Write `text`. Its last line is held back until its end is written, or until `flush_line`."""
+        """Write the complete lines of `text`. An unfinished last line is kept until it is complete or `flush_line` is
+        called."""
         with self._lock:
             *lines, self._unfinished = (self._unfinished + text).split("\n")
             for line in lines:
@@ -50,7 +52,7 @@ class LoggedStream(io.TextIOBase):
     def _write_line(self, line: str) -> None:
         line = as_written(line)
         self._log(line)
-        with contextlib.suppress(OSError):  # nobody reads the terminal any more
+        with contextlib.suppress(OSError):  # the terminal is closed
             self.show(line)
 
     def _log(self, line: str) -> None:
@@ -94,7 +96,7 @@ def stderr_in_log(path: Path) -> Iterator[LoggedStream]:
 
 @contextlib.contextmanager
 def lines_shown_by(show: Callable[[str], None]) -> Iterator[None]:
-    """Let `show` print the lines that this process writes to stderr, in place of the terminal's own output."""
+    """Call `show` with each line that this process writes to stderr, instead of printing the line on the terminal."""
     before = sys.stderr
     stream = before if isinstance(before, LoggedStream) else LoggedStream(None, before)
     shown, stream.show, sys.stderr = stream.show, show, stream

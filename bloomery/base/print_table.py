@@ -16,10 +16,10 @@ def print_table(
 
     Args:
         columns: header of each column; omitted in plain text.
-        rows: one text for each column.
+        rows: texts of each row, one for each column.
         title: line above the table; omitted in plain text.
-        styles: colour of each row on a terminal (a style of rich), `""` for none; shorter than `rows` if the rest has
-            none.
+        styles: colour of each row on a terminal (a style of rich); `""` for no colour. Rows without an entry have no
+            colour.
     """
     rows = [[visible_text(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -40,7 +40,7 @@ def print_table(
 
 
 def print_titled(columns: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
-    """Print a table whose title and columns appear in plain text too, where `print_table` omits them."""
+    """Print a table whose title and columns appear in plain text too. (`print_table` omits them there.)"""
     if not sys.stdout.isatty():
         print("\n".join([f"\n{title}", *(["\t".join(columns)] if columns else [])]))
     print_table(columns or ("", ""), rows, title=title)

@@ -21,13 +21,13 @@ def say(message: str) -> None:
 
     Values of the configuration's environment variables are shown as they were written (`${NAME}`).
     """
-    # If the reader of the pipe has ended, a lost log line is no reason to fail.
+    # If the process that reads the pipe has ended, the log line is lost, but the work continues.
     with contextlib.suppress(OSError):
         print(as_written(message), file=sys.stderr, flush=True)
 
 
 def has_terminal(stream: TextIO) -> bool:
-    """Whether `stream` is a terminal that can redraw a line."""
+    """Return whether `stream` is a terminal that can redraw a line."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 

@@ -16,6 +16,10 @@ from dataclasses import dataclass
 from bloomery.base.errors import ResourceError, TryAgainError
 
 _CALL_SECONDS = 30
+_RESPONDS = "a scheduler that accepts this command; check with `sinfo` that it responds, and try again later"
+_RESPONDS = "a scheduler that accepts this command; check with `sinfo` that it responds, and try again later"
+_RESPONDS = "a scheduler that accepts this command; check with `sinfo` that it responds, and try again later"
+_RESPONDS = "a scheduler that accepts this command; check with `sinfo` that it responds, and try again later"
 _ENDED = frozenset(
     {
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "REVOKED"),
@@ -33,10 +37,10 @@ class QueuedJob:
     name: str
     """Job name, to which Snakemake's SLURM executor writes its run id."""
     comment: str
-    """Comment of the job. For Snakemake's jobs: `rule_<name>_wildcards_<values>` or `group_<name>_...`."""
+    """Comment of the job. For Snakemake's jobs it is `rule_<name>_wildcards_<values>` or `group_<name>_...`."""
     state: str
     time_left: float | None
-    """Seconds until the time limit. None if there is no limit or it is unknown."""
+    """Seconds until the time limit; None if the job has no limit or the limit is unknown."""
     nodes: int
     reason: str
     """Why the job is waiting, or the nodes on which it runs."""
@@ -75,11 +79,16 @@ def call(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_CALL_SECONDS)
     except FileNotFoundError as error:
-        raise ResourceError("no such program", where=command[0], expected="SLURM's client programs on PATH") from error
+        raise ResourceError(
+            "no such program", where=command[0], expected="SLURM's client programs on PATH, as on a login node"
+        ) from error
     except subprocess.TimeoutExpired as error:
-        raise TryAgainError(f"no answer within {_CALL_SECONDS} s", where=" ".join(command)) from error
+        raise TryAgainError(
+            f"no answer within {_CALL_SECONDS} s", where=" ".join(command), expected=_RESPONDS
+        ) from error
     if done.returncode:
-        raise TryAgainError(done.stderr.strip() or f"ended with code {done.returncode}", where=" ".join(command))
+        reason = done.stderr.strip() or f"the program ended with code {done.returncode}"
+        raise TryAgainError(reason, where=" ".join(command), expected=_RESPONDS)
     return done.stdout
 
 

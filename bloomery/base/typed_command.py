@@ -12,12 +12,12 @@ from pathlib import Path
 def typed_command(arguments: Sequence[str] | None = None, executable: str | None = None) -> str:
     """Return the command that started this process, quoted for a shell in the current folder.
 
-    A program that the shell finds by its name is named so; another one by its path, relative to the current folder if
-    it lies below it. `python -m NAME` stays in that form.
+    A program on PATH is given by its name. Any other program is given by its path, which is relative if the program is
+    below the current folder. `python -m NAME` stays in that form.
 
     Args:
-        arguments: `sys.argv` if None.
-        executable: `sys.executable` if None.
+        arguments: the command and its arguments; None for `sys.argv`.
+        executable: path of the Python interpreter; None for `sys.executable`.
     """
     program, *rest = sys.argv if arguments is None else arguments
     python = executable or sys.executable

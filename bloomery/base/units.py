@@ -27,7 +27,7 @@ def parse_bytes(value: int | str) -> int:
     """Convert `"64MiB"`, `"2 GB"` or a plain number of bytes to bytes.
 
     Raises:
-        ValueError: the value is not a size; the message is an example of a valid one.
+        ValueError: the value is not a size. The message has examples of valid sizes.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         count = value
@@ -87,7 +87,7 @@ def format_energy(kwh: float, co2_kg: float, estimated_kwh: float | None) -> str
     """Format energy and CO2: `433196, 24690, 51984` -> `433,196 kWh (12 % estimated), 24,690 kg CO2`.
 
     Values below 1,000 have four significant digits. `estimated_kwh` is the part of `kwh` that no sensor measured. If it
-    is None, the text does not mention the part.
+    is None, the text does not say what was measured.
     """
     energy, co2 = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for value in (kwh, co2_kg))
     return f"{energy} kWh{_estimated(kwh, estimated_kwh)}, {co2} kg CO2"

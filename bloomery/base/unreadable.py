@@ -1,4 +1,4 @@
-"""Say why a file cannot be read, in one plain phrase, whatever library tried to read it."""
+"""Describe why a file cannot be read, in one phrase, for the errors of several libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PLACE_IN_TOML = re.compile(r"at line (\d+), column (\d+)")
 
 
 def why_unreadable(error: Exception) -> str:
-    """Return the reason of an error of the disk, of UTF-8, JSON, TOML or CSV. Other errors are named by their kind."""
+    """Return why a file cannot be read: an error of the disk, of UTF-8, JSON, TOML or CSV, or else a general reason."""
     if isinstance(error, json.JSONDecodeError):
         return f"not valid JSON: {json_cause(error)} (line {error.lineno}, column {error.colno})"
     if isinstance(error, tomllib.TOMLDecodeError):
@@ -28,14 +28,14 @@ def why_unreadable(error: Exception) -> str:
 
 
 def json_cause(error: json.JSONDecodeError) -> str:
-    """Return what is wrong in a JSON text, without the place."""
+    """Return what is wrong in a JSON text, without the line and column."""
     rest = error.doc[error.pos :].strip()
     if not error.doc.strip():
         return "the text is empty"
     if not rest or error.msg.startswith("Unterminated"):
         return "the text ends too early"
     if error.msg.startswith("Extra data"):
-        return "text after the end of the value"
+        return "there is more text after the end of the value"
     if error.msg.startswith("Invalid control"):
-        return "a line break or control character inside quotes"
+        return "there is a line break or a control character inside quotes"
     return "a value, a comma, a colon or a quote is missing"

@@ -78,7 +78,7 @@ def _remember(value: str, shown: str) -> None:
 
 
 def _forms(value: str) -> Iterable[str]:
-    """Yield the value as it appears in text, in Python's quotes and in JSON."""
+    """Return the value as it appears in text, in Python's quotes and in JSON."""
     return {value, repr(value)[1:-1], json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
 
 
@@ -86,5 +86,5 @@ def _pattern(value: str) -> re.Pattern[str]:
     escaped = re.escape(value)
     if len(value) >= _SHORTEST_ANYWHERE and not _PLAIN_WORD.fullmatch(value):
         return re.compile(escaped)
-    # A part of a key's path (`training.parallel.data`) is no value.
+    # A word inside a key's path (`training.parallel.data`) is not replaced.
     return re.compile(rf"(?<!\w)(?<!\w\.){escaped}(?!\w|\.\w)")

@@ -1,4 +1,4 @@
 """Read a checkpoint of any layout: every parameter, its fp32 master copy and its moments.
 
-Export uses it for the weights. Training uses it for the whole state if the layout changed.
+Export uses it for the weights. Training uses it for the whole state, whatever the new layout is.
 """

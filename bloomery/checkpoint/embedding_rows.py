@@ -1,4 +1,4 @@
-"""Choose the number of embedding rows. A resumed training keeps its number of rows, whatever the new layout."""
+"""Choose the number of embedding rows. A resumed training keeps its number of rows, whatever the new layout is."""
 
 from __future__ import annotations
 

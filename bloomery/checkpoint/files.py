@@ -8,6 +8,12 @@ from typing import Any
 
 from bloomery.base.errors import InputError
 
+OTHER_CHECKPOINT = (
+    "to resume from an earlier checkpoint, move this one out of train/checkpoints and run the same command again; to "
+    "export another one, use `bloomery export model --checkpoint NAME`"
+)
+"""What a user can do if a checkpoint cannot be used."""
+
 
 class Plain:
     """Placeholder for a DeepSpeed class in a file. It accepts the attributes and has no behaviour."""
@@ -52,10 +58,15 @@ def open_state(path: Path) -> dict[str, Any]:
             state = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
         raise InputError(
-            "not a state dict that torch can read safely: it is damaged, or it holds more than tensors and plain data",
+            "the file is not a state dict that torch can read safely: it is damaged, or it holds more than tensors and "
+            "plain data",
             where=str(path),
-            expected="a file of a checkpoint as the training saved it; resume from an earlier checkpoint",
+            expected=f"a file of a checkpoint as the training saved it; {OTHER_CHECKPOINT}",
         ) from error
     if not isinstance(state, dict):
-        raise InputError(f"contains a {type(state).__name__}", where=str(path), expected="a state dict")
+        raise InputError(
+            f"the file contains a {type(state).__name__}",
+            where=str(path),
+            expected=f"a state dict of tensors; {OTHER_CHECKPOINT}",
+        )
     return dict(state)

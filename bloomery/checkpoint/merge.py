@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bloomery.base.errors import CheckFailedError
+from bloomery.checkpoint.files import OTHER_CHECKPOINT
 
 if TYPE_CHECKING:
     import torch
@@ -109,5 +110,6 @@ def _check_replicas(shards: list[torch.Tensor], what: str, where: str) -> None:
             f"{what} is a replica on every tensor rank, but on rank(s) {', '.join(map(str, drifted))} it "
             f"differs from rank 0 by up to {greatest:.3g}",
             where=where,
-            expected="bit-equal replicas; if they differ, the ranks applied different updates",
+            expected="bit-equal replicas; they differ if the ranks applied different updates, and this checkpoint is "
+            f"then useless; {OTHER_CHECKPOINT}",
         )

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bloomery.base.errors import CheckFailedError, InputError
-from bloomery.checkpoint.files import open_state, optimizer_file
+from bloomery.checkpoint.files import OTHER_CHECKPOINT, open_state, optimizer_file
 from bloomery.checkpoint.flat import FlatState
 from bloomery.checkpoint.merge import assemble
 from bloomery.spec.groups import held
@@ -42,7 +42,11 @@ class _Part:
             base = optimizer["base_optimizer_state"]
             masters, groups = optimizer["single_partition_of_fp32_groups"], base["param_groups"]
             if not len(masters) == len(groups) == len(sizes):
-                raise InputError(f"has {len(masters)} groups", where=path, expected=f"{len(sizes)} groups")
+                raise InputError(
+                    f"the file has {len(masters)} parameter groups",
+                    where=path,
+                    expected=f"{len(sizes)} parameter groups, as the model requires; {OTHER_CHECKPOINT}",
+                )
             self.slices = [
                 {name: (each.start, each.numel) for name, each in group.items()}
                 for group in optimizer["param_slice_mappings"]
@@ -58,21 +62,26 @@ class _Part:
                     # ZeRO omits the padding at the end of the master weights.
                     if value.dtype != torch.float32 or value.numel() > sizes[number]:
                         raise CheckFailedError(
-                            f"{kind} of group {number} has {value.numel()} elements of type {value.dtype}",
+                            f"tensor {kind} of parameter group {number} has {value.numel()} elements of type "
+                            f"{value.dtype}",
                             where=path,
-                            expected=f"at most {sizes[number]} elements of torch.float32",
+                            expected=f"at most {sizes[number]} elements of type torch.float32; {OTHER_CHECKPOINT}",
                         )
             scaler = optimizer.get("loss_scaler")
         except (KeyError, IndexError, AttributeError, TypeError) as error:
             raise InputError(
-                "not a file of ZeRO's optimizer state: an entry is missing or of the wrong kind",
+                "the file is not one of ZeRO's optimizer state: an entry is missing or has the wrong type",
                 where=path,
-                expected="the file as DeepSpeed saved it, with ZeRO stage 1",
+                expected=f"the file as DeepSpeed saved it, with ZeRO stage 1; {OTHER_CHECKPOINT}",
             ) from error
         self.scaler: dict[str, Any] = dict(vars(scaler)) if scaler is not None else {}
         self.step = steps[0] if steps else None
         if any(step != self.step for step in steps):
-            raise CheckFailedError(f"its groups have made {steps} steps", where=path, expected="the same number in all")
+            raise CheckFailedError(
+                f"the file's parameter groups have made {steps} optimizer steps",
+                where=path,
+                expected=f"the same number of steps in all groups; {OTHER_CHECKPOINT}",
+            )
 
 
 def _is_flat(value: Any) -> bool:
@@ -112,9 +121,9 @@ class OptimizerState:
         self.kinds: tuple[str, ...] = tuple(first.tensors[0])
         """`master` and the names of the moments."""
         self.step: float | None = first.step
-        """Number of updates that the optimizer has made; None if it does not count them."""
+        """Number of updates that the optimizer has made; None if the optimizer does not count updates."""
         self.loss_scaler: dict[str, Any] = first.scaler
-        """Attributes of DeepSpeed's loss scaler; empty if there is none."""
+        """Attributes of DeepSpeed's loss scaler; empty if the checkpoint has no loss scaler."""
 
     def part(self, parameter: Parameter, kind: str, wanted: range | None = None) -> torch.Tensor:
         """Return the parameter's state of kind `kind` in fp32 and contiguous, or only the indices `wanted` of its split
@@ -169,25 +178,26 @@ class OptimizerState:
             if there != here:
                 different = next(key for key in [*here, *there] if there.get(key) != here.get(key))
                 raise CheckFailedError(
-                    f"group {number} has layer {different[0]}'s {different[1]} at {there.get(different)}",
+                    f"parameter group {number}: {_described(different)} is {_place(there.get(different))}",
                     where=str(path),
-                    expected=f"{here.get(different)}, as (first element, number of elements) of this layout",
+                    expected=f"{_place(here.get(different))}, by the layout in manifest.json; {OTHER_CHECKPOINT}",
                 )
             ends = max((start + count for start, count in slices.values()), default=0)
             for kind, tensor in part.tensors[number].items():
                 if tensor.numel() < ends:
                     raise CheckFailedError(
-                        f"{kind} of group {number} has {tensor.numel()} elements",
+                        f"tensor {kind} of parameter group {number} has {tensor.numel()} elements",
                         where=str(path),
-                        expected=f"at least {ends}",
+                        expected=f"at least {ends} elements, by the layout in manifest.json; {OTHER_CHECKPOINT}",
                     )
         first = next(iter(self._parts.values()), part)
         for kinds in part.tensors:
             if part.step != first.step or kinds.keys() != first.tensors[0].keys():
                 raise CheckFailedError(
-                    f"holds {', '.join(kinds)} after {part.step} steps",
+                    f"the file holds the tensors {', '.join(kinds)} after {_steps(part.step)}",
                     where=str(path),
-                    expected=f"{', '.join(first.tensors[0])} after {first.step} steps, as in the other files",
+                    expected=f"the tensors {', '.join(first.tensors[0])} after {_steps(first.step)}, as in the other "
+                    f"files of the optimizer; {OTHER_CHECKPOINT}",
                 )
         return part
 
@@ -200,3 +210,21 @@ def _declared_key(name: str) -> tuple[int | None, str]:
     if owned := _OWNED.fullmatch(name):
         return int(owned[1]), owned[2]
     return -1, name
+
+
+def _described(key: tuple[int | None, str]) -> str:
+    """Describe a parameter in an error. `key` is a result of `_declared_key`."""
+    layer, name = key
+    if layer is None:
+        return f"the tied parameter {name}"
+    return f"parameter {name} of pipeline layer {layer}" if layer >= 0 else f"the unknown parameter {name}"
+
+
+def _place(elements: tuple[int, int] | None) -> str:
+    """Describe a position (first element, number of elements) in an error. None means that there is no position."""
+    return "absent" if elements is None else f"at elements {elements[0]} to {sum(elements) - 1}"
+
+
+def _steps(count: float | None) -> str:
+    """Describe the number of optimizer steps in an error. None means that the optimizer does not count its steps."""
+    return "an unknown number of steps" if count is None else f"{count:g} steps"

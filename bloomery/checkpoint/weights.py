@@ -1,7 +1,7 @@
 """Read a checkpoint's weights from its layer files, one pipeline layer at a time. Files are verified before they are
 opened.
 
-The declared parameters determine which files and tensors must exist, not the file names. Reading needs memory for one
+The declared parameters, not the file names, determine which files and tensors must exist. Reading needs memory for one
 parameter in addition to the memory-mapped shards. BLOOM-176B's largest parameter, the embedding, takes 7.2 GB in bf16.
 """
 
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from bloomery.base.errors import CheckFailedError, InputError
-from bloomery.checkpoint.files import open_state
+from bloomery.checkpoint.files import OTHER_CHECKPOINT, open_state
 from bloomery.checkpoint.merge import assemble, bits_equal, greatest_difference, shards_of
 from bloomery.config.explain_value import wrong_values
 from bloomery.config.model import ModelConfig
 from bloomery.contracts.checkpoint import CheckpointManifest, layer_file, read_checkpoint, verify_file
 from bloomery.spec.parameters import declare, layer_count
+from bloomery.spec.weight_files import PRECISION_DTYPES
 
 if TYPE_CHECKING:
     import torch
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 
 _LAYER_FILE = re.compile(r"layer_(\d+)-model_(\d+)-model_states\.pt")
 _SAME_FUNCTION = ("stable_attention",)
-"""Keys of the model that affect only rounding."""
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-"""Map from training.precision to the type of the weights."""
+"""Keys of the section `model` that affect only rounding."""
 
 
 class Checkpoint:
@@ -69,29 +68,35 @@ class Checkpoint:
         training = self.manifest.config.get("training")
         value = training.get(key) if isinstance(training, dict) else None
         if not isinstance(value, str):
-            raise InputError(f"the manifest has no value for training.{key}", where=str(self.folder))
+            raise InputError(
+                f"the checkpoint's manifest.json has no text for training.{key} in its configuration",
+                where=str(self.folder),
+                expected=f"a manifest.json that the training wrote; {OTHER_CHECKPOINT}",
+            )
         return value
 
     def _check_model(self) -> None:
-        # The manifest is parsed as a configuration, because an older version lacks keys, which then get their defaults.
+        # The manifest is parsed as a configuration, so that keys that an older version did not write get defaults.
         trained = _own_model(self.folder, self.manifest).model_dump(mode="json")
         expected = self.model.model_dump(mode="json")
         different = [key for key in sorted(expected) if trained[key] != expected[key] and key not in _SAME_FUNCTION]
         if different:
             raise InputError(
-                "was trained with a different network: "
+                "the checkpoint was trained with a different network: "
                 + "; ".join(
                     f"model.{key} is {trained[key]!r} in the checkpoint and {expected[key]!r} in the configuration"
                     for key in different
                 ),
                 where=str(self.folder),
-                expected="the model section that the checkpoint was trained with",
+                expected="the checkpoint's values in the section `model`; to train another network, choose another run "
+                "name",
             )
         if self.manifest.layers != layer_count(self.model):
             raise InputError(
-                f"has {self.manifest.layers} pipeline layers",
+                f"the checkpoint has {self.manifest.layers} pipeline layers",
                 where=str(self.folder),
-                expected=f"{layer_count(self.model)} pipeline layers for {self.model.layers} blocks",
+                expected=f"{layer_count(self.model)} pipeline layers for {self.model.layers} blocks; "
+                f"{OTHER_CHECKPOINT}",
             )
 
     def _check_file_names(self) -> None:
@@ -100,14 +105,15 @@ class Checkpoint:
         # A layer without parameters also has a file.
         possible = {layer_file(layer, rank) for layer in range(self.manifest.layers) for rank in range(self.ranks)}
         for problem, names in (
-            ("the manifest does not list", needed - in_manifest),
-            ("the manifest lists files of unknown layers or ranks:", in_manifest - possible),
+            ("the checkpoint's manifest.json does not list", needed - in_manifest),
+            ("the checkpoint's manifest.json lists files of unknown layers or ranks:", in_manifest - possible),
         ):
             if names:
                 raise CheckFailedError(
                     f"{problem} {', '.join(sorted(names)[:3])}{' ...' if len(names) > 3 else ''}",
                     where=str(self.folder),
-                    expected=f"layer files of {self.manifest.layers} pipeline layers on {self.ranks} tensor ranks",
+                    expected=f"files of {self.manifest.layers} pipeline layers on {self.ranks} tensor ranks; "
+                    f"{OTHER_CHECKPOINT}",
                 )
 
     def file(self, name: str) -> Path:
@@ -170,24 +176,30 @@ class Checkpoint:
         state = open_state(path)
         expected = {p.local_name: p for p in self.parameters if layer == p.layer or layer in p.tied_layers}
         for problem, keys in (
-            ("lacks the key", expected.keys() - state.keys()),
-            ("has the unexpected key", state.keys() - expected.keys()),
+            ("the file lacks the key", expected.keys() - state.keys()),
+            ("the file has the unexpected key", state.keys() - expected.keys()),
         ):
             if keys:
                 raise CheckFailedError(
                     f"{problem} {', '.join(sorted(map(str, keys)))}",
                     where=str(path),
-                    expected=", ".join(sorted(expected)),
+                    expected=f"the keys {', '.join(sorted(expected))}; {OTHER_CHECKPOINT}",
                 )
-        right = DTYPES[self.trained_with("precision")]
+        right = PRECISION_DTYPES[self.trained_with("precision")]
         for key, parameter in expected.items():
             shape = parameter.shard_shape(self.ranks)
             if tuple(state[key].shape) != shape:
                 raise CheckFailedError(
-                    f"{key} has shape {tuple(state[key].shape)}", where=str(path), expected=f"{shape}"
+                    f"tensor {key} has shape {tuple(state[key].shape)}",
+                    where=str(path),
+                    expected=f"shape {shape}; {OTHER_CHECKPOINT}",
                 )
             if state[key].dtype != getattr(torch, right):
-                raise CheckFailedError(f"{key} has type {state[key].dtype}", where=str(path), expected=right)
+                raise CheckFailedError(
+                    f"tensor {key} has type {state[key].dtype}",
+                    where=str(path),
+                    expected=f"type torch.{right}, as training.precision requires; {OTHER_CHECKPOINT}",
+                )
         return state
 
     def _check_tied(self, parameter: Parameter, shards: list[torch.Tensor], layer: int, wanted: range | None) -> None:
@@ -201,7 +213,7 @@ class Checkpoint:
                     f"{parameter.name} is tied to pipeline layer {layer}, but {layer_file(layer, rank)} differs from "
                     f"{layer_file(parameter.layer, rank)} by up to {greatest_difference(owner, copy):.3g}",
                     where=str(self.folder),
-                    expected="bit-equal copies of a tied parameter",
+                    expected=f"bit-equal copies of a tied parameter; {OTHER_CHECKPOINT}",
                 )
 
 
@@ -210,5 +222,8 @@ def _own_model(folder: Path, manifest: CheckpointManifest) -> ModelConfig:
         return ModelConfig.model_validate(manifest.config.get("model"))
     except ValidationError as error:
         raise InputError(
-            f"the manifest's configuration is of another version: {wrong_values(error, ModelConfig)}", where=str(folder)
+            f"this version of Bloomery cannot read the model in the checkpoint's manifest.json: "
+            f"{wrong_values(error, ModelConfig)}",
+            where=str(folder),
+            expected="the version of Bloomery that saved the checkpoint",
         ) from error

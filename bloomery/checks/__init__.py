@@ -1,1 +1,2 @@
-"""Checks between sections of a configuration: each finds values that are valid alone but contradict each other."""
+"""Checks between keys and sections of a configuration. Each check finds values that are valid alone but contradict each
+other."""

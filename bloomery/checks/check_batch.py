@@ -16,7 +16,7 @@ MOST_SIZES = 10_000
 
 
 def batch_contradictions(training: TrainingConfig) -> list[Contradiction]:
-    """Find keys of `training.batch` that contradict each other, the layout or the length of the training."""
+    """Find keys of `training.batch` that contradict each other, the layout of the training or its length."""
     batch, ramp = training.batch, training.batch.rampup
     full, first, size = "training.batch.global_batch_size", "training.batch.rampup.start", batch.global_batch_size
     problems: list[Contradiction] = []
@@ -37,7 +37,7 @@ def batch_contradictions(training: TrainingConfig) -> list[Contradiction]:
         return [*problems, Contradiction(message, keys, ramp.increment, f"a divisor of {size - ramp.start}")]
     if ramp is not None and (grows := (size - ramp.start) // ramp.increment) > MOST_SIZES:
         message = (
-            f"training: batch.rampup.increment {ramp.increment} makes {grows} steps from {ramp.start} to "
+            f"training: batch.rampup.increment {ramp.increment} gives {grows} steps from start {ramp.start} to "
             f"global_batch_size {size}"
         )
         keys = ("training.batch.rampup.increment", full, first)
@@ -60,7 +60,7 @@ def batch_contradictions(training: TrainingConfig) -> list[Contradiction]:
         of = "a global_batch_size" if ramp is None else "a start, an increment and a global_batch_size"
         return [*problems, Contradiction(message, keys, size, f"{of} divisible by {unit}")]
     if training.train_samples < (needed := global_batch_size(batch, 0)):
-        message = f"training: train_samples {training.train_samples} does not fill the first batch of {needed}"
+        message = f"training: train_samples {training.train_samples} does not fill the first batch of {needed} samples"
         keys = ("training.train_samples", full, first)
         problems.append(Contradiction(message, keys, training.train_samples, f"at least {needed}"))
     return problems
@@ -74,11 +74,11 @@ def _unreached_change(batch: BatchConfig) -> Contradiction | None:
         if not before < change.from_batch <= full:
             message = (
                 f"training: batch.micro_batch_changes: from_batch {change.from_batch} must be above {before} "
-                f"and at most {full}, because the batch grows from {start} to {full}"
+                f"and at most {full}, because the global batch grows from {start} to {full}"
             )
             right = f"from_batch in ascending order, above {start} and at most {full}"
             if start == full:
-                right = "no micro_batch_changes without a ramp-up"
+                right = "no micro_batch_changes key, or a ramp-up in batch.rampup"
             return Contradiction(message, (key, "training.batch.rampup.start"), change.from_batch, right)
         before = change.from_batch
     return None
@@ -87,7 +87,7 @@ def _unreached_change(batch: BatchConfig) -> Contradiction | None:
 def has_countable_steps(config: RunConfig) -> bool:
     """Return whether the run has at least one step, and at most `MOST_SIZES` batch sizes and sequence lengths.
 
-    If it does not, other checks report the problem.
+    If the answer is no, other checks report the problem.
     """
     training = config.training
     batch, curriculum = training.batch, training.curriculum

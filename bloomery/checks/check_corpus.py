@@ -1,4 +1,4 @@
-"""Checks of the corpus: sources, limits and recipes must fit together."""
+"""Checks of the corpus. Its sources, limits and recipes must not contradict each other."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ def source_contradictions(config: RunConfig) -> list[Contradiction]:
         places.setdefault(source.name, []).append(number)
     problems = [
         Contradiction(
-            f"sources: the name {name!r} is used twice; each source needs its own name",
+            f"sources: several sources have the name {name!r}; each source needs its own name",
             tuple(f"sources[{number}].name" for number in numbers[::-1]),
             name,
-            "another name",
+            "a name that no other source has",
         )
         for name, numbers in places.items()
         if len(numbers) > 1
     ]
     if config.adopted_sources and config.tokenizer.existing is None:
         kind = f"sources[{config.sources.index(config.adopted_sources[0])}].kind"
-        message = f"tokenizer.existing: null, but {kind} megatron provides token ids, which need their own tokenizer"
+        message = (
+            f"tokenizer.existing is null, but a source with {kind} megatron provides token ids, which only the "
+            "tokenizer that encoded them can decode"
+        )
         keys = ("tokenizer.existing", kind)
-        problems.append(Contradiction(message, keys, None, "the tokenizer that the token files were encoded with"))
+        problems.append(Contradiction(message, keys, None, "the tokenizer that encoded the token files"))
     return problems
 
 
 def threshold_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find limits and word lists of unknown languages, and minimum values above maximum values."""
+    """Find limits and word lists of unknown languages, and limits whose minimum is above the maximum."""
     judge, section = config.corpus.judge, "corpus.judge.thresholds"
     known = {"default", *language_profiles()}
     declared = [f"sources[{number}]" for number in range(len(config.sources))]
@@ -53,8 +56,8 @@ def threshold_contradictions(config: RunConfig) -> list[Contradiction]:
     for key, language in ((f"{place}.{language}", language) for place, language in stated):
         if language not in known:
             near = difflib.get_close_matches(language, known, n=1, cutoff=0.4)
-            message = f"{key}: unknown language{f' (did you mean {near[0]!r}?)' if near else ''}"
-            right = "default, one of config/languages, or the `language` of a source"
+            message = f"{key}: unknown language code {language!r}{f' (did you mean {near[0]!r}?)' if near else ''}"
+            right = "default, the code of a file in config/languages, or the `language` of a source"
             problems.append(Contradiction(message, (key, *declared), language, right))
     for language, least, greatest, low, high in _crossed(resolved_thresholds(judge)):
         # Each number may come from the language, from `default` or from the preset, so all three are named.
@@ -75,7 +78,7 @@ def _crossed(limits: dict[str, Thresholds]) -> Iterator[tuple[str, str, str, flo
 
 
 def recipe_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find recipes that are not defined, and recipes that would keep no document."""
+    """Find sources whose recipe is not defined, and recipes that would keep no document."""
     known = config.corpus.judge.recipes
     problems = []
     for number, source in enumerate(config.sources):
@@ -85,7 +88,7 @@ def recipe_contradictions(config: RunConfig) -> list[Contradiction]:
             key = f"sources[{number}].recipe"
             near = difflib.get_close_matches(source.recipe, known, n=1, cutoff=0.4)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            message = f"{key}: {source.recipe!r} is not a recipe of this run{hint}"
+            message = f"{key}: {source.recipe!r} is not a recipe in corpus.judge.recipes{hint}"
             right = f"one of {', '.join(known)}" if known else "a name that corpus.judge.recipes defines"
             problems.append(Contradiction(message, (key, "corpus.judge.recipes"), source.recipe, right))
     for name, recipe in known.items():

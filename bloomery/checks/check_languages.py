@@ -1,4 +1,5 @@
-"""Checks of language codes: a code of another standard is refused, and a weight needs a language of some source."""
+"""Checks of language codes. Codes of other standards are rejected, and weights may only name languages of the
+sources."""
 
 from __future__ import annotations
 
@@ -19,13 +20,16 @@ WEIGHTS = "corpus.mixture.weights"
 def language_contradictions(config: RunConfig) -> list[Contradiction]:
     """Find codes of other standards (`zh`, `en-US`), and mixture weights of languages that no source can have.
 
-    The languages of a source are unknown here if its rows or its file names state them. `bloomery config check --data`
-    reads rows, and checks the weights of such sources.
+    If the rows or the file names of a source state its languages, this check does not know them. `bloomery config check
+    --data` reads rows of such sources and checks the weights.
     """
     problems = []
     for key, code in _stated_codes(config):
         if meant := meant_codes(code):
-            message = f"{key}: {code!r} is not one of Bloomery's language codes, so documents would skip identification"
+            message = (
+                f"{key}: {code!r} is not one of Bloomery's language codes, so documents with this code would skip "
+                "language identification"
+            )
             problems.append(Contradiction(message, (key,), code, " or ".join(meant)))
     known = _languages(config)
     if known is None or problems:
@@ -42,7 +46,7 @@ def language_contradictions(config: RunConfig) -> list[Contradiction]:
 def _stated_codes(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Yield (key path, language code) for the codes of the sources and of the mixture.
 
-    The keys of thresholds and word lists are left out: `check_corpus` refuses any that is not a language of the run.
+    The codes of thresholds and word lists are left out, because `check_corpus` rejects unknown languages there.
     """
     for number, source in enumerate(config.sources):
         if source.language is not None:
@@ -66,7 +70,7 @@ def _languages(config: RunConfig) -> set[str] | None:
 
 
 def source_languages(source: AnySource) -> set[str] | None:
-    """Return the languages that the documents of a source can have; None if only its data state them."""
+    """Return the languages that the documents of a source can have, or None if only its data state the languages."""
     if isinstance(source, UdhrSource):
         return None if source.languages is None else set(source.languages)
     if isinstance(source, MegatronSource):

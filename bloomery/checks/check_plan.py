@@ -1,4 +1,4 @@
-"""Checks of the plan: the hardware and the keys must be known, and the disk must be large enough."""
+"""Checks of the section `plan`. Its hardware and its keys must be known, and the disk must be large enough."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def plan_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find unknown hardware, assumed keys that do not exist, and a disk that is too small for the run."""
+    """Find unknown hardware, keys in `plan.assumed` that do not exist, and a disk that is too small for the run."""
     plan = config.plan
     problems = []
     for key, name, table in (("plan.gpu", plan.gpu, gpus), ("plan.grid", plan.grid, grids)):
@@ -28,14 +28,15 @@ def plan_contradictions(config: RunConfig) -> list[Contradiction]:
     known = set(all_keys(type(config)))
     for path in plan.assumed:
         if path not in known:
-            message = f"plan.assumed: {path!r} is not a key of a run"
-            problems.append(Contradiction(message, ("plan.assumed",), path, "the dotted path of a key"))
+            message = f"plan.assumed: {path!r} is not a key of the configuration"
+            right = "a key with its sections, such as training.skip"
+            problems.append(Contradiction(message, ("plan.assumed",), path, right))
     if plan.disk is not None and has_countable_steps(config) and (needed := disk_bytes(config).total) > plan.disk:
         message = (
-            f"plan.disk {format_bytes(plan.disk)} is too little: the run needs up to {format_bytes(needed)}, "
+            f"plan.disk {format_bytes(plan.disk)} is too small: the run needs up to {format_bytes(needed)}, "
             f"of which {format_bytes(disk_bytes(config).checkpoints)} are for checkpoints"
         )
-        right = f"{format_bytes(needed)}, or fewer checkpoints kept (training.checkpoint)"
+        right = f"at least {format_bytes(needed)}, or fewer checkpoints to keep (training.checkpoint.keep_last)"
         keys = ("plan.disk", "training", "model", "tokenizer", "export")
         problems.append(Contradiction(message, keys, plan.disk, right))
     return problems

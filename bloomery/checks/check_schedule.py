@@ -1,4 +1,4 @@
-"""Checks of the learning-rate schedule: its keys must not contradict each other."""
+"""Checks of the learning-rate schedule. Its keys must not contradict each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
-    """Find keys of the schedule that contradict each other."""
+    """Find keys of the learning-rate schedule that contradict each other."""
     optimizer, section = training.optimizer, "training.optimizer"
     decay = optimizer.decay_samples or training.train_samples
     warmup, samples, rate = f"{section}.warmup_samples", f"{section}.decay_samples", f"{section}.learning_rate"
@@ -21,7 +21,7 @@ def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
     if optimizer.warmup_samples > least:
         message = (
             f"training: optimizer.warmup_samples {optimizer.warmup_samples} exceeds "
-            f"min(decay_samples, train_samples) = {least}: the peak is never reached"
+            f"min(decay_samples, train_samples) = {least}: the learning rate would never reach its peak"
         )
         keys = (warmup, "training.train_samples", samples)
         problems.append(Contradiction(message, keys, optimizer.warmup_samples, f"at most {least}"))
@@ -53,7 +53,7 @@ def schedule_contradictions(training: TrainingConfig) -> list[Contradiction]:
 
 
 def _cooldown_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
-    """Find a cooldown that the schedule does not have, or whose unit is not that of the decay's end."""
+    """Find a cooldown without the schedule `wsd`, and a cooldown in another unit than the end of the decay."""
     section, problems = "training.optimizer", []
     in_force = "cooldown_tokens" if optimizer.decay_tokens is not None else "cooldown_samples"
     for name in ("cooldown_samples", "cooldown_tokens"):
@@ -66,9 +66,9 @@ def _cooldown_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
             problems.append(Contradiction(message, keys, value, f"no {name} key, or schedule wsd"))
         elif name != in_force:
             unit = in_force.partition("_")[2]
-            message = f"training: optimizer.{name} {value}: the decay ends by {unit}, so its length must be in {unit}"
+            message = f"training: optimizer.{name} {value}: the end of the decay is stated in {unit}"
             keys = (f"{section}.{name}", f"{section}.decay_tokens")
-            problems.append(Contradiction(message, keys, value, in_force))
+            problems.append(Contradiction(message, keys, value, f"no {name} key, and {in_force} instead"))
     return problems
 
 

@@ -1,4 +1,4 @@
-"""Checks of the tokenizer: its vocabulary, its report, and the keys that an existing tokenizer determines itself."""
+"""Checks of the tokenizer, its vocabulary and its report, and of keys that have no effect on an existing tokenizer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
 
 def existing_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find keys of a trained tokenizer next to an existing one, which determines them itself."""
+    """Find keys that apply only to a trained tokenizer although `existing` is set, and the other way round."""
     tokenizer, key = config.tokenizer, "tokenizer.existing"
     if tokenizer.existing is None:
         if tokenizer.end_of_document is None:
             return []
         message = f"tokenizer.end_of_document {tokenizer.end_of_document!r} applies only to an existing tokenizer"
         keys = ("tokenizer.end_of_document", key)
-        return [Contradiction(message, keys, tokenizer.end_of_document, "null, or tokenizer.existing")]
+        right = "null, or an existing tokenizer in tokenizer.existing"
+        return [Contradiction(message, keys, tokenizer.end_of_document, right)]
     trained = ("reserved_tokens", "pre_tokenizer", "split_digits", "min_frequency", "max_token_bytes", "max_pieces")
     fields = type(tokenizer).model_fields
     problems = []
@@ -40,20 +41,23 @@ def vocabulary_contradictions(config: RunConfig) -> list[Contradiction]:
     if tokenizer.existing is not None or tokenizer.vocabulary_size >= least:
         return []
     message = (
-        f"tokenizer.vocabulary_size {tokenizer.vocabulary_size} is less than 4 special + "
-        f"{tokenizer.reserved_tokens} reserved + 256 byte tokens"
+        f"tokenizer.vocabulary_size {tokenizer.vocabulary_size} is less than the sum of 4 special "
+        f"tokens, {tokenizer.reserved_tokens} reserved tokens and 256 byte tokens"
     )
     keys = ("tokenizer.vocabulary_size", "tokenizer.reserved_tokens")
     return [Contradiction(message, keys, tokenizer.vocabulary_size, f"at least {least}")]
 
 
 def report_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find settings of the tokenizer's report that contradict each other, the sources or an existing tokenizer."""
+    """Find settings of the tokenizer's report that contradict each other, the sources or `tokenizer.existing`."""
     report, existing = config.tokenizer.report, "tokenizer.existing"
     found = _of_report(report, [source.name for source in config.sources])
     if config.tokenizer.existing is not None and report.gate and report.gate.max_over_monolingual is not None:
         key = "tokenizer.report.gate.max_over_monolingual"
-        message = f"{key} is set, but with {existing} no pre-tokens are counted to train monolingual tokenizers on"
+        message = (
+            f"{key} is set, but with {existing} no pre-tokens are counted, so there are no monolingual tokenizers to "
+            "compare with"
+        )
         found.append(Contradiction(message, (key, existing), report.gate.max_over_monolingual, "null"))
     return found
 
@@ -65,22 +69,22 @@ def _of_report(report: TokenizerReportConfig, sources: Collection[str]) -> list[
     for number, name in enumerate(names):
         if name in names[:number]:
             key = f"{here}.references[{number}].name"
-            message = f"{key}: the name {name!r} is used twice; each reference needs its own name"
-            found.append(Contradiction(message, (key,), name, "another name"))
+            message = f"{key}: several references have the name {name!r}; each reference needs its own name"
+            found.append(Contradiction(message, (key,), name, "a name that no other reference has"))
     if report.parallel is not None and report.parallel_source is not None:
         message = f"{here}.parallel and {here}.parallel_source are both set, but parity uses only one"
         found.append(Contradiction(message, (f"{here}.parallel", f"{here}.parallel_source"), report.parallel, "null"))
     if report.parallel_source is not None and report.parallel_source not in sources:
         key = f"{here}.parallel_source"
-        message = f"{key}: {report.parallel_source!r} is not a source of this run"
+        message = f"{key}: {report.parallel_source!r} is not the name of a source of this run"
         found.append(Contradiction(message, (key, "sources"), report.parallel_source, f"one of {', '.join(sources)}"))
     gate = report.gate or TokenizerGate()
     needs = {
-        "max_over_monolingual": ("monolingual_vocabulary", report.monolingual_vocabulary is not None, "a size"),
-        "max_over_reference": ("references", bool(report.references), "a tokenizer to compare with"),
+        "max_over_monolingual": ("monolingual_vocabulary", report.monolingual_vocabulary is not None, "32768"),
+        "max_over_reference": ("references", bool(report.references), "at least one reference tokenizer"),
     }
     for limit, (key, there, right) in needs.items():
         if limit in gate.limits and not there:
-            message = f"{here}.gate.{limit} is set, but {here}.{key} provides nothing to compare with"
+            message = f"{here}.gate.{limit} is set, but {here}.{key} provides no tokenizer to compare with"
             found.append(Contradiction(message, (f"{here}.{key}", f"{here}.gate.{limit}"), None, right))
     return found

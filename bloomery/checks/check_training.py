@@ -1,4 +1,4 @@
-"""Checks of the training: it must fit the network, the vocabulary and the layout."""
+"""Checks of the training. Its keys must not contradict each other, the network or the vocabulary."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def section_contradictions(training: TrainingConfig) -> list[Contradiction]:
 def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
     """Raise an error if the training of a stage file contradicts itself.
 
-    The workflow writes only stage files that passed the checks, so only a file from elsewhere can fail here.
+    The workflow writes only stage files that passed the checks. Only a file that was written otherwise can fail here.
 
     Args:
-        training: the section of the stage file.
+        training: the section `training` of the stage file.
         where: path of the stage file, for the error.
 
     Raises:
@@ -36,7 +36,7 @@ def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
     """
     problems = [found.problem for found in section_contradictions(training)]
     if problems:
-        expected = "a stage file that the workflow wrote under runs/<name>/config/"
+        expected = "a stage file that the workflow wrote to runs/<name>/config/; start the workflow again to rewrite it"
         raise InputError("; ".join(map(str, problems)), where=where, expected=expected)
 
 
@@ -60,25 +60,26 @@ def _of_layout(config: RunConfig) -> list[Contradiction]:
         keys = ("model.feed_forward_size", "model.hidden_size", tensor)
         problems.append(Contradiction(message, keys, model.ffn_size, f"a multiple of {parallel.tensor}"))
     if model.layers < parallel.pipeline:
-        message = f"model.layers {model.layers} cannot fill {pipeline} {parallel.pipeline} stages"
-        right = f"at most {model.layers} stages"
+        message = f"model.layers {model.layers} cannot fill the pipeline stages of {pipeline} {parallel.pipeline}"
+        right = f"at most {model.layers}, the number of layers"
         problems.append(Contradiction(message, (pipeline, "model.layers"), parallel.pipeline, right))
     elif reason := partition_problem(model, parallel.pipeline, config.training.partition):
-        message = f"training.partition {config.training.partition!r} for {parallel.pipeline} stages: {reason}"
+        message = f"training.partition {config.training.partition!r} for {parallel.pipeline} pipeline stages: {reason}"
         keys = ("training.partition", pipeline, "model.layers")
-        right = "parameters, uniform, or a regular expression such as type:transformer|embedding"
+        right = "parameters, uniform, or type: with a regular expression, such as type:transformer|embedding"
         problems.append(Contradiction(message, keys, config.training.partition, right))
     if model.family != "gpt" and parallel.pipeline > 1:
         message = (
-            f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family} cannot be split into stages"
+            f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family} cannot be split into pipeline "
+            "stages"
         )
         problems.append(Contradiction(message, (pipeline, "model.family"), parallel.pipeline, "1"))
     return problems
 
 
 def _of_padding(config: RunConfig) -> list[Contradiction]:
-    """Check a stated number of embedding rows. It must hold the tokenizer's entries and be divisible by the
-    tensor-parallel size."""
+    """Check the configured number of embedding rows. It must be at least the size of the vocabulary, and a multiple of
+    `vocabulary_multiple` x the tensor-parallel size."""
     rows, entries = config.model.padded_vocabulary_size, config.tokenizer.vocabulary_size
     if rows is None:
         return []
@@ -113,7 +114,7 @@ def _of_lengths(config: RunConfig) -> list[Contradiction]:
     }
     for key, length in lengths.items():
         if length % 8:
-            message = f"{key} {length} of a curriculum must be divisible by 8"
+            message = f"{key} {length} must be divisible by 8, because a curriculum is set"
             problems.append(Contradiction(message, (key, section), length, f"{-(-length // 8) * 8}"))
     if curriculum.start_length > longest:
         message = f"{section}.start_length {curriculum.start_length} exceeds model.sequence_length {longest}"
@@ -128,7 +129,7 @@ def _of_lengths(config: RunConfig) -> list[Contradiction]:
         right = f"at least {curriculum.length_step}"
         problems.append(Contradiction(message, keys, curriculum.start_length, right))
     if (longest - curriculum.start_length) // curriculum.length_step > MOST_SIZES:
-        message = f"{section}.length_step {curriculum.length_step} makes more than {MOST_SIZES} lengths"
+        message = f"{section}.length_step {curriculum.length_step} gives more than {MOST_SIZES} sequence lengths"
         keys = (f"{section}.length_step", f"{section}.start_length", "model.sequence_length")
         right = f"at least {-(-longest // MOST_SIZES // 8) * 8}"
         problems.append(Contradiction(message, keys, curriculum.length_step, right))
@@ -148,7 +149,7 @@ def _of_sequence_parallel(config: RunConfig) -> list[Contradiction]:
         return []
     if parallel.tensor == 1:
         message = f"{key} splits sequences over the tensor-parallel ranks, but {tensor} is 1"
-        return [Contradiction(message, (key, tensor), True, "false, or a larger tensor-parallel size")]
+        return [Contradiction(message, (key, tensor), True, f"false, or {tensor} above 1")]
     lengths = {"model.sequence_length": config.model.sequence_length}
     if curriculum is not None:
         lengths["training.curriculum.start_length"] = curriculum.start_length
@@ -166,7 +167,10 @@ def _of_sequence_parallel(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_tokens(config: RunConfig) -> list[Contradiction]:
-    """Find a warm-up or a decay that ends after the decay or the run does, if any of them is stated in tokens."""
+    """Find a warm-up that ends after the decay or the run, and a decay that ends after the run.
+
+    Lengths are only compared here if the warm-up, the decay or the run is stated in tokens.
+    """
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
     ends, decays = training.train_tokens, optimizer.decay_tokens
     if (ends is None and decays is None and optimizer.warmup_tokens is None) or not has_countable_steps(config):
@@ -183,21 +187,21 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
         keys: tuple[str, ...] = (f"{section}.decay_tokens", f"{section}.warmup_samples", *shape)
         problems.append(Contradiction(message, keys, decays, f"more than {warmup}"))
     if decays is not None and decays > whole and (ends is None or decays <= ends):
-        message = f"{section}.decay_tokens {decays} exceeds the {whole} tokens of training.train_samples"
+        message = f"{section}.decay_tokens {decays} exceeds the {whole} tokens in training.train_samples"
         keys = (f"{section}.decay_tokens", *shape)
         problems.append(Contradiction(message, keys, decays, f"at most {whole}"))
     last, last_token = run.end.consumed_samples, run.end.consumed_tokens
     if optimizer.warmup_tokens is not None and optimizer.warmup_tokens > last_token:
         message = (
-            f"{section}.warmup_tokens {optimizer.warmup_tokens} exceeds the {last_token} tokens of the run: the peak "
-            "is never reached"
+            f"{section}.warmup_tokens {optimizer.warmup_tokens} exceeds the {last_token} tokens of the run: the "
+            "learning rate would never reach its peak"
         )
         keys = (f"{section}.warmup_tokens", "training.train_tokens", *shape)
         problems.append(Contradiction(message, keys, optimizer.warmup_tokens, f"at most {last_token}"))
     if ends is not None and optimizer.warmup_samples > last and optimizer.warmup_samples <= training.train_samples:
         message = (
             f"{section}.warmup_samples {optimizer.warmup_samples} exceeds the {last} samples after which "
-            f"training.train_tokens {ends} ends the run: the peak is never reached"
+            f"training.train_tokens {ends} ends the run: the learning rate would never reach its peak"
         )
         keys = (f"{section}.warmup_samples", "training.train_tokens", *shape)
         problems.append(Contradiction(message, keys, optimizer.warmup_samples, f"at most {last}"))
@@ -215,7 +219,7 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
 
 
 def _of_cooldown(config: RunConfig) -> list[Contradiction]:
-    """Check that the warm-up ends before the decay does, and that a stated cooldown of wsd fits between them."""
+    """Check that the warm-up ends before the decay ends, and that the cooldown of `wsd` fits between these two ends."""
     training, optimizer, section = config.training, config.training.optimizer, "training.optimizer"
     if optimizer.schedule == "constant" or not has_countable_steps(config):
         return []
@@ -226,11 +230,14 @@ def _of_cooldown(config: RunConfig) -> list[Contradiction]:
     start = decay_start(config.model, training)
     key, warmup = f"{section}.decay_{unit}", f"{section}.warmup_{'tokens' if optimizer.warmup_tokens else 'samples'}"
     if optimizer.warmup_tokens is not None and start > end:
-        message = f"{key} {end}: the warm-up ends at {unit} {start}, so the decay ends before it begins"
+        message = f"{key} {end}: the warm-up ends after {start} {unit}, so the decay ends before it begins"
         return [Contradiction(message, (key, warmup, "training.train_samples"), end, f"more than {start}")]
     if optimizer.schedule != "wsd" or cooldown is None or cooldown <= max(0, end - start):
         return []
-    message = f"{section}.cooldown_{unit} {cooldown} exceeds the {end - start} {unit} from the warm-up's end to {end}"
+    message = (
+        f"{section}.cooldown_{unit} {cooldown} exceeds the {end - start} {unit} between the end of the warm-up "
+        f"({start}) and the end of the decay ({end})"
+    )
     keys = (f"{section}.cooldown_{unit}", key, warmup, "training.train_samples")
     return [Contradiction(message, keys, cooldown, f"at most {max(0, end - start)}")]
 
@@ -250,7 +257,7 @@ def _of_skips(config: RunConfig) -> list[Contradiction]:
         and has_countable_steps(config)
         and not trajectory(config.model, training).iterations
     ):
-        message = "training.skip leaves no batch to train on"
+        message = "training.skip skips so many samples that no batch is left to train on"
         problems.append(
             Contradiction(message, ("training.skip", "training.train_samples"), None, "fewer skipped samples")
         )
@@ -263,14 +270,15 @@ def _of_kernels(config: RunConfig) -> list[Contradiction]:
     problems = []
     if kernels.attention == "flash" and training.precision == "fp32":
         keys: tuple[str, ...] = (f"{section}.attention", "training.precision")
-        problems.append(Contradiction(f"{keys[0]} flash does not support fp32", keys, "flash", "auto, sdpa or eager"))
+        message = f"{keys[0]} flash does not support precision fp32"
+        problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
     if kernels.attention == "flash" and model.head_size % 8:
         keys = (f"{section}.attention", "model.hidden_size", "model.heads")
         message = f"{keys[0]} flash needs a head size that is a multiple of 8, not {model.head_size}"
         problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
     if kernels.optimizer == "apex" and training.optimizer.kind != "adam":
         keys = (f"{section}.optimizer", "training.optimizer.kind")
-        message = f"{keys[0]} apex supports only adam, not {training.optimizer.kind}"
+        message = f"{keys[0]} apex supports only the optimizer adam, not {training.optimizer.kind}"
         problems.append(Contradiction(message, keys, "apex", "auto, torch or fused"))
     return problems
 
@@ -281,13 +289,13 @@ def _of_engine(training: TrainingConfig) -> list[Contradiction]:
     keys: tuple[str, ...]
     if training.zero_stage > 1:
         message = (
-            f"training: zero_stage {training.zero_stage} is not supported: the pipeline engine, which also runs a "
-            "single stage, sums whole gradients"
+            f"training: zero_stage {training.zero_stage} is not supported, because the pipeline engine, "
+            "which runs every training, cannot split gradients"
         )
         keys = ("training.zero_stage",)
         problems.append(Contradiction(message, keys, training.zero_stage, "1"))
     if training.precision == "bf16" and training.gradient_accumulation != "fp32":
-        message = "training: precision bf16 needs gradient_accumulation fp32: a bf16 sum loses small gradients"
+        message = "training: precision bf16 needs gradient_accumulation fp32: a sum in bf16 loses small gradients"
         keys = ("training.gradient_accumulation", "training.precision")
         problems.append(Contradiction(message, keys, training.gradient_accumulation, "fp32"))
     return problems

@@ -1,5 +1,5 @@
-"""Load the YAML of a run: validate every section by itself, run all checks between sections, and report all problems at
-once."""
+"""Load the YAML of a run. Every section is validated by itself, then all checks between sections run, and all problems
+are reported at once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from bloomery.base.written_values import VARIABLE
 from bloomery.checks.check_blend import blend_contradictions
 from bloomery.checks.check_corpus import recipe_contradictions, source_contradictions, threshold_contradictions
 from bloomery.checks.check_languages import language_contradictions
+from bloomery.checks.check_length import (
+    explained,
+    length_contradictions,
+    with_train_samples,
+    without_train_samples,
+)
 from bloomery.checks.check_plan import plan_contradictions
 from bloomery.checks.check_tokenizer import (
     existing_contradictions,
@@ -51,20 +57,25 @@ def load_config(path: Path) -> RunConfig:
 
 
 def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
-    """Validate a parsed configuration, including the sources that its catalogue lists. `where` names it in errors.
+    """Validate a parsed configuration, including the sources that its catalogue lists. Errors contain `where`.
 
     Raises:
-        ConfigError: lists every problem. For problems in the catalogue it names the table's line and column.
+        ConfigError: lists every problem. For problems in the catalogue, it states the line and column of the table.
     """
     raw, placed = _with_catalogue(raw, where)
-    example = "a run's YAML, e.g. config/sample.yaml"
-    return validate(raw, RunConfig, where=where, example=example, checks=contradictions, placed=placed)
+    example = "keys and values of a run, as in config/sample.yaml"
+
+    def checks(config: RunConfig) -> list[Contradiction]:
+        # The other checks need the length of the training.
+        return length_contradictions(config, raw) or contradictions(config)
+
+    return validate(with_train_samples(raw), RunConfig, where=where, example=example, checks=checks, placed=placed)
 
 
 def written_values(path: Path) -> dict[str, Any]:
     """Return all values of a run's YAML, including every default, as plain data.
 
-    A value that contains `${NAME}` is returned as it is written, not with the value of the environment variable.
+    A value that contains `${NAME}` is returned with `${NAME}`, not with the value of the environment variable.
 
     Raises:
         ConfigError: the file is missing or not YAML, or keys are wrong (all of them in one message).
@@ -72,12 +83,12 @@ def written_values(path: Path) -> dict[str, Any]:
     raw = read_yaml(path)
     values = validate_config(raw, where=str(path)).model_dump(mode="json")
     merged, _ = _with_catalogue(raw, str(path))
-    shown: dict[str, Any] = _restored(values, merged)
+    shown: dict[str, Any] = _restored(without_train_samples(values), merged)
     return shown
 
 
 def _restored(value: Any, written: Any) -> Any:
-    """Return `value` with every text of `written` that contains a variable in its place."""
+    """Return `value`, in which texts are replaced by the texts of `written` that contain an environment variable."""
     if isinstance(written, str) and VARIABLE.search(written):
         return written
     if isinstance(value, dict) and isinstance(written, dict):
@@ -88,8 +99,8 @@ def _restored(value: Any, written: Any) -> Any:
 
 
 def _with_catalogue(raw: Any, where: str) -> tuple[Any, Callable[[Problem], Problem] | None]:
-    """Return the configuration with the sources of its catalogue, and the function that places problems in the
-    catalogue (None without a catalogue)."""
+    """Return the configuration with the sources of its catalogue, and a function that adds the place in the catalogue
+    to a problem. The function is None if there is no catalogue."""
     if isinstance(raw, dict) and isinstance(raw.get("catalogue"), str):
         own = raw.get("sources", [])
         if isinstance(own, list):
@@ -101,4 +112,4 @@ def _with_catalogue(raw: Any, where: str) -> tuple[Any, Callable[[Problem], Prob
 
 def contradictions(config: RunConfig) -> list[Contradiction]:
     """Return every contradiction between keys that no single section can find by itself."""
-    return [found for check in _CHECKS for found in check(config)]
+    return [explained(found, config) for check in _CHECKS for found in check(config)]

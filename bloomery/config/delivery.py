@@ -1,4 +1,4 @@
-"""Delivery of a run: the exported model, and where the model and the logs are published."""
+"""The configuration of the last stages of a run: export of the model, and publishing of the model and the logs."""
 
 from __future__ import annotations
 
@@ -14,29 +14,32 @@ class ExportConfig(Section):
 
     model_name: Name | None = None
     """Name of the exported model's folder. Default (null): the run's name."""
-    dtype: Literal["bfloat16", "float32"] = "bfloat16"
-    """Data type of the exported weights."""
+    dtype: Literal["bfloat16", "float16", "float32"] | None = None
+    """Data type of the exported weights. Default (null): the data type of the trained weights (bfloat16, float16 or
+    float32, by `training.precision`). With another type of 16 bits, the weights are rounded, and the comparison of the
+    logits fails."""
     vocabulary: Literal["keep", "trim"] = "keep"
-    """Embedding rows of the exported model. `keep`: all padded rows, as BLOOM has. `trim`: only the rows of the
-    tokenizer's entries."""
+    """Rows of the embedding matrix that are exported. `keep`: all rows, including the rows added as padding, as in
+    BLOOM's published models. `trim`: only the rows that belong to tokens of the tokenizer."""
     tolerance: Annotated[float, Field(gt=0), NotBool] = 1e-4
     """Maximum difference between the fp32 logits of the exported model and of the training model, relative to the
-    largest logit. The export fails above it."""
+    largest logit. If the difference is larger, the export fails."""
 
 
 class PublishConfig(Section):
-    """Publishing of the model and the logs: on the Hub if HF_ENDPOINT and a token (HF_TOKEN or `hf auth login`) are
-    set, otherwise in a local folder."""
+    """Publishing of the model and the logs. They are published on the Hugging Face Hub if HF_ENDPOINT and a token
+    (HF_TOKEN or `hf auth login`) are set, otherwise in a local folder."""
 
     hub: bool = True
-    """Publish on the Hub if HF_ENDPOINT and a token are set. If false, always publish to the local folder."""
+    """If true, publish on the Hugging Face Hub, provided that the environment variable HF_ENDPOINT and a token are set.
+    If false, always publish to the local folder `runs/<name>/published/`."""
     owner: Name | None = None
-    """Namespace (user or organisation) on the Hub. Default (null): the token's user."""
+    """User or organisation on the Hub that owns the published repositories. Default (null): the user of the token."""
     model_repository: Name | None = None
-    """Name of the model's repository. Default (null): the exported model's name."""
+    """Name of the Hub repository for the exported model. Default (null): the exported model's name."""
     logs_repository: Name | None = None
-    """Name of the repository of the logs. Default (null): `<model>-logs`."""
+    """Name of the Hub repository for the logs. Default (null): the exported model's name, followed by `-logs`."""
     private: bool = True
-    """Create the repositories as private. Existing repositories keep their visibility."""
+    """If true, the Hub repositories are created as private. Existing repositories keep their visibility."""
     sync_minutes: Annotated[float, Field(gt=0, le=1440), NotBool] = 5.0
-    """Minutes between two pushes of the logs while the workflow runs. The Hub allows about 100 commits per hour."""
+    """Minutes between two uploads of the logs while the workflow runs. The Hub allows about 100 commits per hour."""

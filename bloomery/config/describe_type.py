@@ -1,4 +1,4 @@
-"""Describe in words which values a key takes, from the key's type and its limits."""
+"""Describe in words which values a key accepts. The description is made from the key's type and limits."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from bloomery.config.keys import models_in
 _KEYS_SHOWN = 4
 PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "a name of letters, digits, '.', '_' and '-' that starts with a letter or a digit",
-    "^(parameters|uniform|type:.+)$": "'parameters', 'uniform', or 'type:' with a regular expression for layers' names",
+    "^(parameters|uniform|type:.+)$": "'parameters', 'uniform', or 'type:' and a regular expression for layer names",
     "^[A-Z]{3}$": "a country code of three capital letters (ISO 3166-1 alpha-3)",
 }
-"""Pattern of a key -> the values that it allows, in words. A test checks that no pattern is absent."""
+"""Pattern of a key -> the values that match it, in words. A test checks that every pattern of a key is listed."""
 _LIMITS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
 _PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
 
 
 def described(annotation: Any) -> str:
-    """Return which values the type `annotation` allows, as a noun phrase: `a whole number above 0`."""
+    """Return which values the type `annotation` allows, as a noun phrase such as `a whole number above 0`."""
     annotation, limits = _unwrapped(annotation)
     origin, arguments = get_origin(annotation), get_args(annotation)
     if _is_size(limits):
@@ -44,8 +44,8 @@ def described(annotation: Any) -> str:
         return _section([annotation])
     pattern = next((found for limit in limits if (found := getattr(limit, "pattern", None))), None)
     if annotation is str and pattern is not None:
-        return f"{PATTERNS.get(pattern, 'text of another form')}{_longest(limits)}"
-    text = f"{_PLAIN.get(annotation, 'a value of another kind')}{_limited(limits)}{_longest(limits)}"
+        return f"{PATTERNS.get(pattern, f'text that matches the regular expression {pattern}')}{_longest(limits)}"
+    text = f"{_PLAIN.get(annotation, 'a value of another type')}{_limited(limits)}{_longest(limits)}"
     return "text that is not empty" if annotation is str and any(_least(limit) for limit in limits) else text
 
 
@@ -63,14 +63,14 @@ def _is_section(annotation: Any) -> bool:
 
 
 def _section(sections: list[type[BaseModel]]) -> str:
-    """Describe a value that is one of several sections, by the first keys that all of them have."""
+    """Describe a value that must be one of `sections`. The text names the first keys that all of them have."""
     first, *others = sections
     keys = [name for name in first.model_fields if all(name in other.model_fields for other in others)]
     return f"a mapping with keys such as {', '.join(keys[:_KEYS_SHOWN])}"
 
 
 def types_at(model: type[BaseModel], location: Sequence[int | str]) -> list[Any]:
-    """Return the types that a value at `location` may have. A union contributes each of its members."""
+    """Return the types that a value at `location` may have. The members of a union are followed separately."""
     found: list[Any] = [model]
     for part in location:
         following: list[Any] = []
@@ -83,7 +83,7 @@ def types_at(model: type[BaseModel], location: Sequence[int | str]) -> list[Any]
 
 
 def fields_at(model: type[BaseModel], location: Sequence[int | str]) -> list[FieldInfo]:
-    """Return the fields that the last part of `location` names. Members of lists and of mappings are no fields."""
+    """Return the fields that the last part of `location` names. A member of a list or mapping is not a field."""
     if not location:
         return []
     *parents, last = location
@@ -91,7 +91,7 @@ def fields_at(model: type[BaseModel], location: Sequence[int | str]) -> list[Fie
 
 
 def _fields(annotation: Any, name: str) -> list[FieldInfo]:
-    """Return the fields `name` of the sections that a value of this type may be. Members of lists do not count."""
+    """Return the fields called `name` of the sections that this type allows. Sections inside lists are ignored."""
     annotation, _ = _unwrapped(annotation)
     if get_origin(annotation) in (Union, types.UnionType):
         return [field for argument in get_args(annotation) for field in _fields(argument, name)]
@@ -116,7 +116,7 @@ def _members(annotation: Any, part: int | str) -> list[Any]:
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, list[Any]]:
-    """Return the plain type of `annotation` and everything that restricts it."""
+    """Return the type inside `Annotated`, and the metadata that restrict its values."""
     limits: list[Any] = []
     while get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)

@@ -1,6 +1,6 @@
-"""Say what would be right in place of a wrong value, in words of ours and with an example.
+"""Explain which values a key accepts instead of a wrong value, with an example.
 
-pydantic finds what is wrong. Its own messages speak of types of Python and of patterns, so they are never shown.
+pydantic finds the wrong values. Its messages name Python types and patterns, so this module writes other messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OPTION_LIMITS = {
     "less_than_equal": ("le", "of at most"),
 }
 _OPTION_KINDS = {"int": "a whole number", "float": "a number", "finite": "a finite number", "bool": "true or false"}
-"""Start of the kind of pydantic's error -> what an option takes."""
+"""Start of the type of a pydantic error -> the values that a command line option accepts, in words."""
 _MAX_CHARACTERS = 60
 _MOST_SHOWN = 3
 _TAG = re.compile(r"(function-\w+|dict|list|constrained-\w+)\[|\[key\]$")
@@ -34,10 +34,10 @@ _UNION_TAGS = ("union_tag_invalid", "union_tag_not_found")
 
 
 def wrong_values(error: ValidationError, model: type[BaseModel]) -> str:
-    """Describe every wrong value of a file that a stage wrote, in one line of at most `_MOST_SHOWN` values.
+    """Describe the wrong values of a file that a stage wrote, in one line. At most `_MOST_SHOWN` of them are described.
 
     Args:
-        error: what pydantic found.
+        error: the problems that pydantic found.
         model: the type that the file must have.
     """
     found = []
@@ -52,12 +52,12 @@ def wrong_values(error: ValidationError, model: type[BaseModel]) -> str:
             right = right_value(detail, model, location)
             found.append(f"{path}: {shown(detail.get('input'))} is not valid; expected: {right}")
     found = list(dict.fromkeys(found))
-    more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+    more = f"; and {len(found) - _MOST_SHOWN} more problems" if len(found) > _MOST_SHOWN else ""
     return "; ".join(found[:_MOST_SHOWN]) + more
 
 
 def wrong_option(error: ValidationError) -> str:
-    """Describe the wrong value of a command line's option."""
+    """Describe the wrong value of a command line option."""
     detail = error.errors()[0]
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == _OWN_MESSAGE:  # Typer's own message lists the choices
@@ -66,13 +66,18 @@ def wrong_option(error: ValidationError) -> str:
         name, words = _OPTION_LIMITS[kind]
         right = f"a number {words} {context[name]}"
     else:
-        right = next((words for start, words in _OPTION_KINDS.items() if kind.startswith(start)), "another value")
+        right = next(
+            (words for start, words in _OPTION_KINDS.items() if kind.startswith(start)),
+            "a value of the type that --help shows for this option",
+        )
     return f"{shown(detail.get('input'))} is not valid; expected: {right}"
 
 
 def location_of(detail: ErrorDetails) -> Location:
-    """Return the path of the value, without the names that pydantic inserts for the members of a union
-    (`sources, 0, jsonl, paths` -> `sources, 0, paths`)."""
+    """Return the path of the wrong value, without the names that pydantic inserts for the members of a union.
+
+    For example, `sources, 0, jsonl, paths` becomes `sources, 0, paths`.
+    """
     location = tuple(part for part in detail["loc"] if not _is_tag(part))
     if len(location) > 2 and location[0] == "sources" and isinstance(location[1], int):
         return (*location[:2], *location[3:])
@@ -80,9 +85,10 @@ def location_of(detail: ErrorDetails) -> Location:
 
 
 def most_specific(error: ValidationError) -> list[ErrorDetails]:
-    """Return the errors without those of union members that a value was never meant for.
+    """Return the errors, without those of union members that the value was not meant for.
 
-    A number in `{fr: x}` that is wrong is an error at `fr`; that the mapping is no plain number is not worth a line.
+    For example, a key accepts a number or a mapping from languages to numbers, and the value of the key is `{fr: x}`.
+    Only the error at `fr` is returned, not the error that the mapping is not a number.
     """
     details = error.errors()
     paths = [path_text(location_of(detail)) for detail in details]
@@ -102,7 +108,7 @@ def _is_tag(part: int | str) -> bool:
 
 
 def shown(value: Any) -> str:
-    """Return a value as an error message shows it: on one line, at most 60 characters, with the words of YAML."""
+    """Return a value as one line of at most 60 characters, for a message. null, true and false are as in YAML."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     text = repr(value)
@@ -110,11 +116,13 @@ def shown(value: Any) -> str:
 
 
 def right_value(detail: ErrorDetails, model: type[BaseModel], location: Sequence[int | str]) -> str:
-    """Return what the key at `location` of `model` takes, as the end of a sentence, with an example if there is one.
+    """Return which values the key at `location` of `model` accepts, as the end of a sentence.
+
+    The text contains an example if there is one.
 
     Args:
         detail: pydantic's description of the error.
-        model: the whole configuration.
+        model: the type of the whole document.
         location: path of the value, without the names of union members.
     """
     context = detail.get("ctx", {})
@@ -127,9 +135,9 @@ def right_value(detail: ErrorDetails, model: type[BaseModel], location: Sequence
         if "such as" in text:  # the message contains an example already
             return text
     else:
-        # A key that a union holds in several forms has one description for each of them.
+        # If the members of a union define the key differently, each definition has its own description.
         found = dict.fromkeys(described(annotation) for annotation in types_at(model, location))
-        text = " or ".join(found) or "a value of another kind"
+        text = " or ".join(found) or "a value of another type"
         if detail["type"] == "finite_number":
             text = text.replace("a number", "a finite number", 1)
     if text.startswith(_NEED_NO_EXAMPLE):
@@ -140,14 +148,14 @@ def right_value(detail: ErrorDetails, model: type[BaseModel], location: Sequence
 
 def _expected_kind(model: type[BaseModel], location: Sequence[int | str]) -> str:
     found = [described(field) for field in types_at(model, [*location, "kind"])]
-    return f"one of {', '.join(dict.fromkeys(found))}" if found else "a key that names the kind"
+    return f"one of {', '.join(dict.fromkeys(found))}" if found else "a key `kind` that names the kind of this section"
 
 
 def example_of(model: type[BaseModel], location: Sequence[int | str]) -> str | None:
-    """Return an example for the key at `location`, as JSON, which YAML reads too; None if there is no example.
+    """Return an example of a value for the key at `location`, as JSON, which is also valid YAML.
 
-    The example is the key's own (`Field(examples=...)`), otherwise its default, otherwise the corresponding part of the
-    example of the list or mapping that contains the value.
+    The example comes from the key's `Field(examples=...)`, otherwise from the default of the key. For a value inside a
+    list or mapping, it is the first value in the example of that list or mapping. Return None if there is no example.
     """
     field = next(iter(fields_at(model, location)), None)
     if field is None:

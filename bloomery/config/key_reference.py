@@ -1,4 +1,4 @@
-"""Generate the reference of all keys from the typed sections: config/README.md, and the JSON schema for editors."""
+"""Generate the reference of all configuration keys (config/README.md) and the JSON schema for editors."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ Schema = dict[str, Any]
 INTRODUCTION = """\
 # Configuration
 
-One YAML file describes one run: `snakemake --profile workflow/profiles/local --configfile my.yaml`. This page is
-generated from the typed sections in `bloomery/config` by `bloomery config reference --output config/README.md`. A test
-fails if it is out of date.
+One YAML file describes one run: `snakemake --profile workflow/profiles/local --configfile my.yaml`. The command
+`bloomery config reference --output config/README.md` generates this page from the typed sections in `bloomery/config`.
+A test fails if the page is out of date.
 
 - `bloomery config check my.yaml` reports all problems at once and summarises the run. `bloomery config show my.yaml`
   prints the configuration with all defaults. `bloomery config schema` prints a JSON schema for editors.
-- Unknown keys are errors. The message suggests the right key, also for names that Megatron-LM, DeepSpeed, torchtitan
-  and transformers use (`lr`, `tp`, `num_layers`).
-- `${NAME}` in a value is replaced by the value of that environment variable. Messages and `bloomery config show` print
-  `${NAME}`, never the value.
+- Unknown keys are errors. The error message suggests a known key, also for names that Megatron-LM, DeepSpeed,
+  torchtitan and transformers use (`lr`, `tp`, `num_layers`).
+- `${NAME}` in a value is replaced by the value of the environment variable `NAME`. Messages and `bloomery config show`
+  print `${NAME}`, never the value.
 - Examples are written on one line, as YAML and JSON allow.
 - A size is a number of bytes or has a unit: `64KiB`, `2 GB`.
-- A change reruns only the stages whose part of the configuration changed, and the stages that depend on them.
-  `runs/<name>/config/` holds the part of each stage.
+- After a change of the configuration, only the stages whose part of it changed and the stages that depend on them
+  rerun. `runs/<name>/config/` holds the part of each stage.
 
 Shipped configurations:
 
-- `sample.yaml`: the embedded sample, which is the default.
+- `sample.yaml`: the small corpus that the repository contains. This configuration is the default.
 - `udhr.yaml`: the Universal Declaration of Human Rights in 41 languages.
-- `folder.yaml`: a folder of `*.jsonl.zst` that `BLOOMERY_CORPUS` names.
-- `wikipedia.yaml`: a dataset of the Hub.
+- `folder.yaml`: a folder of `*.jsonl.zst` files, whose path is the value of the environment variable `BLOOMERY_CORPUS`.
+- `wikipedia.yaml`: a dataset of the Hugging Face Hub.
 - `catalogue.yaml`: sources that the table `catalogue.csv` lists.
-- `megatron.yaml`: existing Megatron token files.
+- `megatron.yaml`: token files that Megatron-LM's preprocessing wrote.
 - `models/*.yaml`, such as `models/tr11-176b.yaml`: published trainings for `bloomery plan` (docs/plan.md).
 
-Thresholds per language are in `languages/<code>.toml`; published thresholds are in `thresholds/<preset>.toml`.
+The limits on documents of each language are in `languages/<code>.toml`. Published limits are in
+`thresholds/<preset>.toml`.
 """
 
 
@@ -53,7 +54,7 @@ class Key:
     default: str
     what: str
     example: str | None = None
-    """Example of the value as JSON, which YAML reads too; None for plain values, whose type says enough."""
+    """Example of the value as JSON, which is also valid YAML. It is None for a plain number or text."""
 
 
 def json_schema() -> Schema:
@@ -62,11 +63,11 @@ def json_schema() -> Schema:
 
 
 def sections() -> list[tuple[str, str, list[Key]]]:
-    """Return (title, description, keys) of every section, in the order of the YAML."""
+    """Return (title, description, keys) of every section, in the order of `RunConfig`. Top-level keys come first."""
     schema = json_schema()
     definitions: Schema = schema["$defs"]
     plain: list[Key] = []
-    found: list[tuple[str, str, list[Key]]] = [("The run", "Top-level keys.", plain)]
+    found: list[tuple[str, str, list[Key]]] = [("The run", "Keys at the top level of the YAML.", plain)]
     for name, value in schema["properties"].items():
         if name == "sources":
             found += _source_sections(value["items"]["discriminator"]["mapping"], definitions)
@@ -78,8 +79,11 @@ def sections() -> list[tuple[str, str, list[Key]]]:
 
 
 def _source_sections(kinds: dict[str, str], definitions: Schema) -> list[tuple[str, str, list[Key]]]:
-    """Return the keys of the sources, each once: a section for every set of kinds that share keys, the largest first,
-    then one section per kind with the kind's own keys."""
+    """Return sections with the keys of the sources. Each key is in one section.
+
+    Keys that several kinds of source share form one section for each set of kinds, the largest set first. After these,
+    each kind has a section with the keys that no other kind has.
+    """
     sources = {kind: definitions[reference.rsplit("/", 1)[-1]] for kind, reference in kinds.items()}
     sharing: dict[Key, list[str]] = {}
     for kind, source in sources.items():
@@ -94,7 +98,7 @@ def _source_sections(kinds: dict[str, str], definitions: Schema) -> list[tuple[s
             title, what = "`sources[]`", "Keys that every source in the list may have, whatever its kind."
         else:
             title = f"`sources[]` of the kinds {', '.join(f'`{kind}`' for kind in having)}"
-            what = "Keys that these kinds share."
+            what = "Keys that sources of these kinds share."
         found.append((title, what, groups[having]))
     for kind, source in sources.items():
         own = sorted(groups[(kind,)], key=lambda key: key.path != "sources[].kind")
@@ -134,7 +138,7 @@ def _keys(section: Schema, definitions: Schema, prefix: str) -> Iterator[Key]:
 
 
 def _section_of(value: Schema, definitions: Schema) -> Schema | None:
-    """Return the section that a key holds (also when the key may be null), or None for a plain value."""
+    """Return the section that is the value of a key, also if the value may be null. Return None for a plain value."""
     for choice in (value, *value.get("anyOf", [])):
         if "$ref" in choice:
             section: Schema = definitions[choice["$ref"].rsplit("/", 1)[-1]]
@@ -175,7 +179,7 @@ def _kind(value: Schema, definitions: Schema) -> str:
 
 
 def _number(value: float) -> str:
-    """Format a limit; powers of two above one million appear as `2^n`."""
+    """Format a limit. A power of two above one million is written as `2^n`."""
     if isinstance(value, int) and value > 1_000_000 and value.bit_count() == 1:
         return f"2^{value.bit_length() - 1}"
     return f"{value:g}"

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
-    """Return the sections that a key of this type holds."""
+    """Return the sections that a value of this type may contain."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for argument in get_args(annotation) for model in models_in(argument)]

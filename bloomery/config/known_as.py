@@ -1,13 +1,13 @@
 """Names that Megatron-LM, DeepSpeed, torchtitan and transformers give to keys of this configuration.
 
-An unknown key that has one of these names is answered with the key that was probably meant. Names are written in lower
-case with underscores; a section may be stated before the key, as in `fp16.initial_scale_power`.
+The error message of an unknown key with one of these names suggests the key that was probably meant. The names are in
+lower case with underscores. A name may start with its section, as in `zero_optimization.stage`.
 """
 
 from __future__ import annotations
 
-_BATCHES = "it counts samples: iterations x global_batch_size"
-_PRECISION = "write bf16, fp16 or fp32 as its value"
+_BATCHES = "this key takes a number of samples: iterations x global_batch_size"
+_PRECISION = "this key takes bf16, fp16 or fp32"
 
 KNOWN_AS: dict[str, tuple[str, ...]] = {
     # shape of the model
@@ -48,8 +48,9 @@ KNOWN_AS: dict[str, tuple[str, ...]] = {
     "training.batch.rampup": ("rampup_batch_size", "batch_rampup", "batch_size_rampup"),
     "training.train_samples": (
         *("train_iters", "max_steps", "training_steps", "num_train_steps", "steps", "total_steps", "train_steps"),
-        *("iterations", "max_iters", "num_train_epochs"),
+        *("iterations", "max_iters"),
     ),
+    "training.train_epochs": ("num_train_epochs", "num_epochs", "max_epochs", "epochs", "n_epochs"),
     "training.train_tokens": ("max_tokens", "total_tokens"),
     "training.curriculum": ("curriculum_learning",),
     # layout
@@ -130,7 +131,7 @@ KNOWN_AS: dict[str, tuple[str, ...]] = {
     "root": ("output_dir", "save", "save_dir", "out_dir"),
     "name": ("run_name", "experiment_name", "job_name"),
 }
-"""Key of this configuration -> names that other projects give to it."""
+"""Key of this configuration -> names that other projects use for the same setting."""
 
 NOTES = {
     **dict.fromkeys(
@@ -139,23 +140,25 @@ NOTES = {
     **dict.fromkeys(("train_steps", "iterations", "max_iters"), _BATCHES),
     **dict.fromkeys(("warmup", "lr_warmup_iters", "warmup_steps", "warmup_iters", "num_warmup_steps"), _BATCHES),
     **dict.fromkeys(("lr_decay_iters", "decay_steps", "warmup_num_steps", "lr_wsd_decay_iters"), _BATCHES),
-    **dict.fromkeys(("lr_warmup_fraction", "warmup_ratio"), "it counts samples: the share x train_samples"),
-    "num_train_epochs": "it counts samples: epochs x samples of an epoch",
+    **dict.fromkeys(
+        ("lr_warmup_fraction", "warmup_ratio"), "this key takes a number of samples: the share x train_samples"
+    ),
     **dict.fromkeys(("bf16", "fp16", "fp32"), _PRECISION),
     "eval_iters": _BATCHES,
-    "betas": "beta2 is a key of its own",
-    "alibi": "write alibi, learned or rotary as its value",
-    "swiglu": "write swiglu or gelu as its value",
-    "untie_embeddings_and_output_weights": "its value is the opposite",
-    "initial_loss_scale": "its value is the power of 2",
+    "betas": "this key takes the first beta; training.optimizer.beta2 takes the second one",
+    "alibi": "this key takes alibi, learned or rotary",
+    "swiglu": "this key takes swiglu or gelu",
+    "untie_embeddings_and_output_weights": "this key has the opposite meaning: true ties the embeddings",
+    "initial_loss_scale": "this key takes the exponent of 2, such as 16 for a loss scale of 65536",
 }
-"""Name of another project -> how the value differs here."""
+"""Name that another project uses -> how the value differs in this configuration."""
 
 
 def key_known_as(name: str) -> tuple[str, str] | None:
-    """Return the key that other projects call `name`, and how its value differs (empty if it does not).
+    """Return the key that other projects call `name`, and a note on how the value of the key differs.
 
-    Dashes and capitals make no difference. Return None if the name is not known.
+    The note is empty if the values are equal. Dashes count as underscores, and capitals as lower-case letters. Return
+    None if no project is known to use the name.
     """
     plain = name.lower().replace("-", "_").strip("_")
     for key, names in KNOWN_AS.items():

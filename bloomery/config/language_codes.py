@@ -1,7 +1,7 @@
-"""Find the code that is meant by a wrong language code. `zh` means `zhs` or `zht`, `en-US` means `en`.
+"""Find the language code that a user probably meant by a wrong one. `zh` means `zhs` or `zht`; `en-US` means `en`.
 
-Documents of a language without a profile in `config/languages` skip language identification. Therefore a wrong code for
-a language that has a profile would silently switch the check off.
+Documents of a language without a profile in `config/languages` skip language identification. Therefore, without an
+error, a wrong code for a language that has a profile would switch the language check off.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIMPLIFIED, _TRADITIONAL = {"hans", "cn", "sg", "chs"}, {"hant", "tw", "hk", "m
 
 @cache
 def meant_codes(code: str) -> tuple[str, ...]:
-    """Return the codes of `config/languages` that a wrong code may mean; empty if the code is right or unknown.
+    """Return the codes in `config/languages` that a wrong code may mean. Return () if the code is right or unknown.
 
     An unknown code (`de`) is allowed: its documents use the profile `default`, and their language is not identified.
     """

@@ -1,5 +1,4 @@
-"""Language profiles as data: one file per language, `config/languages/<code>.toml`, and `default.toml` for all
-others."""
+"""Language profiles. A language has a file `config/languages/<code>.toml`; all others use `default.toml`."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ SHIPPED_FALLBACK = LANGUAGES_FOLDER / "fallback.safetensors"
 """The n-gram model for languages that CLD2 lacks, trained by `data_prep/corpus/langid/train_shipped.py`."""
 
 CODE = "code"
-"""Language code of source code. Its lines and its white space are not changed."""
+"""Language code of source code. The lines and the white space of such documents are not changed."""
 
 
 class LanguageProfile(WordLists):
@@ -31,16 +30,17 @@ class LanguageProfile(WordLists):
     name: str
     """English name of the language."""
     unspaced: bool = False
-    """Whether the language is written without spaces between words. Its characters then count as words."""
+    """True if the language is written without spaces between words. Each character then counts as a word."""
     accept: list[str] = Field(default_factory=list)
-    """Detector codes that count as this language, including close relatives that detectors confuse with it. The
-    language check is skipped if the list is empty, or if the run's detectors know none of the codes."""
+    """Codes of language detectors that count as this language, including closely related languages that detectors
+    confuse with it. If the list is empty, or the run's detectors know none of the codes, the language check is
+    skipped."""
     scripts: list[str] = Field(default_factory=list)
-    """Unicode names of the scripts in which the language is written. Empty: any script."""
+    """Unicode names of the scripts in which the language is written. If the list is empty, any script is accepted."""
     thresholds: Thresholds = Thresholds()
     """Limits for documents of this language."""
     origin: dict[str, str] = Field(default_factory=dict)
-    """Where each threshold and each word list comes from."""
+    """Name of a threshold or word list of this profile -> a note that states where the value comes from."""
 
 
 @cache
@@ -48,7 +48,7 @@ def language_profiles() -> dict[str, LanguageProfile]:
     """Return all profiles by BLOOM language code, including `default`.
 
     Raises:
-        ConfigError: a profile is damaged, or `default.toml` is missing.
+        ConfigError: a profile cannot be read or is not valid, or `default.toml` is missing.
     """
     profiles = {}
     for path in sorted(LANGUAGES_FOLDER.glob("*.toml")):
@@ -58,19 +58,26 @@ def language_profiles() -> dict[str, LanguageProfile]:
             wrong = _reason(error, LanguageProfile)
             raise ConfigError(f"is not a valid language profile: {wrong}", where=str(path)) from error
     if "default" not in profiles:
-        raise ConfigError("default.toml is missing", where=str(LANGUAGES_FOLDER))
+        raise ConfigError(
+            "the file default.toml is missing",
+            where=str(LANGUAGES_FOLDER),
+            expected="the profile for languages without their own profile; restore config/languages/default.toml from "
+            "the repository",
+        )
     return profiles
 
 
 def profile_of(language: str) -> LanguageProfile:
-    """Return the profile of a BLOOM language code, or the default profile for an unknown code."""
+    """Return the profile of a BLOOM language code. A code without its own profile has the profile `default`."""
     profiles = language_profiles()
     return profiles.get(language, profiles["default"])
 
 
 def resolved_words(measure: MeasureConfig) -> dict[str, WordLists]:
-    """Return the words that are counted, per language: first the profile's words, then those of the run, without
-    duplicates."""
+    """Return the words that are counted in the documents of each language.
+
+    The words of the language's profile come first, then those of the run. Each word is listed once.
+    """
     resolved = {}
     for language in sorted({*language_profiles(), *measure.words}):
         sources = [language_profiles().get(language), measure.words.get(language)]
@@ -88,12 +95,13 @@ def published_thresholds(preset: str) -> dict[str, Thresholds]:
     """Return the limits per language in `config/thresholds/<preset>.toml`, including `default`.
 
     Raises:
-        ConfigError: the table is missing or damaged.
+        ConfigError: the table is missing or not valid.
     """
     path = THRESHOLDS_FOLDER / f"{preset}.toml"
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
-        # In a table of complete rows an absent limit means no limit; in other tables the default row's limit applies.
+        # If `rows` is "over default", the row `default` gives the limits that a language's row lacks. If `rows` is
+        # "complete", a limit that a row lacks does not apply.
         base = tables["default"] if tables.pop("origin")["rows"] == "over default" else {}
         return {language: Thresholds.model_validate(base | values) for language, values in tables.items()}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError, KeyError, TypeError) as error:
@@ -102,17 +110,19 @@ def published_thresholds(preset: str) -> dict[str, Thresholds]:
 
 
 def _reason(error: Exception, model: type[BaseModel]) -> str:
-    """Return why a TOML file is not valid."""
+    """Return why a TOML file could not be read as `model`."""
     if isinstance(error, ValidationError):
         return wrong_values(error, model)
     if isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError | OSError):
         return why_unreadable(error)
-    return "a table `origin` with the key `rows`, or the table `default`, is missing"
+    return "the file must have a table `origin` with the key `rows`, and a table `default`"
 
 
 def _preset_thresholds(preset: str) -> dict[str, Thresholds]:
-    """Return the limits of a preset per language. Each row is complete: `default` is already merged where the preset
-    asks for it."""
+    """Return the limits of a preset per language.
+
+    If the preset's table extends its row `default`, the limits of `default` are already merged into each language.
+    """
     if preset == "none":
         return {}
     own = {language: profile.thresholds for language, profile in language_profiles().items()}
@@ -122,7 +132,7 @@ def _preset_thresholds(preset: str) -> dict[str, Thresholds]:
 def resolved_thresholds(judge: JudgeConfig, recipe: str | None = None) -> dict[str, Thresholds]:
     """Return the effective thresholds per language, including `default`.
 
-    They are the limits of the preset, overridden by the run's thresholds, and then by those of `recipe`.
+    The run's `thresholds` override the limits of the preset. The limits of `recipe` override both.
     """
     preset = _preset_thresholds(judge.preset)
     resolved = {}

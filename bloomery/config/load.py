@@ -1,5 +1,7 @@
-"""Load YAML into a typed section. All problems are reported together, each with its key path, its value and what would
-be right."""
+"""Validate a YAML document and turn it into a typed section.
+
+All problems are reported together. Each one has its key path, the wrong value and a description of valid values.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,9 @@ from bloomery.config.yaml_text import refuse_endless
 
 S = TypeVar("S", bound=BaseModel)
 
+_INSTEAD = {"training.train_samples": ", or the key training.train_epochs instead"}
+"""Missing key -> end of the error message, which names another key that may be stated instead."""
+
 
 def validate(
     raw: Any,
@@ -35,16 +40,16 @@ def validate(
     Args:
         raw: the parsed document.
         model: the section that the document must describe.
-        where: the file, for error messages.
-        example: what would be right, for error messages.
-        checks: finds contradictions between sections.
-        placed: replaces the location of a problem that is not in the YAML itself.
+        where: path of the file, for error messages.
+        example: description of a valid document, for error messages.
+        checks: function that finds contradictions between sections.
+        placed: function that replaces the location of a problem whose value does not come from the YAML itself.
 
     Raises:
-        ConfigError: lists every problem.
+        ConfigError: the document is not valid. The error lists every problem.
     """
     if not isinstance(raw, dict):
-        raise ConfigError("is not a mapping of keys", where=where, expected=example)
+        raise ConfigError("is not a mapping of keys to values", where=where, expected=example)
     refuse_endless(raw, where)
     missing: dict[str, Problem] = {}
     config, found = _validate(_expand(raw, "", missing), raw, model, set(missing), checks)
@@ -55,7 +60,7 @@ def validate(
 
 
 def listed_problems(problems: list[Problem], where: str) -> ConfigError:
-    """Return one error that lists every problem, one on each line. `where` is the configuration's file."""
+    """Return one error that lists all problems, each on its own line. `where` is the path of the configuration."""
     listed = "\n".join(f"  {problem}" for problem in problems)
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
     return ConfigError(f"{count}\n{listed}", where=where, problems=problems)
@@ -68,12 +73,18 @@ def _validate(
     wrong: set[str],
     checks: Callable[[S], list[Contradiction]] | None,
 ) -> tuple[S | None, list[Problem]]:
-    """Return the configuration (None if any single value is wrong) and all problems.
+    """Return the configuration and all problems. The configuration is None if any single value is wrong.
 
-    `written` is the document before environment variables were replaced, for messages. `wrong` holds the key paths that
-    are already known to be wrong. pydantic compares keys with each other only if each key is valid by itself. Therefore
-    wrong values are replaced in `raw` and the rest is validated again, until only contradictions remain. A
-    contradiction that involves a replaced value is dropped.
+    pydantic compares keys with each other only if each key is valid by itself. Therefore wrong values are replaced in
+    `raw` and the document is validated again, until only contradictions between keys remain. A contradiction that
+    involves a replaced value is dropped.
+
+    Args:
+        raw: the document with environment variables replaced. It is changed.
+        written: the document before environment variables were replaced, for messages.
+        model: the section that the document must describe.
+        wrong: paths of the keys that are already known to be wrong. It is extended.
+        checks: function that finds contradictions between sections.
     """
     problems: list[Problem] = []
     while True:
@@ -85,13 +96,13 @@ def _validate(
             for detail in most_specific(error):
                 location = location_of(detail)
                 path = path_text(location)
-                # The validator of a section or list sees what replaced a wrong value inside it.
+                # A replaced value may cause an error of the section or list that contains it. Such errors are ignored.
                 if not touches(known, path) and not any(touches({path}, inside) for inside in known):
                     problems.append(_explain(detail, model, written))
-                if not touches(replaced, path):  # otherwise a section that contains it was replaced already
+                if not touches(replaced, path):  # a section that contains the value may be replaced already
                     replaced.add(path_text(replace_wrong_value(raw, location)))
             wrong |= replaced
-            if wrong == known:  # no wrong value can be replaced
+            if wrong == known:  # no further wrong value can be replaced
                 return None, problems
             continue
         contradictions += checks(config) if checks else []
@@ -105,8 +116,10 @@ def _as_written(problem: Problem) -> Problem:
 
 
 def _expand(value: Any, path: str, missing: dict[str, Problem]) -> Any:
-    """Replace `${NAME}` in strings by the environment variable, and collect the variables that are not set in
-    `missing`."""
+    """Replace `${NAME}` in strings by the value of the environment variable.
+
+    Variables that are not set are added to `missing` as problems, by key path.
+    """
     if isinstance(value, dict):
         return {key: _expand(item, f"{path}.{key}" if path else str(key), missing) for key, item in value.items()}
     if isinstance(value, list):
@@ -116,16 +129,16 @@ def _expand(value: Any, path: str, missing: dict[str, Problem]) -> Any:
 
     def absent(name: str) -> None:
         reason = f"{path}: environment variable {name} is not set"
-        missing[path] = Problem(path, value, reason, f"export {name}=...")
+        missing[path] = Problem(path, value, reason, f"a value for {name}, set by `export {name}=...`")
 
     return expand(value, absent)
 
 
 def expanded(text: str, key: str, where: str) -> str:
-    """Return one value with its environment variables replaced.
+    """Return the value of one key with its environment variables replaced.
 
     Raises:
-        ConfigError: a variable is not set.
+        ConfigError: an environment variable in the value is not set.
     """
     missing: dict[str, Problem] = {}
     value: str = _expand(text, key, missing)
@@ -135,7 +148,7 @@ def expanded(text: str, key: str, where: str) -> str:
 
 
 def _explain(detail: ErrorDetails, model: type[BaseModel], written: Any) -> Problem:
-    """Describe one error of pydantic. `written` is the document before variables were replaced, for the message."""
+    """Describe one pydantic error. The message shows values as in `written`, the document with `${NAME}`."""
     location = location_of(detail)
     path, kind = path_text(location), detail["type"]
     value = _value_at(written, location, detail.get("input"))
@@ -143,7 +156,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], written: Any) -> Prob
         hint = suggestion(location, model, value)
         return Problem(path, value, f"{path}: unknown key (value {shown(value)}){hint}")
     if kind == "missing":
-        return Problem(path, None, f"{path}: missing", right_value(detail, model, location))
+        return Problem(path, None, f"{path}: missing", right_value(detail, model, location) + _INSTEAD.get(path, ""))
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         path, value = f"{path}.kind", value.get("kind") if isinstance(value, dict) else value
         if value is None:
@@ -152,7 +165,7 @@ def _explain(detail: ErrorDetails, model: type[BaseModel], written: Any) -> Prob
 
 
 def _value_at(written: Any, location: Location, otherwise: Any) -> Any:
-    """Return the value at `location` of the document as written; `otherwise` if the document does not contain it."""
+    """Return the value at `location` of the document as written. Return `otherwise` if the document lacks it."""
     for part in location:
         if isinstance(written, dict):
             found = [key for key in written if str(key) == str(part)]

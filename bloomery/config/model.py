@@ -14,30 +14,32 @@ Length = Annotated[int, Field(ge=8), NotBool]
 
 
 Depth = Annotated[int, Field(gt=0, le=10_000), NotBool]
-"""Number of transformer blocks. The limit bounds the size of a plan, which declares every tensor of each block."""
+"""Number of transformer blocks. The upper limit keeps plans small, because a plan lists every tensor of each block."""
 
 
 class ModelConfig(Section):
-    """The network. The default is a GPT like BLOOM: ALiBi, LayerNorm after the embedding, tanh GELU, biases, tied
-    embeddings."""
+    """Architecture and size of the network. The defaults describe a GPT like BLOOM, with ALiBi, a LayerNorm after the
+    embedding, the tanh approximation of GELU, biases and tied embeddings."""
 
     family: Literal["gpt", "bert", "t5"] = "gpt"
-    """Architecture. `gpt`: decoder. `bert`: encoder with a masked-token head and a sentence head. `t5`: encoder and
-    decoder. BERT and T5 can be planned but not trained yet."""
+    """Architecture of the network. `gpt`: a decoder. `bert`: an encoder with a masked-token head and a sentence head.
+    `t5`: an encoder and a decoder. `bloomery plan` can plan all three, but only `gpt` can be trained yet."""
     layers: Annotated[Depth, Field(examples=[24])]
-    """Number of transformer blocks (for T5: of the encoder)."""
+    """Number of transformer blocks in the network. For T5, it is the number of blocks in the encoder."""
     decoder_layers: Depth | None = None
-    """Number of transformer blocks of the T5 decoder. Required for T5; not allowed for other families."""
+    """Number of transformer blocks in the T5 decoder. This key is required for `family: t5` and not allowed for other
+    families."""
     hidden_size: Annotated[Positive, Field(examples=[1024])]
-    """Width of the residual stream. It must be divisible by `heads`."""
+    """Hidden size of the network, which is the width of the residual stream. It must be divisible by `heads`."""
     heads: Annotated[Positive, Field(examples=[16])]
-    """Number of attention heads. It must be divisible by `training.parallel.tensor`."""
+    """Number of attention heads in each block. It must be divisible by `training.parallel.tensor`."""
     feed_forward_size: Positive | None = None
-    """Width of the feed-forward layer. Default (null): 4 x hidden_size."""
+    """Number of features inside the feed-forward layer of each block. Default (null): 4 x hidden_size."""
     sequence_length: Annotated[Length, Field(examples=[2048])]
-    """Number of tokens in a training sample (for T5: of the encoder)."""
+    """Number of tokens in a training sample. For T5, it is the number of tokens that the encoder reads."""
     decoder_sequence_length: Length | None = None
-    """Number of tokens in a sample of the T5 decoder. Required for T5; not allowed for other families."""
+    """Number of tokens that the T5 decoder reads in a training sample. This key is required for `family: t5` and not
+    allowed for other families."""
     positions: Literal["alibi", "learned", "rotary"] = "alibi"
     """Position encoding. `alibi`: a bias on the attention scores (ALiBi). `learned`: learned position embeddings.
     `rotary`: rotation of queries and keys."""
@@ -45,24 +47,25 @@ class ModelConfig(Section):
     """Base of the wavelengths of rotary positions. Only allowed with `positions: rotary`."""
     activation: Literal["gelu", "swiglu"] = "gelu"
     """Activation of the feed-forward layer. `gelu`: the tanh approximation of GELU. `swiglu`: SwiGLU, which adds a
-    third matrix as a gate."""
+    third weight matrix as a gate."""
     tied_embeddings: bool = True
-    """Use the embedding matrix as the output head too."""
+    """Use the matrix of the token embedding also as the matrix of the output head."""
     stable_attention: bool = True
-    """Scale queries and keys by head_size^(-1/4) each before their product, instead of scaling the product. This avoids
-    overflow in 16-bit precision."""
+    """Scale the queries and the keys of attention by head_size^(-1/4) before they are multiplied, instead of scaling
+    their product. This avoids overflow in 16-bit precision."""
     embedding_layernorm: bool = True
-    """Apply a LayerNorm after the embedding."""
+    """Apply a LayerNorm to the output of the token embedding."""
     layer_norm_epsilon: Annotated[float, Field(gt=0), NotBool] = 1e-5
-    """Epsilon of every LayerNorm."""
+    """Small constant (epsilon) that every LayerNorm adds to the variance, so that it never divides by 0."""
     init_std: Annotated[float, Field(gt=0), NotBool] | None = None
     """Standard deviation of the initial weights. Default (null): sqrt(1 / (3 * hidden_size)), as in BLOOM-176B."""
     vocabulary_multiple: Positive = 128
-    """The number of embedding rows is the vocabulary size rounded up to a multiple of this value times the
-    tensor-parallel size. The tokenizer itself is never padded. Layouts with different tensor-parallel sizes may thus
-    give models with different numbers of rows; set `padded_vocabulary_size` to make the numbers equal."""
+    """The number of embedding rows is the vocabulary size, rounded up to a multiple of this value times the
+    tensor-parallel size. The tokenizer itself is never padded. Two layouts with different tensor-parallel sizes can
+    therefore give models with different numbers of rows. Set `padded_vocabulary_size` to get the same number."""
     padded_vocabulary_size: Positive | None = None
-    """Number of embedding rows. Default (null): the smallest number that `vocabulary_multiple` allows."""
+    """Number of rows of the embedding matrix, at least the vocabulary size. Default (null): the smallest number that
+    `vocabulary_multiple` allows."""
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> ModelConfig:
@@ -81,21 +84,24 @@ class ModelConfig(Section):
         """Check rotary positions, which rotate pairs of features and need an even head size."""
         base, default = self.rotary_base, type(self).model_fields["rotary_base"].default
         if self.positions != "rotary" and base != default:
-            message = f"model: rotary_base {base:g} has no effect with positions {self.positions}"
-            return [Contradiction(message, ("model.rotary_base", "model.positions"), base, "no rotary_base key")]
+            right = "no rotary_base key, or positions: rotary"
+            message = f"model: rotary_base {base:g} has no effect, because positions is {self.positions}"
+            return [Contradiction(message, ("model.rotary_base", "model.positions"), base, right)]
         if self.positions != "rotary" or self.hidden_size % self.heads or self.head_size % 2 == 0:
             return []
         message = f"model: rotary positions rotate pairs of features, but the head size {self.head_size} is odd"
         keys = ("model.heads", "model.hidden_size", "model.positions")
-        return [Contradiction(message, keys, self.heads, "an even hidden_size / heads")]
+        return [Contradiction(message, keys, self.heads, "heads for which hidden_size / heads is even")]
 
     def _family_problems(self) -> list[Contradiction]:
         problems = []
         if self.family != "gpt" and self.positions != "learned":
-            message = f"model: family {self.family} needs positions learned, not {self.positions}"
+            message = f"model: family {self.family} needs positions: learned, but positions is {self.positions}"
             problems.append(Contradiction(message, ("model.positions", "model.family"), self.positions, "learned"))
         if self.family != "gpt" and self.embedding_layernorm:
-            message = f"model: family {self.family} has no embedding_layernorm"
+            message = (
+                f"model: family {self.family} has no LayerNorm after the embedding, but embedding_layernorm is true"
+            )
             problems.append(Contradiction(message, ("model.embedding_layernorm", "model.family"), True, "false"))
         for name, only in (("activation", "gelu"), ("tied_embeddings", True)):
             if self.family != "gpt" and (value := getattr(self, name)) != only:
@@ -105,8 +111,8 @@ class ModelConfig(Section):
         for name in ("decoder_layers", "decoder_sequence_length"):
             value = getattr(self, name)
             if (value is None) == (self.family == "t5"):
-                message = f"model: family {self.family} {'needs' if value is None else 'has no'} {name}"
-                right = "a number" if value is None else f"no {name} key"
+                message = f"model: family {self.family} {'needs the' if value is None else 'has no'} key {name}"
+                right = f"a whole number for {name}" if value is None else f"no {name} key"
                 problems.append(Contradiction(message, (f"model.{name}", "model.family"), value, right))
         return problems
 

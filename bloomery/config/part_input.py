@@ -11,12 +11,13 @@ class FilePiece(Section):
     """One piece of a file that is too large for one job."""
 
     number: Count
-    """Number of the piece, from 0."""
+    """Number of this piece within the file, counted from 0."""
     of: Positive
-    """Number of pieces of the file."""
+    """Number of pieces into which the file is divided."""
 
     def of_bytes(self, size: int) -> tuple[int, int]:
-        """Return the first byte of the piece and the byte after its end, in a file of `size` bytes."""
+        """Return the offsets at which the piece begins and ends, in bytes, for a file of `size` bytes. The end is
+        excluded."""
         return self.number * size // self.of, (self.number + 1) * size // self.of
 
 
@@ -24,6 +25,7 @@ class PartInput(NamedTuple):
     """Input of one part of a source."""
 
     files: list[str] | None
-    """Files of the part, in order. None if the source is not made of files."""
+    """Files that the part reads, in order. The value is None if the source does not consist of files."""
     piece: FilePiece | None = None
-    """Piece of the only file that the part reads. None if the part reads its files whole."""
+    """The piece to read, if the part reads one piece of one large file. The value is None if the part reads whole
+    files."""

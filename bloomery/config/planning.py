@@ -1,6 +1,6 @@
 """Assumptions of a plan: the machine, its speed and its failures. No stage reads them, so changing them reruns nothing.
 
-A null value is estimated or left out of the answers. The plan states which.
+If a value is null, the plan either estimates it or leaves out the results that need it, and states which it did.
 """
 
 from __future__ import annotations
@@ -25,46 +25,53 @@ _AboveZero = Annotated[float, Field(gt=0), AfterValidator(_no_dust), NotBool]
 
 
 class FaultsConfig(Section):
-    """Interruptions of a training, for the expected loss of time and for `bloomery plan simulate`."""
+    """Interruptions of a training, from which the plan and `bloomery plan simulate` compute the time that is lost."""
 
     days_between_failures: _AboveZero | None = None
-    """Mean time between failures of all nodes of the training together, in days. Default (null): no failures."""
+    """Mean time between two failures in the training, in days, counted over all its nodes together. Default (null): the
+    plan assumes no failures."""
     restart_minutes: _AtLeastZero = 15.0
-    """Minutes from a failure, or from the start of a job, to the first new iteration. This covers detection, start-up
-    and loading."""
+    """Time from a failure, or from the start of a job, to the first new iteration, in minutes. It includes the
+    detection of the failure, the start of the processes and the loading of the checkpoint."""
     days_between_maintenances: _AboveZero | None = None
-    """Mean time between maintenances, in days. Default (null): no maintenance."""
+    """Mean time between two maintenance periods of the cluster, in days. Default (null): the plan assumes no
+    maintenance."""
     maintenance_hours: _AtLeastZero = 12.0
-    """Mean duration of a maintenance, in hours."""
+    """Mean duration of a maintenance period of the cluster, in hours."""
     queue_hours: _AtLeastZero = 0.0
-    """Mean waiting time of a job in the queue, in hours. Use 0 for a reservation."""
+    """Mean time that a training job waits in the queue, in hours. Use 0 if the nodes are reserved for the training."""
     job_hours: _AboveZero | None = None
-    """Time limit of a job, in hours. Default (null): no limit."""
+    """Time limit of one training job, in hours. Default (null): no limit."""
 
 
 class PlanConfig(Section):
     """Assumptions of `bloomery plan`. No stage of the workflow reads them."""
 
     gpu: Annotated[Name | None, Field(examples=["a100-80gb"])] = None
-    """Name of the GPU, such as `a100-80gb`. `bloomery plan gpus` lists the known names. Default (null): no GPU, so that
-    times need `tflops_hardware`."""
+    """Type of the GPUs, such as `a100-80gb`. `bloomery plan gpus` lists the known names. Default (null): unknown type;
+    the plan then computes times only if `tflops_hardware` is set."""
     gpus_per_node: Positive = 8
-    """Number of GPUs per node."""
+    """Number of GPUs in each node."""
     network_gb_per_second: _AboveZero | None = None
-    """Bandwidth from one GPU to other nodes, in GB (10^9 bytes) per second. Default (null): the assumption for this GPU
-    in `bloomery/spec/data/gpus.toml`."""
+    """Network bandwidth from one GPU to other nodes, in GB (10^9 bytes) per second. Default (null): the value that
+    `bloomery/spec/data/gpus.toml` assumes for this type of GPU."""
     tflops_hardware: _AboveZero | None = None
-    """Speed of one GPU at the full batch, in TFLOP/s including recomputation. Default (null): estimated from the
-    GPU."""
+    """Speed of one GPU at the full global batch size, in TFLOP/s, including the operations of recomputed activations.
+    Default (null): an estimate for the type of GPU."""
     save_seconds: _AtLeastZero | None = None
     """Time to save a checkpoint, in seconds. Default (null): the checkpoint's size divided by `write_gb_per_second`."""
     write_gb_per_second: _AboveZero | None = None
     """Rate at which all nodes together write a checkpoint, in GB (10^9 bytes) per second. It is used only if
     `save_seconds` is null; if both are null, the plan counts no time for saves."""
     validation_seconds: _AtLeastZero = 0.0
-    """Time of one validation over all sets, in seconds."""
+    """Time of one validation over all validation sets, in seconds."""
     disk: Bytes | None = None
-    """Disk space that the run may fill. Default (null): not checked."""
+    """Disk space that the run may use. A run that needs more is rejected. Default (null): the disk space is not
+    checked."""
+    corpus_tokens: Annotated[Positive | None, Field(examples=[3500000000])] = None
+    """Estimated number of training tokens of the corpus, for the plan of a training whose length is stated as
+    `training.train_epochs`. `bloomery config check --data` prints an estimate. Default (null): not needed, because
+    `training.train_samples` is stated."""
     grid: Annotated[Name | None, Field(examples=["france"])] = None
     """Electricity grid, such as `france`, for the CO2 estimate. `bloomery plan grids` lists the known names. Default
     (null): no CO2 estimate."""
@@ -73,10 +80,11 @@ class PlanConfig(Section):
     pue: Annotated[float, Field(ge=1.0), NotBool] = 1.2
     """Power usage effectiveness of the data centre: its total power divided by the power of its computers."""
     faults: FaultsConfig = FaultsConfig()
-    """Interruptions."""
+    """Interruptions of the training that the plan assumes."""
     assumed: Annotated[
         dict[str, str], Field(examples=[{"training.optimizer.epsilon": "the paper states no value"}])
     ] = {}
-    """Keys whose values are not published, each with the reason for the assumed value. The plan lists these keys."""
+    """Keys of this configuration whose published value is unknown, each with the reason for the assumed value. The plan
+    lists these keys."""
     notes: Annotated[list[str], Field(examples=[["The paper and the log differ in the warm-up."]])] = []
     """Notes for readers of the plan, for example where the sources of a preset disagree."""

@@ -32,17 +32,18 @@ def path_text(location: Location) -> str:
 
 
 def touches(wrong: set[str], path: str) -> bool:
-    """Return whether the value at `path` is one of the wrong values or is inside one."""
+    """Return whether the path of a wrong value in `wrong` is `path` or the path of a section or list that contains
+    it."""
     return any(path == other or path.startswith((f"{other}.", f"{other}[")) for other in wrong)
 
 
 def replace_wrong_value(raw: dict[str, Any], location: Location) -> Location:
     """Replace or remove the wrong value at `location` of `raw`.
 
-    If the value itself cannot be replaced or removed, the smallest section around it that is optional is.
+    If that is not possible, replace or remove the smallest section around the value for which it is possible.
 
     Returns:
-        The location of the replaced value; () if nothing could be replaced.
+        The location of the value that was replaced or removed. It is () if none could be.
     """
     while location:
         parent, last = _value_at(raw, location[:-1]), location[-1]
@@ -68,7 +69,7 @@ def _replace_wrong_source(raw: dict[str, Any], location: Location) -> Location:
     if not isinstance(source, dict):
         raw["sources"][number] = _source(number)
         return location
-    if len(location) == 2:  # an unknown kind: only keys that every source has can be checked
+    if len(location) == 2:  # unknown kind: only the keys that every source has can be checked
         raw["sources"][number] = _source(number) | {key: source[key] for key in ("name", "language") if key in source}
         return (*location, "kind")
     required = _source(number)

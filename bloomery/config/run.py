@@ -25,7 +25,7 @@ def _folder(root: str) -> str:
 
 def _some(sources: list[AnySource]) -> list[AnySource]:
     if not sources:
-        raise ValueError("at least one source, here or in a catalogue")
+        raise ValueError("at least one source, in `sources` or in the table that `catalogue` names")
     return sources
 
 
@@ -43,25 +43,26 @@ class RunConfig(Section):
         AfterValidator(_some),
         Field(examples=[[{"name": "web", "kind": "jsonl", "paths": ["data/*.jsonl.zst"]}]]),
     ] = []
-    """Sources of the text. `catalogue` can add more sources or replace this list."""
+    """Inputs of the run: sources of text, or of token files. The table that `catalogue` names can add more sources. At
+    least one source is needed."""
     catalogue: Annotated[str | None, Field(examples=["sources.csv"])] = None
     """Path of a table (`.csv`, `.tsv`) with further sources, one per row. Its columns are keys of `sources[]`. `;`
     separates several values in a cell, and an empty cell takes the default. After loading, the rows are part of
     `sources` and this key is null. Default (null): no table."""
     corpus: CorpusConfig = CorpusConfig()
-    """Cleaning and deduplication."""
+    """Settings of the cleaning and deduplication of the corpus."""
     tokenizer: TokenizerConfig = TokenizerConfig()
-    """Tokenizer."""
+    """Settings of the tokenizer and of its report."""
     index: IndexConfig = IndexConfig()
-    """Token index."""
+    """Settings of the token index."""
     model: ModelConfig
-    """Shape of the network."""
+    """Architecture and size of the network."""
     training: TrainingConfig
-    """Training."""
+    """Settings of the training."""
     export: ExportConfig = ExportConfig()
-    """Export."""
+    """Settings of the export of the trained model."""
     publish: PublishConfig = PublishConfig()
-    """Publishing."""
+    """Settings of the publication of the model and the logs."""
     plan: PlanConfig = PlanConfig()
     """Assumptions of `bloomery plan`."""
 

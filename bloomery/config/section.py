@@ -1,4 +1,4 @@
-"""The base of every section of the configuration: immutable, strict about unknown keys, documented under each field."""
+"""Base of every section of the configuration. A section is immutable, rejects unknown keys and describes each field."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def _plain_number(value: Any) -> Any:
 
 
 NotBool = BeforeValidator(_plain_number)
-"""Validator that rejects booleans and numbers beyond 2^63. It must come last in an annotation: before the limits, it
-would hide them from the JSON schema."""
+"""Validator that rejects booleans and numbers beyond 2^63. It must be the last item of an annotation. If it came before
+the limits, the JSON schema would not contain them."""
 
 Integer = Annotated[int, NotBool]
 """A whole number."""
@@ -70,11 +70,11 @@ class Problem:
     key: str
     """Path of the key, such as `training.batch.global_batch_size`."""
     value: Any
-    """Value of the key. None if the key is absent."""
+    """Wrong value of the key. It is None if the key is absent."""
     reason: str
     """Sentence that describes the problem and names key and value."""
     suggestion: str = ""
-    """A valid alternative."""
+    """What would be right instead of the value. Empty if nothing can be suggested."""
 
     def __str__(self) -> str:
         return self.reason + (f"; expected: {self.suggestion}" if self.suggestion else "")
@@ -82,15 +82,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Keys whose values are each valid but contradict each other."""
+    """A contradiction between keys whose values are each valid alone."""
 
     message: str
     keys: tuple[str, ...]
     """Paths of all keys involved. The first is the key that a user would most likely change."""
     value: Any = None
-    """Value of the first key."""
+    """Value of the first key in `keys`."""
     suggestion: str = ""
-    """A valid alternative."""
+    """What would be right instead of the value. Empty if nothing can be suggested."""
 
     @property
     def problem(self) -> Problem:
@@ -99,12 +99,12 @@ class Contradiction:
 
 
 def report(found: list[Contradiction], info: ValidationInfo) -> None:
-    """Add `found` to the list in `info.context`, which `bloomery.config.load` provides.
+    """Add the contradictions in `found` to the list in `info.context`, which `bloomery.config.load` provides.
 
     Collected contradictions do not stop the validation of the sections around them.
 
     Raises:
-        ValueError: there is no such list and `found` is not empty.
+        ValueError: `found` is not empty, and `info.context` is not a list.
     """
     if isinstance(info.context, list):
         info.context.extend(found)

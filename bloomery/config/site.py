@@ -25,46 +25,48 @@ SITE_NAME = "site.yaml"
 def _word(value: str) -> str:
     # These words become part of the command lines of sbatch and of a shell.
     if not value or any(character.isspace() or character in "'\"\\`$;&|<>(){}" for character in value):
-        raise ValueError("a word without spaces, quotes and characters that have a meaning in a shell")
+        raise ValueError("a word without spaces, quotes and special characters of a shell (\\ ` $ ; & | < > ( ) { })")
     return value
 
 
 Word = Annotated[str, AfterValidator(_word)]
-"""A name of the site: account, partition, module, path."""
+"""A name that the site defines, such as an account, a partition, a module or a path."""
 
 
 class JobTarget(Section):
-    """Where jobs are submitted. A key that is null is not requested from SLURM."""
+    """SLURM options with which jobs are submitted. An option whose key is null is not passed to SLURM."""
 
     account: Word | None = None
-    """Account that is charged. Default (null): the site's `account`."""
+    """SLURM account that is charged for the jobs. Default (null): the site's `account`."""
     partition: Word | None = None
-    """Partition, or several (`a,b`). Default (null): the cluster's default partition."""
+    """SLURM partition of the jobs, or several partitions separated by commas (`a,b`). Default (null): the cluster's
+    default partition."""
     qos: Word | None = None
-    """Quality of service (QoS). Default (null): SLURM's default."""
+    """SLURM's quality of service (QoS) of the jobs. Default (null): SLURM's default QoS."""
     constraint: Word | None = None
-    """Features that a node must have. Default (null): none."""
+    """Features that a node must have, in the syntax of SLURM's `--constraint`. Default (null): any node."""
     max_minutes: Positive | None = None
-    """Longest time limit in minutes that the partition or QoS allows. Jobs never request more. Default (null): each job
-    requests the time that its rule states."""
+    """Longest time limit that the partition or QoS allows, in minutes. Jobs never request more. Default (null): each
+    job requests the time that its rule states."""
 
 
 class TrainingTarget(JobTarget):
-    """Nodes for training. Each node runs one torchrun."""
+    """Nodes on which training jobs run. On each node, one `torchrun` starts the processes of the training."""
 
     max_minutes: Positive = 1200
     """Time limit of a training job, in minutes. The job saves a checkpoint and ends before the limit, and the next
     segment resumes from the checkpoint."""
     gpus_per_node: Count = 0
-    """Number of GPUs per node, with one process for each. 0: train on CPUs."""
+    """Number of GPUs to use on each node. Each GPU has one process of the training. 0: train on CPUs."""
     ranks_per_node: Positive | None = None
-    """Number of processes per node. Default (null): `gpus_per_node`, or all processes on one node if that is 0."""
+    """Number of processes of the training on each node. Default (null): `gpus_per_node`; if that is 0, all processes
+    run on one node."""
     cpus_per_node: Positive | None = None
     """Number of CPUs to request on each node. Default (null): `training.threads_per_rank` for each process."""
     memory_mb_per_node: Positive | None = None
     """Main memory to request on each node, in MB. Default (null): an estimate from the size of the model."""
     exclusive: bool = False
-    """Request whole nodes."""
+    """Request whole nodes, which no other job can use (SLURM's `--exclusive`)."""
     gres: Word | None = None
     """SLURM's request for the GPUs of a node (`--gres`). Default (null): `gpu:<n>`, where n is the number of processes
     on the node, at most `gpus_per_node`."""
@@ -74,14 +76,14 @@ class Site(Section):
     """The properties of one cluster."""
 
     account: Word | None = None
-    """Account that is charged, unless `jobs`, `training` or `internet` states its own."""
+    """SLURM account that is charged for all jobs, unless `jobs`, `training` or `internet` states its own."""
     jobs: JobTarget = JobTarget()
-    """Where all jobs except training run: corpus, tokenizer, index, export."""
+    """SLURM options of all jobs except training: corpus, tokenizer, index and export."""
     training: TrainingTarget = TrainingTarget()
-    """Where training jobs run."""
+    """SLURM options and nodes of the training jobs."""
     internet: Annotated[JobTarget | None, Field(examples=[{"partition": "transfer"}])] = None
-    """Where jobs that access the Hub run, with the token of `hf auth login`. If this key is null (the default) or
-    HF_TOKEN is set, they run on the workflow's own machine instead."""
+    """SLURM options of the jobs that access the Hub with the token that `hf auth login` stored. If this key is null
+    (the default) or HF_TOKEN is set, these jobs run on the machine where the workflow was started."""
     modules: Annotated[list[Word], Field(examples=[["cuda/12.4"]])] = []
     """Environment modules that every job loads, in this order."""
     container: Word | None = None
@@ -104,7 +106,7 @@ class Site(Section):
 
 
 def site_path() -> Path | None:
-    """Return the path of the site's file, or None if there is no such file.
+    """Return the path of the site file, or None if no site file was found.
 
     Raises:
         ConfigError: BLOOMERY_SITE names a file that does not exist.
@@ -114,7 +116,7 @@ def site_path() -> Path | None:
             raise ConfigError(
                 "no such file",
                 where=f"{SITE_VARIABLE}={named}",
-                expected="the path of a file that `bloomery cluster init` wrote",
+                expected="the path of a site file, which `bloomery cluster init` writes, or no variable BLOOMERY_SITE",
             )
         return Path(named)
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "bloomery" / SITE_NAME
@@ -122,19 +124,19 @@ def site_path() -> Path | None:
 
 
 def load_site() -> Site:
-    """Load the site of this machine, or SLURM's defaults if there is no file.
+    """Load the site file. If there is none, return a site in which every key has its default.
 
     Raises:
-        ConfigError: lists every problem of the file.
+        ConfigError: BLOOMERY_SITE names a file that does not exist, or the site file contains problems.
     """
     path = site_path()
     return Site() if path is None else read_site(path)
 
 
 def read_site(path: Path) -> Site:
-    """Read a site's file.
+    """Read a site file.
 
     Raises:
-        ConfigError: lists every problem of the file.
+        ConfigError: the file is missing, is not YAML, or contains wrong values, which the error lists.
     """
-    return validate(read_yaml(path), Site, where=str(path), example="a file that `bloomery cluster init` writes")
+    return validate(read_yaml(path), Site, where=str(path), example="a site file, which `bloomery cluster init` writes")

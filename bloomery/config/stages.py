@@ -1,6 +1,7 @@
-"""The part of the configuration that each job sees, in a JSON file that is rewritten only if its content changes.
+"""The section of the configuration that each stage of the workflow reads.
 
-That file is an input of the job, so a stage reruns exactly when its own part has changed.
+A section is written to a JSON file, which is rewritten only if its content changes. That file is an input of the
+stage's jobs, so a stage reruns exactly when its own section has changed.
 """
 
 from __future__ import annotations
@@ -29,34 +30,35 @@ from bloomery.config.section import Section
 from bloomery.config.sources import MegatronSource, Source
 from bloomery.config.tokenizer_report import TokenizerReportConfig
 from bloomery.config.tokens import BlendStage, TokenizerTraining
-from bloomery.config.training import TrainingConfig
+from bloomery.config.training import BatchConfig, TrainingConfig
 from bloomery.config.words import WordLists
 
 
 class IngestStage(Section):
-    """One part of one source."""
+    """Ingesting one part of one source."""
 
     source: Source
-    """The source."""
+    """Settings of the source."""
     part: int
     """Number of the part within the source."""
     files: list[str] | None
-    """Files of the part, in order. None if the source is not made of files."""
+    """Files that the part reads, in order. The value is None if the source does not consist of files."""
     piece: FilePiece | None = None
-    """Piece of the only file that the part reads. None if the part reads its files whole."""
+    """The piece to read, if the part reads one piece of one large file. The value is None if the part reads whole
+    files."""
     ingest: IngestConfig
-    """Size limits."""
+    """Size limits of documents and of the input of one job."""
 
 
 class AdoptStage(Section):
-    """One pair of existing token files."""
+    """Adopting one pair of existing token files (`.bin` and `.idx`)."""
 
     source: MegatronSource
-    """The source."""
+    """Settings of the source."""
     part: int
-    """Number of the pair within the source."""
+    """Number of the pair of token files within the source."""
     files: list[str]
-    """The pair's `.idx` and `.bin` files."""
+    """The `.idx` file and the `.bin` file of the pair."""
 
 
 class LinesStage(Section):
@@ -65,7 +67,7 @@ class LinesStage(Section):
     min_characters: int
     """Lines shorter than this many characters are never removed."""
     partitions: int
-    """Number of partitions of the line counts."""
+    """Number of partitions into which the counts of lines are divided."""
     untouched: list[str]
     """Languages whose documents are not changed (`code`)."""
 
@@ -74,9 +76,9 @@ class RepeatedLinesStage(Section):
     """Finding the repeated lines of each source."""
 
     min_documents: dict[str, int]
-    """Source -> number of different documents that make a line a repeated line."""
+    """Source -> number of different documents that must contain a line before it counts as a repeated line."""
     partitions: int
-    """Number of partitions of the line counts."""
+    """Number of partitions into which the counts of lines are divided."""
     memory_bytes: int
     """Memory limit of a job, in bytes."""
 
@@ -85,18 +87,18 @@ class DetectorStage(Section):
     """The models of language identification."""
 
     fallback_model: str | None = None
-    """Path of the n-gram model. None if the shipped model is used."""
+    """Path of the n-gram model for languages. The value is None if the shipped model is used."""
     fasttext_model: str | None = None
-    """Path of the fastText model. None if CLD2 is used."""
+    """Path of the fastText model for languages. The value is None if CLD2 is used."""
     digests: list[str] = []
-    """Digests of the model files. A changed model reruns the measuring."""
+    """Digests of the model files. If a model file changes, the documents are measured again."""
 
 
 class MeasureStage(Section):
     """Measuring a shard."""
 
     detector: DetectorStage = DetectorStage()
-    """Language identification."""
+    """Models of language identification."""
     near: NearDedupConfig
     """MinHash parameters."""
     seed: int
@@ -106,13 +108,14 @@ class MeasureStage(Section):
     words: dict[str, WordLists] = {}
     """Language -> stop words and flagged words."""
     scripts: dict[str, list[str]] = {}
-    """Language -> names of its scripts. A language that is absent or has an empty list may use any script."""
+    """Language -> names of the scripts that its documents may use. A language that is absent or has an empty list may
+    use any script."""
     licence_fields: dict[str, str] = {}
-    """Source -> field that holds a row's licence, for sources whose rows state one."""
+    """Source -> name of the field that holds a row's licence, for sources whose rows state a licence."""
 
 
 class JudgeStage(Section):
-    """Judging the measures of a shard."""
+    """Comparing the measures of a shard's documents with the limits."""
 
     thresholds: dict[str, Thresholds]
     """Language -> effective limits. `default` applies to all other languages."""
@@ -126,11 +129,12 @@ class JudgeStage(Section):
     code_licences: list[str] = []
     """Licences whose code is kept. Empty: licences are not checked."""
     source_licences: dict[str, str] = {}
-    """Source -> licence, for sources whose rows do not state their own."""
+    """Source -> licence, for sources whose rows do not state a licence."""
     recipes: dict[str, dict[str, Thresholds]] = {}
-    """Recipe -> language -> effective limits, including `default`, for each recipe that a source uses."""
+    """Recipe -> language -> effective limits, for each recipe that a source uses. `default` applies to all other
+    languages."""
     recipe_of: dict[str, str] = {}
-    """Source -> recipe, for sources that use one."""
+    """Source -> recipe, for sources that use a recipe."""
 
     def limits(self, source: str, language: str) -> Thresholds:
         """Return the limits that apply to a source's documents in a language."""
@@ -142,11 +146,11 @@ class DedupStage(Section):
     """Deduplication."""
 
     dedup: DedupConfig
-    """Settings."""
+    """Settings of the deduplication."""
     unspaced: list[str]
     """Languages whose characters count as words."""
     priorities: dict[str, int]
-    """Source -> priority."""
+    """Source -> priority. Of two duplicates, the document from the source with the higher priority is kept."""
     seed: int
     """Seed of the MinHash permutations. It equals the seed of `measure`."""
 
@@ -157,7 +161,7 @@ class DecontaminateStage(Section):
     text_fields: list[str]
     """Fields of an evaluation item whose text is searched for."""
     id_field: str | None
-    """Field that names an item. None if file name and line number name it."""
+    """Field that holds the id of an evaluation item. The value is None if file name and line number are the id."""
     word_ngram: int
     """Number of words in an n-gram."""
     character_ngram: int
@@ -181,11 +185,11 @@ class MixtureStage(Section):
     """Mixture of languages."""
 
     mixture: MixtureConfig
-    """Settings."""
+    """Settings of the mixture."""
     source_weights: dict[str, float] = {}
-    """Source -> factor on its bytes within a language, for sources that state a weight."""
+    """Source -> factor on the source's bytes within a language, for sources that state a weight."""
     budget_bytes: int | None = None
-    """Bytes of text that the training reads. None if the mixture does not depend on the number."""
+    """Bytes of text that the training reads. The value is None if the mixture does not depend on this number."""
 
 
 class CountStage(Section):
@@ -194,21 +198,30 @@ class CountStage(Section):
     pre_tokenizer: Literal["bloom", "modern"]
     """Preset of the pre-tokenizer."""
     split_digits: bool = False
-    """Whether every digit is a piece of its own."""
+    """Whether every digit is a pre-token of its own."""
 
 
 class TokenizerStage(Section):
     """Training or importing the tokenizer."""
 
     tokenizer: TokenizerTraining
-    """Settings."""
+    """Settings of the tokenizer."""
 
 
 class TokenizerReportStage(Section):
     """Reporting on the tokenizer and checking it."""
 
     report: TokenizerReportConfig
-    """Settings."""
+    """Settings of the report and of the gate."""
+
+
+class IndexEpochs(Section):
+    """Length of a training that is stated in epochs."""
+
+    train_epochs: float
+    """Number of epochs over the training tokens."""
+    batch: BatchConfig
+    """Batch sizes. The number of samples is rounded down to whole batches."""
 
 
 class IndexStage(Section):
@@ -217,7 +230,9 @@ class IndexStage(Section):
     sequence_length: int
     """Number of tokens in a sample."""
     train_samples: int
-    """Number of samples that training will read. They fill whole batches."""
+    """Number of samples that training will read. They fill whole batches. Not used if `epochs` states the length."""
+    epochs: IndexEpochs | None = None
+    """Length of the training in epochs. None if `train_samples` is the length."""
     validation_samples: int
     """Maximum number of samples in a validation set."""
     validation_share: float
@@ -236,11 +251,11 @@ class TrainStage(Section):
     name: str
     """Name of the run."""
     seed: int
-    """Seed."""
+    """Seed of the training's random numbers."""
     model: ModelConfig
-    """Network."""
+    """Architecture and size of the network."""
     training: TrainingConfig
-    """Training."""
+    """Settings of the training."""
 
 
 class ExportStage(Section):
@@ -251,9 +266,9 @@ class ExportStage(Section):
     model_name: str
     """Name of the exported model."""
     export: ExportConfig
-    """Settings."""
+    """Settings of the export."""
     model: ModelConfig
-    """Network."""
+    """Architecture and size of the network."""
     training: TrainingConfig
     """Training settings, for the model card."""
     licences: dict[str, str]
@@ -268,11 +283,11 @@ class PublishStage(Section):
     model_name: str
     """Name of the exported model."""
     publish: PublishConfig
-    """Settings."""
+    """Settings of the publication."""
 
 
 def write_stage(path: Path, section: Section) -> bool:
-    """Write a stage's part if its content differs from the file. Return True if the file was written."""
+    """Write a stage's section to `path`, unless the file has this content already. Return True if it was written."""
     return write_if_changed(path, dump_json(section.model_dump(mode="json")))
 
 
@@ -280,16 +295,17 @@ S = TypeVar("S", bound=Section)
 
 
 def read_stage(path: Path, kind: type[S]) -> S:
-    """Read a stage's part.
+    """Read a stage's section from `path`.
 
     Raises:
-        InputError: the file is missing, or is not a part of this kind.
+        InputError: the file is missing, or does not contain a section of this type.
     """
     try:
         return kind.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(
-            f"is not the configuration of this stage: {wrong_values(error, kind)}",
+            f"this file does not contain the configuration of this stage: {wrong_values(error, kind)}",
             where=str(path),
-            expected=f"a {kind.__name__} that the workflow wrote under runs/<name>/config/",
+            expected=f"a file of type {kind.__name__} that the workflow wrote to runs/<name>/config/; start the "
+            "workflow again to rewrite its files",
         ) from error

@@ -1,4 +1,4 @@
-"""Find the key that was probably meant by an unknown one, anywhere in the configuration."""
+"""Suggest a known key of the configuration for an unknown key."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _ANYWHERE = 0.75
 
 
 def suggestion(location: Location, model: type[BaseModel], value: Any = None) -> str:
-    """Return what to write instead of the unknown key at `location`; empty if nothing can be said.
+    """Return a suggestion of what to write instead of the unknown key at `location`, as the end of a sentence.
 
-    It is the end of a sentence: the key that was probably meant, or else the keys of a small section.
+    The suggestion is the key that was probably meant. If no key is similar, it lists the keys of the section. It is
+    empty if the section has many keys or none.
 
-    Tried in this order: the same name in another section, the name that another project gives to a key, a similar name
-    in the same section, a similar name anywhere. If `value` is a mapping, a
-    key that is a section is preferred to a key that holds a single value.
+    These candidates are tried in this order: the same name in another section, the name that another project gives to a
+    key, a similar name in the same section, a similar name anywhere. If `value` is a mapping, keys that are sections
+    are preferred to keys that hold a single value.
     """
     wrong, section = str(location[-1]), location[:-1]
     known = list(key_paths(model))
@@ -35,13 +36,13 @@ def suggestion(location: Location, model: type[BaseModel], value: Any = None) ->
     if same and wrong not in own:
         return f"; did you mean {_nearest(same, section, model, value)!r}?"
     if wrong in {_last(path) for path in known if path == _pattern(location)}:
-        return "; only another kind of source has this key"
+        return "; only sources of another kind have this key, so remove it or change `kind`"
     other = key_known_as(f"{section[-1]}.{wrong}" if section else wrong) or key_known_as(wrong)
     if other is not None and other[0] in known:
         key, note = other
         return f"; did you mean {_in_place(key, section)!r}?{f' ({note})' if note else ''}"
-    # A word of a known key means that key (`until`: `until_iteration`). A typing error is tried before that (`layer`:
-    # `layers`).
+    # If the unknown key is one word of a known key, that key is suggested (`until`: `until_iteration`). Typing errors
+    # are tried first (`layer`: `layers`).
     whole = [name for name in sorted(own) if wrong in name.split("_")]
     typing_error = difflib.get_close_matches(wrong, sorted(own), n=1, cutoff=_TYPING_ERROR)
     similar = difflib.get_close_matches(wrong, sorted(own), n=1, cutoff=_SAME_SECTION)
@@ -51,11 +52,12 @@ def suggestion(location: Location, model: type[BaseModel], value: Any = None) ->
     if found := difflib.get_close_matches(wrong, names, n=1, cutoff=_ANYWHERE):
         near = [path for path in known if _last(path) == found[0]]
         return f"; did you mean {_nearest(near, section, model, value)!r}?"
-    return f"; this section has {', '.join(sorted(own))}" if 0 < len(own) <= 12 else ""
+    return f"; the keys of this section are {', '.join(sorted(own))}" if 0 < len(own) <= 12 else ""
 
 
 def key_paths(model: type[BaseModel]) -> Iterator[str]:
-    """Yield the path of every key: `sources[].paths` for the keys of a list, `words.<name>` for those of a mapping."""
+    """Yield the path of every key. Keys in a list have paths such as `sources[].paths`, keys in a mapping such as
+    `words.<name>`."""
     yield from dict.fromkeys(_below(model, ""))
 
 
@@ -93,7 +95,10 @@ def _pattern(location: Location) -> str:
 
 
 def _nearest(paths: list[str], section: Location, model: type[BaseModel], value: Any) -> str:
-    """Return the path that shares most with the section of the wrong key; of equal ones the shortest."""
+    """Return the path that has most leading parts in common with the section of the wrong key.
+
+    Among equally good paths, return the shortest.
+    """
     here = _pattern(section).split(".")
 
     def rank(path: str) -> tuple[bool, int, int]:
@@ -117,7 +122,7 @@ def _location(path: str) -> Location:
 
 
 def _in_place(path: str, section: Location) -> str:
-    """Return `path`; if it lies in `section`, with the list indices of `section` instead of `[]`."""
+    """Return `path`. If it lies in `section`, replace `[]` by the list indices of `section`."""
     here = _pattern(section)
     if section and path.startswith(f"{here}."):
         return path_text(section) + path[len(here) :]

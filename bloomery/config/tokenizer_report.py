@@ -11,17 +11,18 @@ from bloomery.config.section import Language, Name, NotBool, Section, Share
 Limit = Annotated[float, Field(gt=0), NotBool]
 """A number above 0."""
 Limits = Limit | dict[Language, Limit]
-"""One limit for every language, or one limit per language of the sample. In a table per language, `default` applies to
-all others; without `default` they have no limit."""
+"""One limit for every language, or one limit per language of the report's sample. In a table per language, `default`
+applies to the languages that the table does not name. Without `default`, those languages have no limit."""
 
 
 class ReferenceTokenizer(Section):
-    """A tokenizer to compare with."""
+    """A reference tokenizer, with which the report compares the run's tokenizer."""
 
     name: Annotated[Name, Field(examples=["bloom"])]
-    """Name of the tokenizer in the report."""
+    """Name under which the report shows the reference tokenizer."""
     tokenizer: Annotated[str, Field(examples=["bigscience/bloom"])]
-    """A folder, a `tokenizer.json`, or a Hub repository (`owner/name` or `owner/name@revision`)."""
+    """The reference tokenizer: a folder, a `tokenizer.json`, or a Hub repository (`owner/name` or
+    `owner/name@revision`)."""
 
 
 class TokenizerGate(Section):
@@ -31,29 +32,31 @@ class TokenizerGate(Section):
     """Effect of a limit that is not met. `fail`: the tokenizer is rejected and nothing is encoded with it. `warn`: a
     warning is printed, and the run continues."""
     languages: Annotated[list[Language] | None, Field(examples=[["fr", "sw"]])] = None
-    """Languages that the limits apply to. Each of them must occur in the report's sample. Default (null): all languages
-    of the sample."""
+    """Language codes of the languages to which the limits apply. Each of them must occur in the report's sample.
+    Default (null): all languages of the sample."""
     max_tokens_per_word: Annotated[Limits | None, Field(examples=[{"default": 3.0, "fr": 2.0}, 3.0])] = None
     """Maximum number of tokens per word (fertility), or per character in languages without spaces. A number, or a map
     from language code to number, in which `default` applies to all other languages."""
     min_bytes_per_token: Annotated[Limits | None, Field(examples=[{"default": 2.0, "fr": 3.5}, 2.0])] = None
-    """Minimum number of bytes per token (compression). A number or a map per language."""
+    """Minimum number of bytes of text per token (compression). A number, or a map from language code to number."""
     max_single_byte_share: Share | None = None
-    """Maximum share of tokens that consist of a single byte."""
+    """Maximum share of the sample's tokens that consist of a single byte."""
     max_parity: Annotated[Limits | None, Field(examples=[{"default": 4.0, "fr": 1.6}, 4.0])] = None
-    """Maximum number of tokens relative to English (= 1) for the same content, or for the same number of bytes without
-    aligned text. A number or a map per language."""
+    """Maximum parity: the number of tokens of a language divided by the number of tokens of English. Both are counted
+    for the same content or, if there is no aligned text, for the same number of bytes. A number, or a map from language
+    code to number."""
     max_over_monolingual: Annotated[float, Field(ge=0), NotBool] | None = None
-    """Maximum excess of tokens over a tokenizer that is trained on the language alone (0.1: 10 % more, BLOOM's aim). It
-    needs `monolingual_vocabulary`."""
+    """Maximum share of additional tokens, compared with a tokenizer that is trained on one language alone (0.1: 10 %
+    more tokens, BLOOM's aim). This limit needs `monolingual_vocabulary`."""
     max_over_reference: Annotated[float, Field(ge=0), NotBool] | None = None
-    """Maximum excess of tokens over the best reference tokenizer (0.1: 10 % more). It needs `references`."""
+    """Maximum share of additional tokens, compared with the best reference tokenizer (0.1: 10 % more tokens). This
+    limit needs `references`."""
     max_never_used_share: Share | None = None
-    """Maximum share of vocabulary entries that no text of the corpus uses, special tokens excluded."""
+    """Maximum share of vocabulary entries that no text of the corpus uses. Special tokens are not counted."""
 
     @property
     def limits(self) -> dict[str, object]:
-        """The limits that are set, by name."""
+        """The limits that are not null, by name."""
         values = {name: getattr(self, name) for name in type(self).model_fields if name.startswith(("max_", "min_"))}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -64,16 +67,16 @@ class TokenizerReportConfig(Section):
     references: Annotated[
         list[ReferenceTokenizer], Field(examples=[[{"name": "bloom", "tokenizer": "bigscience/bloom"}]])
     ] = []
-    """Tokenizers to compare with."""
+    """Reference tokenizers, with which the report compares the run's tokenizer."""
     monolingual_vocabulary: Annotated[int, Field(ge=512, le=2**20), NotBool] | None = 32_768
-    """Number of entries of the tokenizer that is trained for each language alone, for comparison. It is smaller if the
-    tokenizer itself or the language's text is small. null: no such tokenizer is trained."""
+    """For comparison, a monolingual tokenizer with this number of entries is trained for each language. The number is
+    smaller if the run's tokenizer or the language's text is small. null: no monolingual tokenizers are trained."""
     parallel: str | None = None
-    """Path of aligned text, to compare the tokens of the same content: a folder of `<language>.txt` files whose lines
-    correspond, or a JSON Lines file whose rows hold one text per language code. Default (null): parity compares equal
-    numbers of bytes."""
+    """Path of aligned text, with which the tokens of the same content are compared between languages: a folder of
+    `<language>.txt` files whose lines correspond, or a JSON Lines file whose rows hold one text per language code.
+    Default (null): parity compares equal numbers of bytes."""
     parallel_source: Name | None = None
-    """Name of a source whose documents have the same content if their field `parallel` is equal, such as a source of
-    kind `udhr`. It replaces `parallel`; only one of them may be set. Default (null): no such source."""
+    """Name of a source to use as aligned text instead of `parallel`, such as a source of kind `udhr`. Documents with an
+    equal field `parallel` must have the same content. Default (null): no source is used as aligned text."""
     gate: Annotated[TokenizerGate | None, Field(examples=[{"severity": "warn", "max_parity": 4.0}])] = None
     """Limits that the tokenizer must meet. Default (null): no limits."""

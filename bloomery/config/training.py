@@ -1,5 +1,5 @@
-"""Training: layout, batch, schedule, precision. `training_loop` holds the sections for the rest of the training
-loop."""
+"""Section `training`: layout, batch, schedule and precision. The file training_loop.py defines the sections inside it
+for checkpoints, validation, segments, guards, kernels and energy."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ Beta = Annotated[float, Field(ge=0.0, lt=1.0), NotBool]
 
 
 class ParallelConfig(Section):
-    """How the model is distributed. The number of processes is tensor x pipeline x data."""
+    """How the model is distributed over processes. The number of processes is tensor x pipeline x data."""
 
     tensor: Positive = 1
     """Tensor-parallel size: number of ranks over which each matrix is split."""
     pipeline: Positive = 1
-    """Pipeline-parallel size: number of stages into which the layers are split."""
+    """Pipeline-parallel size: number of pipeline stages into which the layers are split."""
     data: Positive = 1
-    """Data-parallel size: number of replicas of the model."""
+    """Data-parallel size: number of replicas (complete copies) of the model."""
     sequence_parallel: bool = False
-    """Split the activations between the tensor-parallel regions along the sequence, over the tensor-parallel ranks. It
-    needs `tensor` > 1, and sequence lengths that `tensor` divides."""
+    """Outside the tensor-parallel matrix products, split the activations along the sequence over the tensor-parallel
+    ranks. This needs `tensor` > 1 and sequence lengths that are divisible by `tensor`."""
 
     @property
     def world_size(self) -> int:
-        """Number of processes."""
+        """Number of processes of the training."""
         return self.tensor * self.pipeline * self.data
 
 
@@ -50,149 +50,162 @@ class RampupConfig(Section):
     increment: Annotated[Positive, Field(examples=[16])]
     """Number of samples by which the global batch grows at each step."""
     samples: Annotated[Positive, Field(examples=[6000000])]
-    """Number of samples after which the batch has grown to `global_batch_size`."""
+    """Number of consumed samples after which the batch has grown to `global_batch_size`."""
 
 
 class MicroBatchChange(Section):
-    """A micro-batch size that applies from some global batch size of the ramp-up on. By then the batch holds enough
-    larger micro-batches to fill the pipeline."""
+    """A micro-batch size that replaces `micro_batch_size` once the global batch has grown to a given size. A larger
+    batch holds enough large micro-batches to fill the pipeline."""
 
     from_batch: Annotated[Positive, Field(examples=[784])]
-    """First global batch size that uses this micro-batch size, in samples."""
+    """Smallest global batch size that uses this micro-batch size, in samples."""
     size: Annotated[Positive, Field(examples=[2])]
-    """Micro-batch size, in samples."""
+    """Number of samples in a micro-batch from then on."""
 
 
 class BatchConfig(Section):
-    """Batch sizes, in samples."""
+    """Sizes of the global batch and of the micro-batches, in samples."""
 
     micro_batch_size: Positive = 1
     """Number of samples in a micro-batch, which one replica sends through the pipeline at a time."""
     micro_batch_changes: Annotated[
         tuple[MicroBatchChange, ...], Field(examples=[[{"from_batch": 784, "size": 2}]])
     ] = ()
-    """Other micro-batch sizes during the batch ramp-up, in ascending order of `from_batch` (BLOOM: 1, and 2 from a
-    global batch of 784 on)."""
+    """Other micro-batch sizes for larger global batches of the ramp-up, in ascending order of `from_batch` (BLOOM: 1,
+    and 2 from a global batch of 784 samples on)."""
     global_batch_size: Annotated[Positive, Field(examples=[512])]
-    """Number of samples per optimizer step."""
+    """Number of samples per optimizer step, over all replicas."""
     rampup: Annotated[RampupConfig | None, Field(examples=[{"start": 16, "increment": 16, "samples": 6000000}])] = None
-    """Batch ramp-up. Default (null): the full global batch from the start."""
+    """Ramp-up of the global batch size. Default (null): every global batch has its full size."""
 
 
 class CurriculumConfig(Section):
     """Sequence-length curriculum: samples are cut to a length that grows to `model.sequence_length`."""
 
     start_length: Annotated[Positive, Field(examples=[64])]
-    """Length of the first samples, in tokens."""
+    """Number of tokens to which the first samples are cut."""
     length_step: Positive = 8
-    """The length grows in multiples of this number of tokens. It must be a multiple of 8, which suits tensor cores."""
+    """The length of samples is always a multiple of this number of tokens. The number must be a multiple of 8, which
+    suits tensor cores."""
     samples: Annotated[Positive, Field(examples=[6000000])]
-    """Number of samples after which the full length is reached."""
+    """Number of consumed samples after which samples have their full length."""
 
 
 class OptimizerConfig(Section):
-    """Optimizer and learning-rate schedule, in samples or tokens."""
+    """Optimizer and learning-rate schedule. The lengths of the schedule are stated in samples or in tokens."""
 
     kind: Literal["adam", "sgd", "lamb"] = "adam"
-    """Optimizer. `adam`: Adam with decoupled weight decay. `sgd`: SGD. `lamb` can be planned but not trained yet."""
+    """Kind of optimizer. `adam`: Adam with decoupled weight decay. `sgd`: SGD. `lamb`: LAMB, which `bloomery plan` can
+    plan but Bloomery cannot train with yet."""
     learning_rate: Annotated[float, Field(gt=0, examples=[6e-5]), NotBool]
-    """Peak learning rate."""
+    """Peak learning rate, which is reached at the end of the warm-up."""
     min_learning_rate: Annotated[float, Field(ge=0), NotBool] = 0.0
     """Learning rate at the end of the decay and after it."""
     warmup_samples: Count = 0
-    """Number of samples of linear warm-up."""
+    """Number of samples over which the learning rate rises linearly from 0 to its peak (warm-up)."""
     warmup_tokens: Positive | None = None
-    """Number of tokens of linear warm-up, instead of `warmup_samples` (useful with a curriculum). Default (null):
-    `warmup_samples` applies."""
+    """Number of tokens over which the learning rate rises linearly from 0 to its peak. Use it instead of
+    `warmup_samples`, for example with a curriculum. Default (null): `warmup_samples` applies."""
     decay_samples: Positive | None = None
-    """Number of consumed samples at which the decay ends. Default (null): `train_samples`."""
+    """Number of consumed samples at which the decay of the learning rate ends. Default (null): `train_samples`."""
     decay_tokens: Positive | None = None
-    """Number of consumed tokens at which the decay ends, instead of `decay_samples` (useful with a curriculum). Default
-    (null): `decay_samples` applies."""
+    """Number of consumed tokens at which the decay of the learning rate ends. Use it instead of `decay_samples`, for
+    example with a curriculum. Default (null): `decay_samples` applies."""
     schedule: Literal["cosine", "linear", "constant", "wsd"] = "cosine"
-    """Shape of the decay from the peak to `min_learning_rate`. `constant`: no decay. `wsd` (warm-up, stable, decay):
-    constant at the peak, then linear over the cooldown."""
+    """Shape of the decay of the learning rate from the peak to `min_learning_rate`. `constant`: no decay. `wsd`
+    (warm-up, stable, decay): constant at the peak, then linear over the cooldown."""
     cooldown_samples: Positive | None = None
-    """Length of the decay of `wsd`, in samples before its end. Default (null): a tenth of the number of samples at
-    which the decay ends."""
+    """Length of the cooldown of `wsd`, in samples. The cooldown ends where the decay ends. Default (null): a tenth of
+    the number of samples at which the decay ends."""
     cooldown_tokens: Positive | None = None
-    """Length of the decay of `wsd`, in tokens before its end. Only allowed with `decay_tokens`. Default (null): a tenth
-    of `decay_tokens`."""
+    """Length of the cooldown of `wsd`, in tokens. The cooldown ends where the decay ends. This key is only allowed with
+    `decay_tokens`. Default (null): a tenth of `decay_tokens`."""
     momentum: Beta = 0.0
-    """Momentum of SGD. Only allowed with `kind: sgd`."""
+    """Momentum of SGD. This key is only allowed with `kind: sgd`."""
     beta1: Beta = 0.9
-    """Decay rate of Adam's first moment."""
+    """Decay rate of Adam's first moment, the running mean of the gradient."""
     beta2: Beta = 0.95
-    """Decay rate of Adam's second moment."""
+    """Decay rate of Adam's second moment, the running mean of the squared gradient."""
     epsilon: Annotated[float, Field(gt=0), NotBool] = 1e-8
-    """Adam's epsilon."""
+    """Adam's epsilon, a small constant that is added to the denominator of the update."""
     weight_decay: Annotated[float, Field(ge=0), NotBool] = 0.1
     """Weight decay of matrices, decoupled from the gradient (for SGD: added to the gradient). Biases and LayerNorms do
     not decay."""
     gradient_clipping: Annotated[float, Field(ge=0), NotBool] = 1.0
-    """Maximum norm of the gradient. A larger gradient is scaled down to it. 0: no clipping."""
+    """Maximum norm of the gradient. A gradient with a larger norm is scaled down to this norm. 0: no clipping."""
+
+
+UNKNOWN_SAMPLES = 1
+"""Value of `train_samples` in the files of stages if `train_epochs` is stated, because only the index knows the length.
+`bloomery.contracts.train_stage` replaces it."""
 
 
 class TrainingConfig(Section):
     """The training: length, layout, batches, optimizer, precision and the training loop."""
 
     train_samples: Annotated[Positive, Field(examples=[1000000])]
-    """Total number of training samples. A last batch that they do not fill is dropped."""
+    """Total number of training samples. A last batch that they do not fill is dropped. Exactly one of `train_samples`
+    and `train_epochs` must be stated."""
+    train_epochs: Annotated[float, Field(gt=0, le=1e6, examples=[2]), NotBool] | None = None
+    """Length of the training in epochs, instead of `train_samples`: number of training samples = `train_epochs` x
+    training tokens of the index / `model.sequence_length`. The plan and the checks need an estimate of these tokens,
+    `plan.corpus_tokens`. Default (null): `train_samples` is the length."""
     train_tokens: Positive | None = None
     """Training also ends with the first iteration that reaches this number of tokens (useful with a curriculum).
     Default (null): only `train_samples` ends the training."""
     parallel: ParallelConfig = ParallelConfig()
-    """Layout."""
+    """Layout of the training: the sizes of tensor, pipeline and data parallelism."""
     batch: BatchConfig
-    """Batch sizes."""
+    """Sizes of the global batch and of the micro-batches."""
     curriculum: Annotated[
         CurriculumConfig | None, Field(examples=[{"start_length": 64, "length_step": 8, "samples": 1000000}])
     ] = None
     """Sequence-length curriculum. Default (null): samples always have their full length."""
     optimizer: OptimizerConfig
-    """Optimizer and schedule."""
+    """Optimizer and learning-rate schedule."""
     precision: Literal["bf16", "fp16", "fp32"] = "bf16"
     """Numeric precision. `bf16`, `fp16`: 16-bit weights with fp32 master weights; `fp16` also uses dynamic loss
     scaling. `fp32`: everything in float32."""
     loss_scale: LossScaleConfig = LossScaleConfig()
-    """Dynamic loss scaling of fp16."""
+    """Settings of the loss scale. Only `precision: fp16` uses them."""
     gradient_accumulation: Literal["fp32", "same"] = "fp32"
     """Data type in which the gradients of micro-batches are summed: `fp32`, or the `same` type as the weights (rejected
     for bf16)."""
     zero_stage: Literal[0, 1, 2, 3] = 1
-    """ZeRO stage. 1: the optimizer state is split over the replicas. 0 runs as 1, which gives the same numbers in less
-    memory. 2 and 3 are rejected, because the pipeline engine cannot split gradients."""
+    """ZeRO stage. 1: the optimizer state is split over the replicas. 0 is treated like 1, which gives the same numbers
+    in less memory. 2 and 3 are rejected, because the pipeline engine cannot split gradients."""
     activation_checkpointing: Literal["full", "selective", "none"] = "full"
     """Activations that the backward pass recomputes. `full`: each whole block. `selective`: everything except matrix
     products and attention. `none`: nothing."""
     partition: Annotated[str, Field(pattern="^(parameters|uniform|type:.+)$")] = "parameters"
-    """Rule that distributes the layers over pipeline stages. `parameters`: by cost, including embedding and head.
-    `uniform`: equal numbers of blocks. `type:REGEX`: equal numbers of the layers whose kind (embedding, norm,
-    transformer, head) matches, such as `type:transformer|embedding`. A tied head also counts as an embedding."""
+    """Rule that distributes the layers over pipeline stages. `parameters`: similar numbers of parameters in all
+    stages, including embedding and head. `uniform`: equal numbers of transformer blocks. `type:REGEX`: equal numbers of
+    the layers whose kind (embedding, norm, transformer, head) matches the regular expression, such as
+    `type:transformer|embedding`. A tied head also counts as an embedding."""
     checkpoint: CheckpointConfig = CheckpointConfig()
-    """Checkpoints."""
+    """When checkpoints are saved, and which ones are kept."""
     validation: ValidationConfig = ValidationConfig()
-    """Validation."""
+    """Validation during the training."""
     segment: SegmentConfig = SegmentConfig()
-    """Segments."""
+    """Limits of the segments, into which the training is divided."""
     guards: GuardsConfig = GuardsConfig()
-    """Guards."""
+    """Guards, which check the running training."""
     skip: Annotated[list[SkipRange], Field(examples=[[{"from_sample": 51200, "to_sample": 56320}]])] = []
-    """Ranges of samples that are not trained on, in addition to the ranges that roll-backs skip."""
+    """Ranges of training samples that are skipped, in addition to the ranges that roll-backs skip."""
     kernels: KernelsConfig = KernelsConfig()
-    """Kernels."""
+    """Implementations of the computations."""
     energy: Annotated[EnergyConfig | None, Field(examples=[{"country": "FRA"}])] = None
-    """Measurement of energy and CO2. Default (null): not measured."""
+    """Measurement of energy and CO2. Default (null): nothing is measured."""
     on_change: Literal["restart", "continue", "refuse"] = "restart"
     """Reaction to a model, data, layout or schedule that differs from that of the newest checkpoint. `restart`: move
     the old training to train/archive/ and start a new one. `continue`: resume from the checkpoint if the resume policy
-    of every changed key allows it, otherwise stop with an error. `refuse`: stop with an error that lists the
+    of every changed key allows it, and stop with an error otherwise. `refuse`: stop with an error that lists the
     differences."""
     threads_per_rank: Positive = 1
-    """Number of CPU threads of each process (OMP_NUM_THREADS)."""
+    """Number of CPU threads of each process of the training (OMP_NUM_THREADS)."""
     peak_tflops: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[312])] = None
-    """Peak speed of one device in TFLOP/s, from which the MFU is computed (A100 in bf16: 312). Default (null): no
-    MFU."""
+    """Peak speed of one device in TFLOP/s, from which the model FLOP utilisation (MFU) is computed (A100 in bf16: 312).
+    Default (null): no MFU is computed."""
 
     @field_validator("activation_checkpointing", mode="before")
     @classmethod

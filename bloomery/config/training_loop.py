@@ -1,4 +1,4 @@
-"""Sections of the training loop besides model, batch and optimizer: checkpoints, validation, segments, guards, kernels,
+"""Sections of the training loop: checkpoints, validation, segments, guards, kernels, loss scaling, skipped samples and
 energy."""
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from bloomery.config.section import Contradiction, Count, NotBool, Positive, Sec
 
 
 class SaveRule(Section):
-    """How often to save in the first part of a training."""
+    """How often to save checkpoints in the first iterations of a training."""
 
     until_iteration: Annotated[Positive, Field(examples=[1000])]
-    """Last iteration to which the rule applies."""
+    """Last iteration to which this rule applies."""
     every_iterations: Annotated[Positive, Field(examples=[50])]
-    """Number of iterations between checkpoints."""
+    """Number of iterations between checkpoints while this rule applies."""
 
 
 class CheckpointConfig(Section):
@@ -26,12 +26,13 @@ class CheckpointConfig(Section):
     every_iterations: Positive = 100
     """Number of iterations between checkpoints. A checkpoint is also saved at the end of each segment."""
     schedule: Annotated[list[SaveRule], Field(examples=[[{"until_iteration": 1000, "every_iterations": 50}]])] = []
-    """Other intervals for the first part of the training, in ascending order of `until_iteration`. After the last rule
-    `every_iterations` applies."""
+    """Rules with other intervals for the first iterations of the training, in ascending order of `until_iteration`.
+    After the last rule, `every_iterations` applies."""
     at_iterations: Annotated[list[Positive], Field(examples=[[1000, 10000]])] = []
     """Additional iterations after which a checkpoint is saved. These checkpoints are never removed."""
     keep_last: Positive = 3
-    """Number of newest checkpoints to keep."""
+    """Number of newest checkpoints to keep. Older checkpoints are removed, unless `at_iterations` or
+    `keep_every_iterations` protects them."""
     keep_every_iterations: Positive | None = None
     """Checkpoints at multiples of this many iterations are never removed. Default (null): no such checkpoints."""
     asynchronous: bool = False
@@ -43,16 +44,20 @@ class CheckpointConfig(Section):
         ends = [rule.until_iteration for rule in self.schedule]
         if any(end <= before for before, end in pairwise(ends)):
             key = "training.checkpoint.schedule"
-            message = f"training: checkpoint.schedule: until_iteration must increase, not {', '.join(map(str, ends))}"
+            message = (
+                f"training: checkpoint.schedule: until_iteration must increase from rule to rule, but the values are "
+                f"{', '.join(map(str, ends))}"
+            )
             report([Contradiction(message, (key,), ends, "rules in ascending order of until_iteration")], info)
         return self
 
 
 class ValidationConfig(Section):
-    """Validation on fixed, named sets, one per language. Each validation reads the same samples."""
+    """Validation on fixed sets of held-out samples, one set per dataset. A dataset is a language, or one source of a
+    language that is mixed by source."""
 
     every_iterations: Positive = 1000
-    """Number of iterations between validations. The end of training is also validated."""
+    """Number of iterations between validations. The model is also validated at the end of the training."""
     samples: Positive = 64
     """Maximum number of samples in each validation set."""
 
@@ -69,60 +74,67 @@ class SegmentConfig(Section):
     reserves 1.5 times its longest save and twice its longest iteration so far. Choose at least the time of one save,
     because a segment cannot know this time before its first save."""
     max_segments: Positive = 1000
-    """Maximum number of segments in the chain. The workflow fails if the training is not finished after them."""
+    """Maximum number of segments in the chain. The workflow fails if the training is not finished after this many
+    segments."""
     max_crashes: Count = 2
-    """Maximum number of consecutive crashes that are retried."""
+    """Maximum number of consecutive crashes after which the training is started again. One more crash ends the chain
+    with an error."""
     max_restarts_without_progress: Positive = 5
-    """Maximum number of consecutive starts that save no new checkpoint, for whatever reason. The next start fails."""
+    """Maximum number of consecutive starts of the training that save no new checkpoint, for whatever reason. The next
+    start ends with an error."""
 
 
 class SpikeConfig(Section):
     """Detection of spikes: values of the gradient norm or the loss far above those of the last iterations."""
 
     window_iterations: Annotated[int, Field(ge=16), NotBool] = 128
-    """Number of past iterations that define the usual value."""
+    """Number of past iterations whose median is the usual value."""
     deviations: Annotated[float, Field(gt=0), NotBool] = 6.0
     """A value is a spike if it exceeds the usual value by this many robust standard deviations, computed on
     logarithms."""
     action: Literal["log", "skip", "roll_back"] = "log"
-    """Reaction to a spike. `log`: write the event and the texts of its samples. `skip`: also skip the update of an
-    iteration whose gradient norm is a spike. `roll_back`: also return to the checkpoint before the spike and skip its
-    samples."""
+    """Reaction to a spike. `log`: record the spike and the texts of its samples. `skip`: also skip the update of an
+    iteration whose gradient norm is a spike. `roll_back`: also return to the checkpoint before the spike and skip the
+    samples of the spike."""
 
 
 class GuardsConfig(Section):
-    """Checks of a running training, and the reactions to them."""
+    """Guards: checks of the running training, and the reactions to what they find."""
 
     replicas_every_iterations: Positive | None = 100
-    """Number of iterations between comparisons of all replicas: hashes of the weights, and the states of the random
-    number generators. null: no comparison."""
+    """Number of iterations between comparisons of all replicas of the model. Hashes of the weights and the states of
+    the random number generators are compared. null: no comparison."""
     spike: Annotated[SpikeConfig | None, Field(examples=[{"deviations": 8.0, "action": "skip"}])] = SpikeConfig()
-    """Detection of spikes. null: no detection."""
+    """Detection of spikes in the gradient norm and the loss. null: no detection."""
     non_finite: Literal["skip", "roll_back", "stop"] = "skip"
     """Reaction to a loss or gradient that is not finite. The update is always skipped. `skip`: continue training.
-    `roll_back`: as for a spike. `stop`: end with status `failed`."""
+    `roll_back`: return to an earlier checkpoint and skip samples, as for a spike. `stop`: end the training with status
+    `failed`."""
     max_skipped_updates: Positive = 5
-    """Maximum number of consecutive skipped updates. One more ends the training with status `failed`."""
+    """Maximum number of consecutive updates that guards skip. One more skipped update ends the training with status
+    `failed`."""
     roll_back_iterations: Positive = 10
-    """A roll-back also skips the samples of this many iterations before the event, because the gradient grows before
-    the loss does."""
+    """A roll-back also skips the samples of this many iterations before the spike or the non-finite value, because the
+    gradient grows before the loss does."""
     max_roll_backs: Positive = 3
-    """Maximum number of roll-backs by guards in a training. One more ends the training with status `failed`."""
+    """Maximum number of roll-backs by guards in a training. One more roll-back ends the training with status
+    `failed`."""
 
 
 class KernelsConfig(Section):
-    """Implementations of the computations. `bloomery doctor` shows what `auto` selects on a machine, and why."""
+    """Implementations of attention, LayerNorm and optimizer. `bloomery doctor` shows which implementation `auto`
+    selects on a machine, and why."""
 
     attention: Literal["auto", "eager", "sdpa", "flex", "flash"] = "auto"
     """Implementation of attention. `sdpa`: torch's scaled_dot_product_attention. `flex`: torch's FlexAttention,
     compiled on a GPU. `flash`: the package flash-attn. `eager`: plain matrix products and softmax."""
     layer_norm: Literal["auto", "torch", "apex"] = "auto"
-    """Implementation of LayerNorm. `torch`: torch's own. `apex`: FusedLayerNorm of NVIDIA's apex."""
+    """Implementation of LayerNorm. `torch`: torch's own LayerNorm. `apex`: FusedLayerNorm of NVIDIA's apex."""
     optimizer: Literal["auto", "torch", "fused", "apex"] = "auto"
-    """Implementation of the optimizer. `torch`: torch's default. `fused`: torch's fused implementation. `apex`:
-    FusedAdam of NVIDIA's apex, for `adam` only."""
+    """Implementation of the optimizer. `torch`: torch's default implementation. `fused`: torch's fused implementation.
+    `apex`: FusedAdam of NVIDIA's apex, for `adam` only."""
     compile: bool = False
-    """Compile each block with torch.compile."""
+    """Compile each transformer block with torch.compile."""
 
 
 class LossScaleConfig(Section):
@@ -131,20 +143,21 @@ class LossScaleConfig(Section):
     initial_power: Count = 16
     """The initial loss scale is 2 to this power."""
     window_iterations: Positive = 500
-    """Number of consecutive iterations without an overflow after which the scale doubles."""
+    """Number of consecutive iterations without an overflow after which the loss scale is doubled."""
     hysteresis: Positive = 2
-    """Number of overflows after which the scale is halved."""
+    """Number of overflows after which the loss scale is halved."""
     minimum: Positive = 1
     """Minimum loss scale."""
 
 
 class SkipRange(Section):
-    """A range of samples that are not trained on."""
+    """A range of training samples that is skipped. The model is not trained on these samples."""
 
     from_sample: Annotated[Count, Field(examples=[51200])]
-    """First skipped sample, counted as `consumed_samples` is: in the order of the index's training samples."""
+    """Number of the first skipped sample. The training samples are counted from 0, in the order in which the training
+    reads them (like `consumed_samples`)."""
     to_sample: Annotated[Positive, Field(examples=[56320])]
-    """First sample after the range."""
+    """Number of the first sample after the skipped range."""
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> Self:
@@ -155,9 +168,10 @@ class SkipRange(Section):
 
 
 class EnergyConfig(Section):
-    """Energy and CO2, measured offline by codecarbon (extra `energy`), once per node."""
+    """Measurement of energy and CO2 on each node. It uses the package codecarbon offline, which Bloomery's optional
+    dependencies `energy` install."""
 
     country: Annotated[str, Field(pattern="^[A-Z]{3}$", examples=["FRA"])]
-    """Country of the machine (ISO 3166-1 alpha-3, such as `FRA`), which determines the CO2 per kWh."""
+    """Code of the country of the machine (ISO 3166-1 alpha-3, such as `FRA`), which determines the CO2 per kWh."""
     every_seconds: Annotated[float, Field(gt=0), NotBool] = 15.0
-    """Seconds between two measurements of power."""
+    """Time between two measurements of the power, in seconds."""

@@ -1,4 +1,4 @@
-"""Word lists in a configuration. They accept only words that the text kernel can find in a document."""
+"""Word lists in a configuration. They accept only words that the search in documents can find."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic import AfterValidator, Field
 from bloomery.config.section import Section
 
 JOINERS = "'’\u200c\u200d"
-"""Characters that may occur inside a word: apostrophes, ZWJ and ZWNJ."""
+"""Characters that may occur inside a word: apostrophes, zero-width joiner and zero-width non-joiner."""
 MAX_WORDS = 8
-"""Maximum number of words in a phrase (of characters in languages without spaces)."""
+"""Maximum number of words in a phrase. In languages without spaces, it is the maximum number of characters."""
 
 
 def _letter(character: str) -> bool:
@@ -32,8 +32,8 @@ def _listed(text: str) -> str:
     words = text.split(" ")
     if len(words) > MAX_WORDS or not all(map(_is_word, words)):
         raise ValueError(
-            f"a word of letters, marks and digits, or up to {MAX_WORDS} of them with one space between each; no comma, "
-            "gloss, byte order mark or zero-width space"
+            f"a word of letters, marks and digits, or up to {MAX_WORDS} such words with one space between them; no "
+            "comma, bracket, byte order mark or zero-width space"
         )
     return text
 
@@ -43,7 +43,7 @@ ListedWord = Annotated[str, AfterValidator(_listed)]
 
 
 class WordLists(Section):
-    """Words of a language whose share of a document is measured."""
+    """Word lists of a language. The share of a document's words that are in each list is measured."""
 
     stop_words: Annotated[list[ListedWord], Field(examples=[["le", "la", "de"]])] = []
     """Function words, which are frequent in any prose of the language."""

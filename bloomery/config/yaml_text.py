@@ -1,4 +1,4 @@
-"""Read YAML, refuse what PyYAML would accept silently, and say in plain words what is wrong with a broken document."""
+"""Read YAML, reject mistakes that PyYAML would accept silently, and explain errors of YAML in plain words."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _MAX_VALUES = 1_000_000
 _OWN = re.compile("a key must be a word, not a list or a mapping|the key .+ is written twice")
 _CAUSES = {
     r"found character '\\t'": ("a tab", "spaces, because YAML allows no tabs before a key or a value"),
-    r"found character '(.)'": ("{} begins a value", "a value in quotes if it begins with {}"),
+    r"found character '(.)'": ("a value that begins with {}", "quotes around a value that begins with {}"),
     "mapping values are not allowed": (
-        "a second ':' in a value, or a key that is indented too far",
+        "a second ':' in a value, or a key that is indented too much",
         "one `key: value` per line, a space after each ':' of this line and of the line before, and quotes around text "
         "with ': '",
     ),
@@ -26,13 +26,16 @@ _CAUSES = {
     "expected ',' or '(.)'": ("a bracket that is not closed", "a comma between entries and {} at the end"),
     "found unexpected end of stream": ("a quote that is not closed", "a quote of the same kind at the end of the text"),
     "expected <block end>": (
-        "this line does not fit the lines above it",
+        "the indentation or the quotes of this line do not match the lines above it",
         "the same number of spaces before all keys of a section, and quotes doubled inside quoted text",
     ),
-    "found undefined alias": ("an alias (`*name`) without its anchor (`&name`)", "the anchor before the alias"),
-    "could not determine a constructor for the tag": ("a tag (`!name`)", "plain values; put text with '!' in quotes"),
+    "found undefined alias": ("an alias (`*name`) without its anchor (`&name`)", "the anchor above the alias"),
+    "could not determine a constructor for the tag": (
+        "a tag (`!name`), which is not allowed",
+        "plain values; put text that begins with '!' in quotes",
+    ),
     "unknown escape character|expected escape sequence": (
-        "a backslash that means nothing here",
+        "a backslash in double quotes before a character that cannot follow it",
         "single quotes around text with backslashes",
     ),
     "another document": ("a second document after `---`", "one document per file"),
@@ -40,7 +43,7 @@ _CAUSES = {
     "expected alphabetic or numeric": ("'&' or '*' without a name", "quotes around text that begins with '&' or '*'"),
     "special characters are not allowed": ("a control character", "printable text only"),
 }
-"""Part of PyYAML's message -> what is wrong, and what would be right."""
+"""Pattern of a part of PyYAML's message -> what is wrong in the document, and what would be right."""
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -50,7 +53,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         seen = set()
         for key_node, _ in node.value:
             if key_node.tag == "tag:yaml.org,2002:merge":
-                continue  # the mapping may override keys that `<<: *anchor` merges
+                continue  # a mapping may override keys that `<<: *anchor` merges into it
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
                 raise yaml.constructor.ConstructorError(
@@ -73,7 +76,8 @@ def read_yaml(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise ConfigError("no such file", where=str(path), expected="a run's YAML, e.g. config/sample.yaml") from error
+        right = "the path of a YAML file, such as config/sample.yaml"
+        raise ConfigError("no such file", where=str(path), expected=right) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("cannot be read", where=str(path), expected="a UTF-8 text file that you may read") from error
     try:
@@ -90,7 +94,7 @@ def _too_deep(where: str) -> ConfigError:
     return ConfigError(
         f"nested deeper than {_MAX_DEPTH} levels, or an anchor that contains itself",
         where=where,
-        expected="a run's YAML",
+        expected=f"at most {_MAX_DEPTH} levels, and no alias (`*name`) inside the value of its own anchor (`&name`)",
     )
 
 
@@ -103,7 +107,11 @@ def refuse_endless(value: Any, where: str) -> None:
         if depth > _MAX_DEPTH:
             raise _too_deep(where)
         if values > _MAX_VALUES:
-            raise ConfigError(f"more than {_MAX_VALUES:,} values after its aliases are expanded", where=where)
+            raise ConfigError(
+                f"the file has more than {_MAX_VALUES:,} values after its aliases (`*name`) are expanded",
+                where=where,
+                expected=f"at most {_MAX_VALUES:,} values; write fewer aliases, or aliases of smaller values",
+            )
         inner = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
         waiting += [(each, depth + 1) for each in inner]
 
@@ -113,7 +121,8 @@ def _not_yaml(error: Exception, text: str, path: Path) -> ConfigError:
     problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     place = _place(error, text)
     if _OWN.fullmatch(problem):
-        return ConfigError(f"not valid YAML: {problem}", where=f"{path}{place}")
+        right = "a word as the key, and each key only once in its section"
+        return ConfigError(f"not valid YAML: {problem}", where=f"{path}{place}", expected=right)
     for pattern, (wrong, right) in _CAUSES.items():
         if match := re.search(pattern, f"{problem} {getattr(error, 'context', '')}"):
             character = repr(match.group(1)) if match.groups() else ""
@@ -123,7 +132,7 @@ def _not_yaml(error: Exception, text: str, path: Path) -> ConfigError:
                 expected=right.format(character),
             )
     if not isinstance(error, yaml.YAMLError):
-        wrong, right = "a date or a number that does not exist", "text in quotes"
+        wrong, right = "a date or a number that does not exist", "an existing date or number, or quotes around text"
         return ConfigError(f"not valid YAML: {wrong}", where=f"{path}{place}", expected=right)
     return ConfigError(
         "not valid YAML: this line cannot be read",
@@ -133,7 +142,7 @@ def _not_yaml(error: Exception, text: str, path: Path) -> ConfigError:
 
 
 def _place(error: Exception, text: str) -> str:
-    """Return the place of the error, such as `, line 3, column 5`; empty if it is not known."""
+    """Return the place of the error in the text, such as `, line 3, column 5`. It is empty if the place is unknown."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is not None:
         return f", line {mark.line + 1}, column {mark.column + 1}"

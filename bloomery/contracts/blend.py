@@ -1,4 +1,4 @@
-"""Define the stages of a blend in index.json: a closed form for the dataset of every training sample."""
+"""Define the stages of a blend in index.json. They determine the dataset of every training sample."""
 
 from __future__ import annotations
 

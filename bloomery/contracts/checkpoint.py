@@ -21,9 +21,10 @@ MANIFEST_NAME = "manifest.json"
 LATEST_NAME = "latest"
 """File beside the checkpoints that names the newest one. DeepSpeed's tools look for it."""
 REFERENCE_NAME = "reference.safetensors"
-"""File with tokens (int64, [samples, length]) and fp32 logits ([samples, length, vocabulary_rows]) of the training
-model."""
+"""File with reference tokens (int64, [samples, length]) and the fp32 logits of the training model for them ([samples,
+length, vocabulary_rows])."""
 _STEP = re.compile(r"step\d{8}")
+_RESTORE = f"restore the file as {MANIFEST_NAME} lists it, or use another checkpoint"
 
 
 class FileEntry(BaseModel):
@@ -111,9 +112,9 @@ def step_folders(folder: Path) -> list[Path]:
 
 
 def newest_manifest(folder: Path) -> CheckpointManifest | None:
-    """Return the manifest of the newest undamaged checkpoint in `folder`; None if there is none.
+    """Return the manifest of the newest undamaged checkpoint in `folder`; None if `folder` has no such checkpoint.
 
-    Damaged manifests are skipped here. Loading a checkpoint reports them.
+    Damaged manifests are skipped here. They are reported when a checkpoint is loaded.
     """
     for checkpoint in step_folders(folder):
         try:
@@ -146,13 +147,15 @@ def read_checkpoint(folder: Path) -> CheckpointManifest:
     """Read a checkpoint's manifest.
 
     Raises:
-        InputError: there is no manifest, because the checkpoint was never completed, or it is damaged.
+        InputError: the manifest is damaged, or it is missing because the checkpoint was never completed.
     """
     try:
         return CheckpointManifest.model_validate(read_json(folder / MANIFEST_NAME))
     except ValidationError as error:
         raise InputError(
-            f"not a checkpoint manifest: {wrong_values(error, CheckpointManifest)}", where=str(folder / MANIFEST_NAME)
+            f"not a checkpoint manifest: {wrong_values(error, CheckpointManifest)}",
+            where=str(folder / MANIFEST_NAME),
+            expected="a manifest that this version of Bloomery wrote; use another checkpoint",
         ) from error
 
 
@@ -165,12 +168,22 @@ def verify_file(folder: Path, manifest: CheckpointManifest, name: str) -> Path:
     path = folder / name
     entry = manifest.files.get(name)
     if entry is None:
-        raise CheckFailedError("the manifest does not list this file", where=str(path))
+        raise CheckFailedError(
+            f"the checkpoint's {MANIFEST_NAME} does not list this file",
+            where=str(path),
+            expected="a complete checkpoint; use another one",
+        )
     if not path.is_file():
-        raise CheckFailedError("file is missing", where=str(path), expected="the file that the manifest lists")
+        raise CheckFailedError("the file is missing", where=str(path), expected=f"the listed file; {_RESTORE}")
     size = path.stat().st_size
     if size != entry.bytes:
-        raise CheckFailedError(f"has {size} bytes", where=str(path), expected=f"{entry.bytes} bytes")
+        raise CheckFailedError(
+            f"the file has {size} bytes", where=str(path), expected=f"{entry.bytes} bytes; {_RESTORE}"
+        )
     if sha256_file(path) != entry.sha256:
-        raise CheckFailedError("content differs from the manifest", where=str(path), expected=entry.sha256)
+        raise CheckFailedError(
+            "the file's content differs from the manifest",
+            where=str(path),
+            expected=f"SHA-256 {entry.sha256}; {_RESTORE}",
+        )
     return path

@@ -38,7 +38,9 @@ _FOREIGN_CODES = {
 }
 _LEGACY_MAGIC = b"TNTIDX"
 _CHECKED = 1 << 20
-"""Number of sequences checked at a time. This needs a few tens of MB, whatever the size of the file."""
+"""Number of sequences checked at a time. The check needs a few tens of MB, whatever the size of the file is."""
+_COPY_AGAIN = "an undamaged .idx file; copy the .bin and .idx files again, or encode the text again"
+_BUILD_AGAIN = "delete index.json and build the index again"
 
 
 def token_dtype(vocabulary_size: int) -> np.dtype[Any]:
@@ -47,13 +49,14 @@ def token_dtype(vocabulary_size: int) -> np.dtype[Any]:
 
 
 def write_idx(path: Path, lengths: npt.NDArray[np.int32], dtype: np.dtype[Any]) -> None:
-    """Atomically write an `.idx` with one sequence for each document. `lengths` are their tokens, int32 [documents]."""
+    """Atomically write an `.idx` with one sequence for each document. `lengths` has the number of
+    tokens of each document, int32 [documents]."""
     with atomic_path(path) as temporary:
         dump_idx(temporary, lengths, dtype)
 
 
 def dump_idx(path: Path, lengths: npt.NDArray[np.int32], dtype: np.dtype[Any]) -> None:
-    """Write an `.idx` to `path` itself. The caller must rename it."""
+    """Write an `.idx` directly to `path`, which is a temporary path. The caller must rename the file."""
     code = next(code for code, known in DTYPE_CODES.items() if known == dtype)
     offsets = np.zeros(len(lengths), dtype="<i8")
     if len(lengths) > 1:
@@ -87,7 +90,7 @@ def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
     Args:
         prefix: path without suffix.
         check: whether to read and check the whole `.idx` (20 bytes a document). If False, only header and sizes are
-            checked, in constant time. This is for readers of an index that was checked when it was built.
+            checked, in constant time. Use False for an index that was checked when it was built.
 
     Raises:
         InputError: a file is missing, truncated, of another format or inconsistent.
@@ -99,26 +102,41 @@ def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
         with idx.open("rb"), binary.open("rb"):
             pass
     except FileNotFoundError as error:
-        raise InputError("no such file", where=str(error.filename)) from error
+        right = "both files of the pair, NAME.bin and NAME.idx; check the path"
+        raise InputError("no such file", where=str(error.filename), expected=right) from error
     except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", where=str(error.filename)) from error
+        right = "a file that this user may read"
+        raise InputError(
+            f"the file cannot be read ({error.strerror})", where=str(error.filename), expected=right
+        ) from error
     if idx_bytes < _HEADER.size:
-        raise InputError(f"has only {idx_bytes} bytes", where=str(idx), expected="a Megatron .idx (header of 34 bytes)")
+        raise InputError(
+            f"the file has only {idx_bytes} bytes",
+            where=str(idx),
+            expected="a Megatron .idx file, whose header alone has 34 bytes; encode the text again",
+        )
     raw: npt.NDArray[np.uint8] = np.memmap(idx, dtype=np.uint8, mode="r")
     magic, version, code, sequences, bounds = _HEADER.unpack(raw[: _HEADER.size].tobytes())
     if magic != MAGIC or version != 1:
-        legacy = " but fairseq's older form" if magic.startswith(_LEGACY_MAGIC) else ""
-        raise InputError(f"not a Megatron .idx{legacy}", where=str(idx), expected=f"magic {MAGIC!r}, version 1")
+        legacy = " but fairseq's older format" if magic.startswith(_LEGACY_MAGIC) else ""
+        right = f"a file that begins with {MAGIC!r} and version 1; encode the text again with `bloomery encode`"
+        raise InputError(f"not a Megatron .idx{legacy}", where=str(idx), expected=right)
     if code not in DTYPE_CODES:
         reason = _FOREIGN_CODES.get(code, "no version of Megatron writes it")
-        raise InputError(f"token type code {code}: {reason}", where=str(idx), expected="4 (int32) or 8 (uint16)")
+        right = "token type code 4 (int32) or 8 (uint16); encode the text again with one of them"
+        raise InputError(f"token type code {code}: {reason}", where=str(idx), expected=right)
     expected = _HEADER.size + 12 * sequences + 8 * bounds
     if idx_bytes != expected:
         modes = (
-            ", one too many for each sequence: this is a multimodal file" if idx_bytes == expected + sequences else ""
+            ", with one extra byte for each sequence, as in multimodal files"
+            if idx_bytes == expected + sequences
+            else ""
         )
-        right = f"{expected} bytes for {sequences} sequences of text and {bounds} document bounds"
-        raise InputError(f"has {idx_bytes} bytes{modes}", where=str(idx), expected=right)
+        right = (
+            f"{expected} bytes for {sequences} sequences of text and {bounds} document bounds; "
+            "copy the file again, or encode the text again"
+        )
+        raise InputError(f"the file has {idx_bytes} bytes{modes}", where=str(idx), expected=right)
     dtype = DTYPE_CODES[code]
     position = _HEADER.size
     lengths = np.frombuffer(raw, dtype="<i4", count=sequences, offset=position)
@@ -129,7 +147,10 @@ def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
     total_bytes = int(offsets[-1]) + int(lengths[-1]) * dtype.itemsize if sequences else 0
     if total_bytes != bin_bytes:
         raise InputError(
-            f"has {bin_bytes} bytes", where=str(binary), expected=f"{total_bytes} bytes, as stated by its .idx"
+            f"the file has {bin_bytes} bytes",
+            where=str(binary),
+            expected=f"{total_bytes} bytes, as the .idx file beside it states; copy both files again, or encode the "
+            "text again",
         )
     if check:
         _check_idx(idx, lengths, offsets, documents, dtype.itemsize)
@@ -150,20 +171,26 @@ def _check_idx(
         InputError: one of these conditions does not hold.
     """
     if len(documents) < 1 or documents[0] != 0 or documents[-1] != len(lengths):
-        raise InputError("document bounds do not begin with 0 and end with the number of sequences", where=str(idx))
+        raise InputError(
+            "the document bounds do not begin with 0 or do not end with the number of sequences",
+            where=str(idx),
+            expected=_COPY_AGAIN,
+        )
     end = 0
     for begin in range(0, len(lengths), _CHECKED):
         part = lengths[begin : begin + _CHECKED]
         if np.any(part < 0):
-            raise InputError("a sequence length is negative", where=str(idx))
+            raise InputError("the length of a sequence is negative", where=str(idx), expected=_COPY_AGAIN)
         ends = end + np.cumsum(part, dtype=np.int64) * itemsize
         own = offsets[begin : begin + _CHECKED]
         if own[0] != end or not np.array_equal(own[1:], ends[:-1]):
-            raise InputError("offsets do not follow from lengths", where=str(idx))
+            raise InputError(
+                "the byte offsets do not follow from the lengths of the sequences", where=str(idx), expected=_COPY_AGAIN
+            )
         end = int(ends[-1])
     for begin in range(0, len(documents), _CHECKED):
         if np.any(np.diff(documents[begin : begin + _CHECKED + 1]) < 0):
-            raise InputError("document bounds decrease", where=str(idx))
+            raise InputError("the document bounds decrease", where=str(idx), expected=_COPY_AGAIN)
 
 
 class ArrayEntry(BaseModel):
@@ -203,7 +230,7 @@ class DatasetEntry(BaseModel):
       token files, in the order of the files.
     - `sample_starts`, uint32 or int64 [n + 1, 2] with n >= samples: position in `documents` and token offset in that
       document.
-    - `shuffle`, uint32 or int64 [samples]: numbers below n.
+    - `shuffle`, uint32 or int64 [samples]: numbers of samples, each below n.
 
     Sample i consists of the sequence_length + 1 tokens that begin at sample_starts[shuffle[i]].
 
@@ -248,13 +275,13 @@ class LanguageRead(TextRead):
     """Language of the mixture, measured in tokens."""
 
     weight: float
-    """Weight in mixture.json. `share` differs from it if `max_epochs` limits the language, and by rounding to whole
-    samples."""
+    """Weight in mixture.json. `share` differs from this weight if `max_epochs` limits the language, and by rounding
+    to whole samples."""
     sources: dict[str, TextRead]
 
 
 class IndexManifest(BaseModel):
-    """Content of index.json. The file is written last, and an index without it does not exist."""
+    """Content of index.json. The file is written last, and an index without this file counts as missing."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -278,7 +305,7 @@ class IndexManifest(BaseModel):
     """Sample within that dataset: uint32 [train_samples], or int64 if uint32 is too small."""
     train_samples: int
     stages: list[StageEntry]
-    """Blend in closed form, first stage first. Together the stages contain every training sample once."""
+    """Stages of the blend, in order. Together they contain every training sample once."""
     shares: dict[str, float]
     """Share of the training samples, by dataset."""
     languages: dict[str, LanguageRead] = {}
@@ -295,18 +322,22 @@ def read_index_manifest(path: Path) -> IndexManifest:
     found = value.get("format") if isinstance(value, dict) else None
     if found != 2:
         raise InputError(
-            f"this index has format {found}",
+            f"the index has format {found}",
             where=str(path),
-            expected="format 2; delete it and run the index stage again",
+            expected=f"format 2; {_BUILD_AGAIN}",
         )
     try:
         return IndexManifest.model_validate(value)
     except ValidationError as error:
-        raise InputError(f"not an index manifest: {wrong_values(error, IndexManifest)}", where=str(path)) from error
+        raise InputError(
+            f"not an index manifest: {wrong_values(error, IndexManifest)}",
+            where=str(path),
+            expected=f"a file that this version of Bloomery wrote; {_BUILD_AGAIN}",
+        ) from error
 
 
 def _array_cause(error: Exception) -> str:
-    return error.strerror or "damaged" if isinstance(error, OSError) else "the file is damaged or truncated"
+    return error.strerror or "the file is damaged" if isinstance(error, OSError) else "the file is damaged or truncated"
 
 
 def array_entries(manifest: IndexManifest) -> list[ArrayEntry]:
@@ -327,9 +358,9 @@ def verify_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
     path = folder / entry.path
     if digest_file(path) != entry.digest:
         raise CheckFailedError(
-            "its content changed since it was written",
+            "the file's content changed since it was written",
             where=str(path),
-            expected=f"digest {entry.digest}; delete index.json and run the index stage again",
+            expected=f"digest {entry.digest}; {_BUILD_AGAIN}",
         )
     return array
 
@@ -344,10 +375,12 @@ def open_array(folder: Path, entry: ArrayEntry) -> npt.NDArray[Any]:
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (EOFError, OSError, ValueError) as error:
-        expected = "an array that the index stage wrote; run `bloomery index` again"
+        expected = f"an array that the index stage wrote; {_BUILD_AGAIN}"
         raise InputError(f"not a readable array ({_array_cause(error)})", where=str(path), expected=expected) from error
     if str(array.dtype) != entry.dtype or list(array.shape) != entry.shape:
         raise InputError(
-            f"is {array.dtype} {list(array.shape)}", where=str(path), expected=f"{entry.dtype} {entry.shape}"
+            f"the array has type {array.dtype} and shape {list(array.shape)}",
+            where=str(path),
+            expected=f"type {entry.dtype} and shape {entry.shape}, as in index.json; {_BUILD_AGAIN}",
         )
     return array

@@ -110,14 +110,15 @@ def read_log(path: Path) -> Iterator[tuple[int, LogLine]]:
                     found = parse_line(line)
                 except ValueError as error:
                     raise InputError(
-                        "not a valid line of an iteration: one of its numbers cannot be read",
+                        "not a valid line of an iteration: the line contains a number that cannot be read",
                         where=f"{path}:{number}",
-                        expected="numbers such as 1, 2.5 or 6.0E-05 between the bars",
+                        expected="a number such as 1, 2.5 or 6.0E-05 in each column; correct or delete the line",
                     ) from error
                 if found is not None:
                     yield number, found
     except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", where=str(path)) from error
+        expected = "an existing log file that this user may read"
+        raise InputError(f"the file cannot be read ({error.strerror})", where=str(path), expected=expected) from error
 
 
 def render_line(line: LogLine) -> str:
@@ -153,7 +154,7 @@ def render(record: MetricsRecord) -> str:
 
 
 def _number(value: float | None) -> float:
-    """Return NaN for null, which stands for a measured but non-finite value in a record."""
+    """Return `value`, or NaN if it is None. None in a record means a measured value that was not finite."""
     return math.nan if value is None else value
 
 

@@ -19,7 +19,7 @@ from bloomery.base.unreadable import why_unreadable
 from bloomery.config.explain_value import wrong_values
 
 _BLOCK_BYTES = 256 << 10
-"""Block size for reading, in bytes. A block has a few hundred records, enough for a speed, and is read in 1 ms."""
+"""Block size for reading, in bytes. A block is read in 1 ms. Its few hundred records are enough to compute a speed."""
 
 
 def _finite(value: object) -> object:
@@ -91,7 +91,7 @@ class MetricsRecord(BaseModel):
 
 
 class Stamp(TypedDict):
-    """Place and time of a record: the fields that every kind of record has."""
+    """Position and time of a record: the fields that every kind of record has."""
 
     iteration: int
     consumed_samples: int
@@ -102,7 +102,7 @@ class Stamp(TypedDict):
 
 
 class _Stamped(BaseModel):
-    """Place and time of a record that is not a step: the fields of `Stamp`."""
+    """Position and time of a record that is not a step: the fields of `Stamp`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -199,7 +199,8 @@ def perplexity(loss: float | None) -> float | None:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a metrics file in order. An unfinished last line (the writer was killed) is left out.
+    """Yield the records of a metrics file in order. An unfinished last line, which a killed process may
+    leave, is not read.
 
     After a training returned to a checkpoint, earlier records of later iterations are no longer valid. `valid_records`
     removes them.
@@ -210,14 +211,16 @@ def read_records(path: Path) -> Iterator[Record]:
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
-        raise InputError("no such file", where=str(path)) from error
+        expected = "the metrics.jsonl of a training that has begun; check the run's folder"
+        raise InputError("no such file", where=str(path), expected=expected) from error
     lines = data.split(b"\n")
     for number, line in enumerate(lines[:-1], start=1):
         try:
             yield parse_record(line.decode("utf-8"))
         except ValueError as error:
             reason = _why_no_record(error, line)
-            raise InputError(f"not a metrics record: {reason}", where=f"{path}:{number}") from error
+            expected = "a JSON record as the training writes it; restore the file, or delete this line"
+            raise InputError(f"not a metrics record: {reason}", where=f"{path}:{number}", expected=expected) from error
 
 
 def read_tail(path: Path, limit: int = _BLOCK_BYTES) -> list[Record]:
@@ -259,7 +262,7 @@ def _record_or_none(line: bytes) -> Record | None:
 
 
 def _newest_lines(path: Path, limit: int | None = None) -> Iterator[bytes]:
-    """Yield the complete lines of a file, newest first; nothing if there is no file.
+    """Yield the complete lines of a file, newest first. Yield nothing if the file does not exist.
 
     Text after the last newline is still being written and is left out. Lines that begin before the last `limit` bytes
     are left out too.
@@ -293,8 +296,8 @@ def _newest_lines(path: Path, limit: int | None = None) -> Iterator[bytes]:
 def valid_records(path: Path) -> tuple[list[MetricsRecord], list[ValidationRecord]]:
     """Return the valid training and validation records, in order of their iterations.
 
-    A training that resumes from a checkpoint repeats iterations, and after a roll-back it has fewer of them. Its first
-    record therefore invalidates all earlier records of this iteration and of later ones.
+    A training that resumes from a checkpoint may run iterations again. A new record of an iteration therefore
+    invalidates all earlier records of this iteration and of later iterations.
     """
     steps: list[MetricsRecord] = []
     checks: list[ValidationRecord] = []
@@ -337,7 +340,7 @@ def total_energy(path: Path) -> EnergyRecord | None:
 
 
 def _added(column: str, now: EnergyRecord, since: EnergyRecord | None, total: EnergyRecord | None) -> float | None:
-    """Return `total` plus the increase from `since` to `now`; None if one of the three lacks the column's value.
+    """Return `total` plus the increase from `since` to `now`; None if one of them has no value in the column.
 
     `since` and `total` count as 0 if they are None.
     """

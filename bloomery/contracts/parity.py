@@ -18,7 +18,7 @@ PARITY_NAME = "parity.json"
 
 
 class Parity(BaseModel):
-    """Result of the check, what it was made with, and the files that it covers."""
+    """Result of the parity check, the software versions that it used, and the files that it covers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,9 +75,13 @@ def read_parity(folder: Path) -> Parity:
         raise InputError(
             "the exported model has no parity.json",
             where=str(folder),
-            expected="a model that `bloomery export` has verified",
+            expected="a model that `bloomery export model` has verified; export the model again",
         )
     try:
         return Parity.model_validate(read_json(path))
     except ValidationError as error:
-        raise InputError(f"not a parity report: {wrong_values(error, Parity)}", where=str(path)) from error
+        raise InputError(
+            f"not a parity report: {wrong_values(error, Parity)}",
+            where=str(path),
+            expected="the parity.json that `bloomery export model` of this version wrote; export the model again",
+        ) from error

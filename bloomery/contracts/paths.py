@@ -19,7 +19,7 @@ class RunPaths:
 
     @property
     def config(self) -> Path:
-        """Each stage's part of the configuration."""
+        """Folder of the configuration's sections, with one JSON file for each stage."""
         return self.run / "config"
 
     @property
@@ -95,12 +95,12 @@ class RunPaths:
 
     @property
     def monitoring(self) -> Path:
-        """Folder for monitoring the run: state of the sync, names of its workflows' SLURM jobs."""
+        """Folder for monitoring the run: the state of the log upload, and the names of the workflows' SLURM jobs."""
         return self.run / "monitoring"
 
     @property
     def slurm_runs(self) -> Path:
-        """File with the name of each workflow's SLURM jobs, one line for each workflow, newest last."""
+        """File with the job name that each workflow gave its SLURM jobs, one line for each workflow, newest last."""
         return self.monitoring / "slurm_runs.txt"
 
     @property

@@ -1,8 +1,8 @@
 """Define what determines the first samples of an index.
 
-A checkpoint stores it, and a rebuilt index is compared with it. An index may change during a training: later stages of
-the blend, more samples, more text of other languages. The samples that were already read must stay the same. Otherwise
-the training would repeat some of them and never read others.
+A checkpoint stores this prefix, and a rebuilt index is compared with the stored prefix. An index may change during a
+training: it may have other later stages of the blend, more samples, or more text of other languages. The samples that
+were already read must stay the same. Otherwise the training would repeat some samples and never read others.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class PrefixStage(BaseModel):
 
 
 class SamplePrefix(BaseModel):
-    """Everything that determines the first samples of an index. If two prefixes are equal, so is every token."""
+    """Everything that determines the first samples of an index. If two prefixes are equal, so are all tokens of
+    these samples."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,7 +49,7 @@ class SamplePrefix(BaseModel):
 
 
 def sample_prefix(index: IndexManifest, samples: int) -> SamplePrefix:
-    """Return what determines the first `samples` training samples of `index`, or all of them if it has fewer."""
+    """Return what determines the first `samples` training samples of `index`, or all samples if the index has fewer."""
     stages, read = [], Counter[str]()
     for stage in index.stages:
         end = min(stage.to_sample, samples)
@@ -68,7 +69,7 @@ def prefix_differences(before: SamplePrefix, after: SamplePrefix) -> list[str]:
     """Return one phrase for each difference; an empty list means that the samples are the same."""
     found = []
     if before.samples != after.samples:
-        found.append(f"the index holds {after.samples} samples, but {before.samples} were read")
+        found.append(f"the index holds {after.samples} samples, but the training has read {before.samples}")
     for number, (old, new) in enumerate(zip(before.stages, after.stages, strict=False)):
         for what in ("from_sample", "spread_to", "to_sample"):
             if getattr(old, what) != getattr(new, what):
@@ -76,16 +77,16 @@ def prefix_differences(before: SamplePrefix, after: SamplePrefix) -> list[str]:
         changed = [name for name in sorted({*old.quotas, *new.quotas}) if old.quotas.get(name) != new.quotas.get(name)]
         if changed:
             name = changed[0]
-            more = f" and of {len(changed) - 1} more" if len(changed) > 1 else ""
+            more = f" (number of other datasets whose quota differs: {len(changed) - 1})" if len(changed) > 1 else ""
             quotas = f"{old.quotas.get(name, 0)} -> {new.quotas.get(name, 0)}"
-            found.append(f"quota of {name} in blend stage {number}{more}: {quotas}")
+            found.append(f"quota of dataset {name} in blend stage {number}: {quotas}{more}")
     if len(before.stages) != len(after.stages):
-        found.append(f"number of blend stages read: {len(before.stages)} -> {len(after.stages)}")
+        found.append(f"number of blend stages among the read samples: {len(before.stages)} -> {len(after.stages)}")
     others = [
         name for name, identity in sorted(before.datasets.items()) if after.datasets.get(name, identity) != identity
     ]
     if others:
-        found.append(f"documents of {', '.join(others)}")
+        found.append(f"documents of the dataset{'s' if len(others) > 1 else ''} {', '.join(others)}")
     return found
 
 

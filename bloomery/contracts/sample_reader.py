@@ -1,9 +1,9 @@
 """Read samples of the index, for training and for the index's own checks and traces.
 
 A sample is `sequence_length + 1` consecutive tokens of a dataset whose documents are concatenated. It crosses the
-borders of documents and token files. All files are memory-mapped, so a sample costs a few pages, whatever the size of
-the corpus, and all ranks of a node share them. At most `OPEN_TOKEN_FILES` pairs are open at once, because each pair
-uses two file descriptors and a corpus of 1.6 TB has thousands of pairs.
+borders of documents and token files. All files are memory-mapped. A sample needs a few pages of memory, whatever the
+size of the corpus is, and all ranks of a node share these pages. At most `OPEN_TOKEN_FILES` pairs of
+token files are open at once, because each pair uses two file descriptors and a corpus of 1.6 TB has thousands of pairs.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class SampleReader:
         Raises:
             SampleRangeError: there is no such sample.
         """
-        self._check_range(global_sample, self.train_samples, "the training samples")
+        self._check_range(global_sample, self.train_samples, "the training")
         return int(self._blend_dataset[global_sample]), int(self._blend_sample[global_sample])
 
     def validation(self, name: str, sample: int) -> npt.NDArray[np.int64]:
@@ -132,7 +132,9 @@ class SampleReader:
             raise SampleRangeError(
                 f"no validation set {name!r}",
                 where=str(self.folder),
-                expected=f"one of {', '.join(self._validation) or '(the index has none)'}",
+                expected=f"one of {', '.join(self._validation)}"
+                if self._validation
+                else "an index with validation sets, which this index does not have",
             ) from None
 
     def _open_dataset(self, entry: DatasetEntry) -> _Dataset:
@@ -148,7 +150,7 @@ class SampleReader:
             raise SampleRangeError(
                 f"sample {sample} of {what} does not exist",
                 where=str(self.folder),
-                expected=f"0 to {length - 1}, because the index was built for {length} samples",
+                expected=f"a sample number from 0 to {length - 1}; the index was built for {length} samples",
             )
 
     def _token_file(self, number: int) -> TokenFile:
@@ -195,7 +197,7 @@ class SampleReader:
         return tokens
 
     def _spans(self, dataset: _Dataset, sample: int) -> Iterator[DocumentSpan]:
-        self._check_range(sample, len(dataset.shuffle), f"{dataset.entry.name!r}")
+        self._check_range(sample, len(dataset.shuffle), f"dataset {dataset.entry.name!r}")
         position, begin = (int(value) for value in dataset.sample_starts[dataset.shuffle[sample]])
         wanted = self.sequence_length + 1
         while wanted:
@@ -214,9 +216,9 @@ class SampleReader:
         """Return (token file, document in it) at a position of the reading order."""
         if position >= len(dataset.documents):
             raise InputError(
-                f"samples of {dataset.entry.name!r} reach beyond its documents",
+                f"the samples of dataset {dataset.entry.name!r} need more documents than the index lists for it",
                 where=str(self.folder),
-                expected="an index that `bloomery index verify` accepts",
+                expected="an index that `bloomery index verify` accepts; delete index.json and build the index again",
             )
         document = int(dataset.documents[position])
         number = int(np.searchsorted(self._ends, document, side="right"))

@@ -1,4 +1,4 @@
-"""Define segments/<n>.json, which records why a segment of a training ended and its position.
+"""Define segments/<n>.json, which records why a segment of a training ended, and at which position.
 
 The workflow trusts this file, not the scheduler.
 """
@@ -28,9 +28,9 @@ def clear_request(path: Path) -> None:
     """
     if path.is_dir():
         raise InputError(
-            "is a folder; its request was carried out, but the folder cannot be removed automatically",
+            "this path is a folder, but should be a file; the request to save or stop was carried out",
             where=str(path),
-            expected="a file, such as `touch` creates; remove the folder and run the same command again",
+            expected="a file, which is removed after the request; remove the folder, and run the same command again",
         )
     path.unlink(missing_ok=True)
 
@@ -43,13 +43,13 @@ class SegmentStatus(StrEnum):
     TIME_LIMIT = "time_limit"
     """The segment's time or iteration limit was reached. The next segment resumes the training."""
     ROLLED_BACK = "rolled_back"
-    """A guard returned to an earlier checkpoint. The next segment resumes from it and skips the samples after it."""
+    """A guard returned to an earlier checkpoint. The next segment resumes from it and skips the event's samples."""
     STOPPED = "stopped"
     """A user stopped the segment (signal or stop file)."""
     CRASHED = "crashed"
     """The segment crashed. The next segment resumes from the last checkpoint, within the crash budget."""
     FAILED = "failed"
-    """A check of the training failed, such as a loss that is not finite. A user must inspect it.
+    """A check of the training failed, such as a loss that is not finite. A user must find the cause.
 
     This status appears only in the history.
     """
@@ -92,4 +92,8 @@ def read_segment(path: Path) -> Segment:
     try:
         return Segment.model_validate(read_json(path))
     except ValidationError as error:
-        raise InputError(f"not a segment: {wrong_values(error, Segment)}", where=str(path)) from error
+        raise InputError(
+            f"not a segment: {wrong_values(error, Segment)}",
+            where=str(path),
+            expected="a file as the training wrote it; restore the file, or delete it and run the workflow again",
+        ) from error

@@ -19,7 +19,7 @@ from bloomery.contracts.paths import RunPaths
 
 
 class Skip(SkipRange):
-    """One range and the reason for it."""
+    """One range of skipped samples, and the reason for it."""
 
     reason: str
     roll_back: bool = False
@@ -32,7 +32,7 @@ class Skip(SkipRange):
 
 
 class Skips(BaseModel):
-    """All ranges, in the order in which they were added."""
+    """All ranges of skipped samples, in the order in which they were added."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -41,7 +41,7 @@ class Skips(BaseModel):
 
 
 def read_skips(paths: RunPaths) -> Skips:
-    """Return the ranges of a run, which are empty if there is no file.
+    """Return the skipped ranges of a run. There are none if train/skips.json does not exist.
 
     Raises:
         InputError: the file is damaged.
@@ -52,7 +52,9 @@ def read_skips(paths: RunPaths) -> Skips:
         return Skips.model_validate(read_json(paths.skips))
     except ValidationError as error:
         raise InputError(
-            f"not a list of skipped samples: {wrong_values(error, Skips)}", where=str(paths.skips)
+            f"not a list of skipped samples: {wrong_values(error, Skips)}",
+            where=str(paths.skips),
+            expected="the file as the training or `bloomery train roll-back` wrote it; correct or restore it",
         ) from error
 
 

@@ -1,7 +1,7 @@
 """Read the tokenizer's folder: `tokenizer.json` and the two files that assign roles to its tokens.
 
-A tokenizer is trained here or imported, so nothing is assumed about it. Its end-of-document token has the name that the
-folder states, and its ids may have gaps.
+A tokenizer is trained here or imported, so nothing is assumed about it. The folder states the name of the
+end-of-document token, and the ids of the tokens may have gaps.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def load_tokenizer(path: Path) -> Any:
     from tokenizers import Tokenizer
 
     if not path.is_file():
-        raise InputError("no such file", where=str(path), expected=f"a {TOKENIZER}")
+        raise InputError("no such file", where=str(path), expected=f"an existing {TOKENIZER}; check the path")
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # The library raises a bare Exception for a file that it cannot read.
-        expected = f"a complete {TOKENIZER} of the library tokenizers"
+        expected = f"a complete {TOKENIZER} that the library `tokenizers` can load; copy or train it again"
         raise InputError(
             "not a tokenizer: the file is damaged or of another kind", where=str(path), expected=expected
         ) from error
@@ -65,7 +65,11 @@ def special_tokens(folder: Path) -> dict[str, str]:
     for name in (SPECIAL, CONFIG):
         values = read_json(folder / name) if (folder / name).is_file() else {}
         if not isinstance(values, dict):
-            raise InputError("not a JSON object", where=str(folder / name), expected="roles of special tokens")
+            raise InputError(
+                "not a JSON object",
+                where=str(folder / name),
+                expected='a JSON object that names the special tokens, such as {"eos_token": "</s>"}',
+            )
         for key, value in values.items():
             text = value.get("content") if isinstance(value, dict) else value
             if key.endswith("_token") and isinstance(text, str):
@@ -82,8 +86,16 @@ def end_of_document(path: Path, tokenizer: Any) -> int:
     text = special_tokens(path.parent).get("eos")
     where = str(path.with_name(CONFIG))
     if text is None:
-        raise InputError("names no eos_token", where=where, expected="the token that ends a document")
+        raise InputError(
+            "the file names no eos_token",
+            where=where,
+            expected='the token that ends a document, such as "eos_token": "</s>"',
+        )
     number = tokenizer.token_to_id(text)
     if number is None:
-        raise InputError(f"its eos_token {text!r} is not in {TOKENIZER}", where=where, expected="one of its tokens")
+        raise InputError(
+            f"the eos_token {text!r} is not in {TOKENIZER}",
+            where=where,
+            expected=f"a token of the {TOKENIZER} in the same folder",
+        )
     return int(number)

@@ -1,4 +1,4 @@
-"""Find files that a configuration names and that do not exist. Only `bloomery config check` and `init` ask for this.
+"""Find the files that a configuration names but that do not exist, for `bloomery config check` and `bloomery init`.
 
 A plan or a rehearsal needs no files, so loading a configuration does not look for them.
 """
@@ -44,9 +44,13 @@ def _single_paths(config: RunConfig) -> Iterator[tuple[str, str, str]]:
     language_id = config.corpus.language_id
     for name, path in (("fallback_model", language_id.fallback_model), ("fasttext_model", language_id.fasttext_model)):
         if path is not None:
-            yield f"corpus.language_id.{name}", path, "the path of a model"
+            yield f"corpus.language_id.{name}", path, "the path of a model file"
     if (parallel := config.tokenizer.report.parallel) is not None:
-        yield "tokenizer.report.parallel", parallel, "a folder of <language>.txt, or a JSON Lines file"
+        yield (
+            "tokenizer.report.parallel",
+            parallel,
+            "the path of a folder with files <language>.txt, or of a JSON Lines file",
+        )
     for number, run in enumerate(config.corpus.dedup.against):
         yield f"corpus.dedup.against[{number}]", run, "the folder of an earlier run, such as runs/old"
 

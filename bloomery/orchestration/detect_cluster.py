@@ -46,7 +46,7 @@ class Partition:
     max_minutes: int | None
     """Longest allowed job in minutes; None if there is no limit."""
     kinds: tuple[NodeKind, ...]
-    """Kinds of nodes, sorted by most GPUs, then by most nodes."""
+    """Kinds of nodes, sorted by the number of GPUs and then by the number of nodes, largest first."""
 
     @property
     def nodes(self) -> int:
@@ -75,7 +75,7 @@ class Cluster:
     accounting: bool
     """Whether SLURM keeps accounting records."""
     min_job_age_seconds: float | None
-    """How long slurmctld remembers an ended job; 0 means for ever (see `job_age_problem`); None if unknown."""
+    """Seconds for which slurmctld remembers an ended job. 0 means for ever (see `job_age_problem`), None is unknown."""
 
     def partition(self, name: str) -> Partition | None:
         """Return the partition `name`, or the first one of a list such as `a,b`; None if there is no such partition."""
@@ -164,7 +164,10 @@ def detect() -> Cluster:
         TryAgainError: the scheduler does not answer.
     """
     if shutil.which("sinfo") is None:
-        raise ResourceError("no `sinfo`: SLURM is not on this machine", expected="a login node of the cluster")
+        raise ResourceError(
+            "the program `sinfo` is missing, so SLURM is not on this machine",
+            expected="run this command on a login node of the cluster",
+        )
     settings = settings_of_cluster()
     accounts = ""
     if _keeps_accounts(parse_settings(settings)) and shutil.which("sacctmgr"):
@@ -205,13 +208,14 @@ def job_age_problem(min_job_age_seconds: float | None, poll: int) -> str | None:
 
     The executor asks squeue about ended jobs. If MinJobAge is shorter than three waits (`poll` seconds each), it asks
     sacct instead. sacct needs accounting; without accounting the executor waits for ever. A MinJobAge of 0 means
-    "never forget" in SLURM, but the executor takes it for too short.
+    "never forget" in SLURM, but the executor treats it as too short.
     """
     if min_job_age_seconds is None or min_job_age_seconds >= _POLLS_IN_A_JOB_AGE * poll:
         return None
     seconds = int(min_job_age_seconds // _POLLS_IN_A_JOB_AGE)
-    advice = f"use --slurm-init-seconds-before-status-checks {seconds}, or ask" if seconds else "ask"
+    advice = f"start snakemake with --slurm-init-seconds-before-status-checks {seconds}, or ask" if seconds else "ask"
     return (
-        f"MinJobAge is {min_job_age_seconds:.0f} s, less than {_POLLS_IN_A_JOB_AGE} x {poll} s: Snakemake would ask "
-        f"sacct instead of squeue and may wait for ever; {advice} the administrators for MinJobAge=300"
+        f"MinJobAge is {min_job_age_seconds:.0f} s, less than {_POLLS_IN_A_JOB_AGE} x {poll} s, the time of "
+        f"{_POLLS_IN_A_JOB_AGE} status checks: Snakemake would ask sacct instead of squeue and may wait for ever; "
+        f"{advice} the administrators for MinJobAge=300 in slurm.conf"
     )

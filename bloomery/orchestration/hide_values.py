@@ -11,7 +11,7 @@ from bloomery.base.written_values import as_written
 def hide_values(logger: logging.Logger) -> None:
     """Let `logger` show the values of the configuration's environment variables as they were written (`${NAME}`).
 
-    The change applies to every handler of the logger, so also to Snakemake's log file.
+    The change applies to every handler of the logger, including the one that writes Snakemake's log file.
     """
     if not any(isinstance(each, _HideValues) for each in logger.filters):
         logger.addFilter(_HideValues())

@@ -1,4 +1,4 @@
-"""Memory, run time and SLURM settings of the workflow's ordinary jobs. `training_job` has those of the training."""
+"""Memory, run time and SLURM settings of the workflow's jobs, except training jobs (see `training_job`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def job_resources(
     """Return Snakemake's resources of a job: memory in MB, run time in minutes, and the site's SLURM settings.
 
     Snakemake adds up the run times of rules that share a SLURM job. So each of the `rules_in_group` rules requests at
-    most its share of the site's longest job.
+    most an equal share of the run time that the site allows for a job.
     """
     target = place or plan.site.jobs
     longest = target.max_minutes // rules_in_group if target.max_minutes else runtime

@@ -41,14 +41,14 @@ def earlier_parts(against: list[str]) -> list[str]:
 
 
 def refuse_unfinished(against: list[str], own: Path) -> None:
-    """Check before any job starts that each earlier run is not the run `own` and has a finished corpus.
+    """Check, before any job starts, that no earlier run is the run `own` and that each one has a finished corpus.
 
     Raises:
         InputError: an earlier run is the run itself, or a file of its corpus is missing.
     """
     for number, run in enumerate(against):
         if Path(run).resolve() == own.resolve():
-            raise InputError("names the run itself", where="corpus.dedup.against", expected=_FINISHED)
+            raise InputError("names the folder of the run itself", where="corpus.dedup.against", expected=_FINISHED)
         needed = [Path("duplicates/clusters.json")]
         for name in earlier_parts(against[: number + 1]):
             if name.startswith(f"{EARLIER}{number}/"):
@@ -60,7 +60,7 @@ def refuse_unfinished(against: list[str], own: Path) -> None:
 
 
 _TABLE = (".parquet", ".json")
-_FINISHED = "an earlier run with a finished corpus, made by this version (corpus.dedup.against)"
+_FINISHED = "in corpus.dedup.against, the folder of an earlier run with a finished corpus that this version made"
 
 
 def corpus_of(part: str, corpus: Path, against: list[str]) -> Path:

@@ -18,11 +18,11 @@ from bloomery.config.sources import AnySource, FileSource, MegatronSource, TextS
 def plan_parts(source: AnySource, ingest: IngestConfig) -> list[PartInput]:
     """Return the files, or the piece of a file, that each part of a source reads, in order.
 
-    Files are sorted by name and grouped greedily up to `ingest.shard_bytes`. A larger file becomes several parts, one
-    piece each, if its kind can be cut (`data_prep.corpus.sources.file_piece`); otherwise it is one part. The plan
-    depends only on names and sizes, so a rerun plans the same parts. With `max_documents`, only the first part is
-    planned. A source that is not made of files is one part. For Megatron's token files, each pair is one part, with its
-    `.idx` before its `.bin`.
+    Files are sorted by name and grouped greedily up to `ingest.shard_bytes`. A larger file becomes several parts, each
+    with one piece of the file, if files of its kind can be read in pieces (`data_prep.corpus.sources.file_piece`).
+    Otherwise the file is one part. The plan depends only on names and sizes, so a rerun plans the same parts. With
+    `max_documents`, only the first part is planned. A source that is not made of files is one part. For Megatron's
+    token files, each pair of an `.idx` and a `.bin` file is one part, which lists the `.idx` file first.
 
     A document without an id is named after its file, so files of the same name in different folders need different
     names. Therefore a file in a subfolder of the source's common folder is listed as `folder/./below/en.jsonl`. The
@@ -69,18 +69,23 @@ def _pairs(source: MegatronSource) -> list[PartInput]:
     for _, tokens in pairs:
         if not Path(tokens).is_file():
             raise ConfigError(
-                f"no file {tokens!r}", where=f"sources[{source.name}].paths", expected="a .bin file beside each .idx"
+                f"no file {tokens!r}",
+                where=f"sources[{source.name}].paths",
+                expected="a .bin file beside each .idx file",
             )
     return [PartInput(pair) for pair in pairs]
 
 
 def _can_be_cut(source: FileSource) -> bool:
-    """Return whether a file can be read in pieces: not if a document is a whole file or a block between empty lines."""
+    """Return whether files of the source can be read in pieces.
+
+    They cannot if a document is a whole file or a block between empty lines.
+    """
     return not isinstance(source, TextSource) or source.documents == "line"
 
 
 def evaluation_files(decontaminate: DecontaminateConfig) -> list[str]:
-    """Return the files of the evaluation texts, sorted; empty if the run names none.
+    """Return the files of the evaluation texts, sorted. The list is empty if the run names no evaluation texts.
 
     Raises:
         ConfigError: a path or pattern matches no file; the error names the key.
@@ -92,7 +97,10 @@ def evaluation_files(decontaminate: DecontaminateConfig) -> list[str]:
 
 
 def _common_folder(patterns: list[str]) -> str:
-    """Return the deepest folder that holds every file that the patterns can match; relative if all patterns are."""
+    """Return the deepest folder that holds every file that the patterns can match.
+
+    The path is relative if all patterns are relative and the folder is not the working folder.
+    """
     folders = []
     for pattern in patterns:
         fixed = Path(pattern).parent
@@ -116,7 +124,9 @@ def _matches(pattern: str, where: str) -> list[str]:
     """Return the files that a name or pattern matches. A name of an existing file is never read as a pattern."""
     if Path(pattern).is_dir():
         raise ConfigError(
-            f"{pattern!r} is a folder", where=where, expected=f"its files, such as '{pattern.rstrip('/')}/*.jsonl'"
+            f"{pattern!r} is a folder",
+            where=where,
+            expected=f"a pattern that matches files in the folder, such as '{pattern.rstrip('/')}/*.jsonl'",
         )
     names = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)  # noqa: PTH207 (keeps "./")
     found = [name for name in names if Path(name).is_file()]
@@ -124,7 +134,7 @@ def _matches(pattern: str, where: str) -> list[str]:
         raise ConfigError(
             f"no file matches {pattern!r}",
             where=where,
-            expected=f"a file or pattern, absolute or relative to {Path.cwd()}",
+            expected=f"the path or pattern of existing files, absolute or relative to {Path.cwd()}",
         )
     for name in found:
         try:
@@ -132,6 +142,6 @@ def _matches(pattern: str, where: str) -> list[str]:
         except UnicodeEncodeError as error:
             shown = name.encode("utf-8", "backslashreplace").decode()
             raise ConfigError(
-                f"the file name '{shown}' is not UTF-8", where=where, expected="a UTF-8 name; rename the file"
+                f"the file name '{shown}' is not UTF-8", where=where, expected="a file name in UTF-8; rename the file"
             ) from error
     return found

@@ -18,7 +18,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.orchestration.stage_sections import adopt_stage, ingest_stage, stage_sections
 
 PlanParts = Callable[[AnySource, IngestConfig], list[PartInput]]
-"""Function that splits a source's files into parts, one job each."""
+"""Function that splits a source's files into parts. One job reads one part."""
 
 PARTS_NAME = "parts.json"
 """File that lists the names of the text shards."""
@@ -40,7 +40,7 @@ class Part:
 
     @property
     def files(self) -> list[str]:
-        """The source's own files that the part reads; empty for a source that is fetched."""
+        """The source's own files that the part reads; empty for a source that is not made of files."""
         return self.portion.files or []
 
     @property
@@ -62,7 +62,9 @@ def plan_run(config: RunConfig, plan_parts: PlanParts) -> list[Part]:
         for number, portion in enumerate(plan_parts(source, config.corpus.ingest))
     ]
     if not parts:
-        raise InputError("the sources contain nothing to read", where=config.name)
+        raise InputError(
+            "the sources contain nothing to read", where=config.name, expected="at least one source with a file to read"
+        )
     return parts
 
 
@@ -107,7 +109,7 @@ def write_sections(config: RunConfig, parts: list[Part]) -> list[Path]:
 
 
 def read_parts(run: RunPaths) -> list[Part]:
-    """Read the parts as the workflow last planned them. Jobs use this, so they never search for files again."""
+    """Read the parts as the workflow last planned them. Jobs read them here, so they never search for files again."""
     parts = []
     for name in read_json(run.config / PARTS_NAME):
         stage = read_stage(run.config / "ingest" / f"{name}.json", IngestStage)
@@ -135,5 +137,5 @@ def other_shards(run: RunPaths, parts: list[Part]) -> list[Path]:
 def check_run(run: Path) -> None:
     """Raise InputError if `run` is not the folder of a run."""
     if not (run / "config" / PARTS_NAME).is_file():
-        what = "not a run" if run.is_dir() else "no such folder"
+        what = f"not a run, because it has no config/{PARTS_NAME}" if run.is_dir() else "no such folder"
         raise InputError(what, where=str(run), expected="the folder of a run, such as runs/sample")

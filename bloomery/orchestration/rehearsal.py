@@ -1,8 +1,8 @@
 """Derive a rehearsal from a run: the same code path with a tiny model on a few nodes, to test a change first.
 
-Unchanged: sources, cleaning, kind of optimizer, precision, recomputation, rule of the pipeline partition, and whether
-the batch ramps up. Smaller: amount of text, vocabulary, network, batches, length of the training, and the layout, which
-fills exactly the requested nodes.
+A rehearsal keeps the sources, the cleaning, the kind of optimizer, the precision, the recomputation, the rule of the
+pipeline partition, and the ramp-up of the batch if there is one. It reduces the amount of text, the vocabulary, the
+network, the batches and the length of the training. Its layout fills exactly the requested nodes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,11 @@ def rehearsal(config: RunConfig, site: Site, nodes: int) -> dict[str, Any]:
 
 
 def _without_defaults(values: dict[str, Any], stated: dict[str, Any], full: dict[str, Any]) -> dict[str, Any]:
-    """Return the values whose key the run's own YAML has (`stated`), or that differ from the run's (`full`)."""
+    """Return the values that the rehearsal's YAML needs.
+
+    These are the values whose key is in the run's own YAML (`stated`), and the values that differ from the run's values
+    (`full`).
+    """
     kept: dict[str, Any] = {}
     for key, value in values.items():
         before = full.get(key)
@@ -110,7 +114,7 @@ def processes(parallel: ParallelConfig, site: Site, nodes: int) -> int:
         raise ConfigError(
             f"not set, so the number of processes on {nodes} nodes is unknown",
             where="training.ranks_per_node in the site's file",
-            expected="a number (for example `bloomery cluster init --ranks-per-node 4`), or --nodes 1",
+            expected="processes per node (for example `bloomery cluster init --ranks-per-node 4`), or --nodes 1",
         )
     return min(parallel.world_size, _ONE_NODE)
 
@@ -178,6 +182,7 @@ def _training(training: TrainingConfig, tensor: int, pipeline: int, data: int) -
     checkpoint = {"every_iterations": ITERATIONS // 4, "keep_last": min(training.checkpoint.keep_last, 3)}
     return changed | {
         "train_samples": samples,
+        "train_epochs": None,
         "train_tokens": None,
         "skip": [],
         "parallel": parallel,

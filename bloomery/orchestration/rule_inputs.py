@@ -24,7 +24,7 @@ def one_of(names: Iterable[str]) -> str:
 
 
 def files_of_part(plan: RunPlan, name: str) -> list[str]:
-    """Return the source's own files that the part `name` reads; empty for a source that is fetched."""
+    """Return the source's own files that the part `name` reads; empty for a source that is not made of files."""
     return next(part.files for part in plan.parts if part.name == name)
 
 

@@ -62,7 +62,7 @@ class RunLock:
             raise TryAgainError(
                 f"another workflow works on this run ({holder(run) or 'unknown process'})",
                 where=str(run),
-                expected="wait until it ends, or stop it; then start again",
+                expected="wait until that workflow ends, or stop it; then start this one again",
             ) from error
         who = {"pid": os.getpid(), "host": socket.gethostname(), "command": typed_command()}
         with explained(path):

@@ -29,7 +29,7 @@ from bloomery.orchestration.tokenizer_origin import local_files
 from bloomery.orchestration.training_job import TrainingJob, training_job
 
 _MEMORY_BESIDE_DEDUP_MB = 1000
-"""Memory in MB that a job needs besides `corpus.dedup.memory_bytes`: interpreter, libraries, rows read and written."""
+"""Memory in MB for the interpreter, libraries and rows of a job, in addition to `corpus.dedup.memory_bytes`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class RunPlan:
     paths: RunPaths
     site: Site
     online: JobTarget | None
-    """Job target with Internet access; None if such jobs run on the workflow's own machine."""
+    """SLURM settings of jobs that need the Internet; None if such jobs run on the workflow's own machine."""
     training_job: TrainingJob
     lock: RunLock | TryAgainError | None
     """Lock of the run, or the error if another workflow holds the lock; None in a job of the workflow."""
@@ -94,8 +94,8 @@ class RunPlan:
     def text_group(self) -> str:
         """Name of Snakemake's group for the jobs that read the texts.
 
-        The group includes the rule that wrote the texts, but no rule before a step over all shards. If repeated lines
-        are removed, ingest comes before such a step.
+        The group includes the rule that wrote the texts. It includes no rule whose outputs for all shards are needed at
+        once, because a group works on single shards. If repeated lines are removed, `ingest` is such a rule.
         """
         return "strip" if self.strips_lines else "read"
 
@@ -170,7 +170,7 @@ def _lock_and_plan(
     try:
         lock = RunLock.acquire(paths.run)
     except TryAgainError as error:
-        logger.warning(f"{error}; this process writes no files of the run")
+        logger.warning(f"{error}; this workflow writes no files of the run")
         return error, read_parts(paths)
     parts = plan_run(config, plan_parts)
     write_sections(config, parts)

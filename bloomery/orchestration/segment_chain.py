@@ -11,7 +11,9 @@ from bloomery.contracts.segment import SegmentStatus, read_segment
 
 
 def next_segment(chain: Sequence[str], max_segments: int) -> int | None:
-    """Return the number of the segment that follows the segment files in `chain`; None if the training is finished.
+    """Return the number of the segment that follows those in `chain`, or None if the training is finished.
+
+    `chain` lists the segment files that exist, in order.
 
     Raises:
         InputError: the last file is not a segment's file.
@@ -21,6 +23,7 @@ def next_segment(chain: Sequence[str], max_segments: int) -> int | None:
         return None
     if len(chain) >= max_segments:
         raise WorkflowError(
-            f"training is not finished after {len(chain)} segments; expected: a larger training.segment.max_segments"
+            f"the training is not finished after {len(chain)} segments; expected: a larger "
+            "training.segment.max_segments"
         )
     return len(chain) + 1

@@ -65,6 +65,11 @@ def write_site(path: Path, values: Mapping[str, Any], notes: list[str]) -> Site:
         ConfigError: a value is wrong; nothing was written.
         ResourceError: the file cannot be written.
     """
-    validate(dict(values), Site, where="the site's file", example="what `bloomery cluster init --help` lists")
+    validate(
+        dict(values),
+        Site,
+        where="the site's file",
+        example="the keys of a site's file, which `bloomery cluster init` writes",
+    )
     write_text(path, render(values, notes))
     return read_site(path)

@@ -28,30 +28,30 @@ class Question:
 
 
 QUESTIONS = (
-    Question("account", "--account", "Account to charge"),
-    Question("jobs.partition", "--partition", "Partition for data jobs"),
-    Question("training.partition", "--training-partition", "Partition for training"),
-    Question("training.qos", "--qos", "Quality of service (QoS) for training"),
-    Question("training.gpus_per_node", "--gpus-per-node", "GPUs per training node", "number"),
-    Question("training.ranks_per_node", "--ranks-per-node", "Processes per training node", "number"),
-    Question("training.max_minutes", "--max-minutes", "Longest training job in minutes", "number"),
-    Question("training.constraint", "--constraint", "Feature that a training node must have"),
-    Question("training.cpus_per_node", "--cpus-per-node", "CPUs to request per training node", "number"),
+    Question("account", "--account", "SLURM account that pays for the jobs"),
+    Question("jobs.partition", "--partition", "SLURM partition for data jobs"),
+    Question("training.partition", "--training-partition", "SLURM partition for training jobs"),
+    Question("training.qos", "--qos", "SLURM quality of service (QoS) of training jobs"),
+    Question("training.gpus_per_node", "--gpus-per-node", "Number of GPUs per training node", "number"),
+    Question("training.ranks_per_node", "--ranks-per-node", "Number of processes per training node", "number"),
+    Question("training.max_minutes", "--max-minutes", "Time limit of a training job in minutes", "number"),
+    Question("training.constraint", "--constraint", "SLURM node feature that a training node must have"),
+    Question("training.cpus_per_node", "--cpus-per-node", "Number of CPUs to request per training node", "number"),
     Question(
         "training.memory_mb_per_node", "--memory-mb-per-node", "Memory to request per training node in MB", "number"
     ),
-    Question("training.exclusive", "--exclusive", "Request whole nodes", "yes or no"),
-    Question("internet.partition", "--internet-partition", "Partition whose nodes reach the Hub"),
-    Question("modules", "--modules", "Environment modules that jobs load", "list"),
-    Question("container", "--container", "Apptainer image for the jobs"),
-    Question("scratch", "--scratch", "Fast folder for temporary files"),
+    Question("training.exclusive", "--exclusive", "Request whole training nodes", "yes or no"),
+    Question("internet.partition", "--internet-partition", "SLURM partition whose nodes can reach the Hub"),
+    Question("modules", "--modules", "Environment modules that jobs load, separated by spaces", "list"),
+    Question("container", "--container", "Apptainer image in which jobs run"),
+    Question("scratch", "--scratch", "Folder on a fast disk for temporary files"),
 )
 
 ASKED = (
     *("account", "jobs.partition", "training.partition", "training.qos", "training.gpus_per_node"),
     *("training.ranks_per_node", "training.max_minutes", "internet.partition", "modules", "container", "scratch"),
 )
-"""Keys that `bloomery cluster init` asks for on a terminal. The other keys have good defaults, and options."""
+"""Keys that `bloomery cluster init` asks for on a terminal. The other keys have defaults, which options can change."""
 
 NEEDED = ("jobs.partition", "training.partition", "training.gpus_per_node", "training.max_minutes")
 """Keys that the site's file needs. They are detected or set by options."""
@@ -68,7 +68,7 @@ def default_partition(cluster: Cluster) -> Partition | None:
 
 
 def training_partition(cluster: Cluster) -> Partition | None:
-    """Return the partition for training: the one with the most GPUs, then with the longest allowed jobs.
+    """Return the partition for training: the one with the most GPUs. Among equals, it is the one with the longest jobs.
 
     Without any GPU, return the partition for data jobs.
     """
@@ -124,8 +124,8 @@ def collect(
         options = [question.option for question in QUESTIONS if question.key in NEEDED and question.key not in given]
         if options:
             raise ResourceError(
-                "SLURM is not on this machine, so nothing can be detected",
-                expected=f"a login node of the cluster, or all of {' '.join(options)}",
+                "SLURM is not on this machine, so the cluster cannot be detected",
+                expected=f"run this command on a login node of the cluster, or give all of {' '.join(options)}",
             )
         cluster = Cluster("", (), (), accounting=False, min_job_age_seconds=None)
     answers: Answers = {}
@@ -178,7 +178,12 @@ def doubts(cluster: Cluster, answers: Mapping[str, Any]) -> list[str]:
         return found
     if len({kind.gpus for kind in training.kinds}) > 1 and not answers.get("training.constraint"):
         kinds = ", ".join(f"{kind.nodes} nodes with {kind.gpus} GPUs" for kind in training.kinds)
-        found.append(f"training.constraint: the nodes of {training.name!r} differ ({kinds}); set a node feature")
+        found.append(
+            f"training.constraint: the nodes of partition {training.name!r} have different numbers of GPUs ({kinds}); "
+            "set the SLURM feature of the nodes that training needs"
+        )
     if len(cluster.accounts) > 1 and answers.get("account") == cluster.accounts[0]:
-        found.append(f"account: you may charge {', '.join(cluster.accounts)}; the first one was chosen")
+        found.append(
+            f"account: you may charge {', '.join(cluster.accounts)}; the first one was chosen (--account sets another)"
+        )
     return found

@@ -63,7 +63,10 @@ def training_dependency(paths: RunPaths) -> str | None:
     try:
         alive = [job.job for job in jobs_alive(paths) if job.rule == TRAINING_RULE]
     except BloomeryError as error:
-        say(f"cannot list the jobs of this run ({error}); only the lease prevents two trainings at once")
+        say(
+            f"cannot list the SLURM jobs of this run ({error}); only the lock of the training (its lease) prevents two "
+            "trainings at the same time"
+        )
         return None
     return "afterany:" + ":".join(alive) if alive else None
 
@@ -80,14 +83,17 @@ def end_data_jobs(paths: RunPaths) -> bool:
         while left := [job.job for job in jobs_alive(paths) if job.rule != TRAINING_RULE]:
             if not cancelled:
                 cancelled = left
-                say(f"cancelling jobs that an earlier workflow left in the queue: {' '.join(left)}")
+                say(f"cancelling jobs that an earlier workflow left in the queue of SLURM: {' '.join(left)}")
                 slurm.call("scancel", *left)
             if time.monotonic() > deadline:
-                say(f"cancelled jobs are still in the queue after {_LONGEST_CANCEL_SECONDS:.0f} s: {' '.join(left)}")
+                say(
+                    f"cancelled jobs are still in the queue of SLURM after {_LONGEST_CANCEL_SECONDS:.0f} s: "
+                    f"{' '.join(left)}; this workflow starts without waiting longer"
+                )
                 break
             time.sleep(_CANCEL_POLL_SECONDS)
     except BloomeryError as error:
-        say(f"jobs of an earlier workflow may still run: {error}")
+        say(f"cannot list or cancel the SLURM jobs of an earlier workflow, so some may still run: {error}")
     return bool(cancelled)
 
 
@@ -97,10 +103,10 @@ def start_again() -> None:
 
 
 def online_target(site: Site) -> JobTarget | None:
-    """Return the job target of jobs that use the Hub; None if they run beside the workflow.
+    """Return the SLURM settings of jobs that use the Hub; None if these jobs run on the workflow's own machine.
 
-    With HF_TOKEN they always run beside the workflow, because that token is not passed to jobs. Jobs on other machines
-    use the token of `hf auth login`.
+    With HF_TOKEN they always run on the workflow's own machine, because that token is not passed to SLURM jobs. Jobs on
+    other machines use the token of `hf auth login`.
     """
     return None if os.environ.get("HF_TOKEN") else site.internet
 
@@ -108,7 +114,7 @@ def online_target(site: Site) -> JobTarget | None:
 def hide_token() -> None:
     """Keep the Hub token out of the environment that sbatch passes to jobs and that SLURM stores in files.
 
-    The token moves into a memory file that programs on this machine can read while this process lives.
+    The token moves into an anonymous file in memory. Programs on this machine can read it while this process lives.
     """
     token = os.environ.pop("HF_TOKEN", None)
     os.environ.pop("HUGGING_FACE_HUB_TOKEN", None)
@@ -119,7 +125,10 @@ def hide_token() -> None:
 
 
 def forget_hidden_token() -> None:
-    """In a job, forget the path of the token's memory file, which exists only on the workflow's machine."""
+    """In a job, remove the path of the token's file in memory from the environment.
+
+    That file exists only on the workflow's machine.
+    """
     if os.environ.get(_TOKEN_PATH, "").startswith("/proc/"):
         del os.environ[_TOKEN_PATH]
 

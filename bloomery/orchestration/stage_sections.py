@@ -20,6 +20,7 @@ from bloomery.config.stages import (
     DedupStage,
     DetectorStage,
     ExportStage,
+    IndexEpochs,
     IndexStage,
     IngestStage,
     JudgeStage,
@@ -32,6 +33,7 @@ from bloomery.config.stages import (
     TokenizerStage,
     TrainStage,
 )
+from bloomery.config.training import UNKNOWN_SAMPLES, TrainingConfig
 from bloomery.spec.batch import samples_to_read
 
 BYTES_PER_TOKEN = 4.7
@@ -69,7 +71,9 @@ def _detector(language_id: LanguageIdConfig) -> DetectorStage:
     digests = [digest_ends(SHIPPED_FALLBACK)] if language_id.fallback_model is None else []
     for key, path in models.items():
         if path is not None and not Path(path).is_file():
-            raise ConfigError(f"no file {path!r}", where=f"corpus.language_id.{key}", expected="the path of a model")
+            raise ConfigError(
+                f"no file {path!r}", where=f"corpus.language_id.{key}", expected="the path of a model file"
+            )
         digests += [digest_ends(Path(path))] if path is not None else []
     return DetectorStage(**models, digests=digests)
 
@@ -77,7 +81,7 @@ def _detector(language_id: LanguageIdConfig) -> DetectorStage:
 def _key_parameters(near: NearDedupConfig) -> NearDedupConfig:
     """Return the settings that the MinHash keys depend on.
 
-    Settings of how the keys are used are left out, so that changing them does not measure the corpus again.
+    Settings that only determine how the keys are used are left out. A change of them does not measure the corpus again.
     """
     return NearDedupConfig(**near.model_dump(exclude={"enabled", "verify", "min_jaccard"}))
 
@@ -100,6 +104,23 @@ def _mixture_stage(config: RunConfig) -> MixtureStage:
     )
 
 
+def without_estimate(training: TrainingConfig) -> TrainingConfig:
+    """Return the training without the estimated number of samples if its length is stated in epochs.
+
+    The estimate is for the plan only, so a better estimate must not run a stage again.
+    """
+    if training.train_epochs is None:
+        return training
+    return training.model_copy(update={"train_samples": UNKNOWN_SAMPLES})
+
+
+def index_epochs(training: TrainingConfig) -> IndexEpochs | None:
+    """Return the length in epochs that the index turns into samples. None if `train_samples` is the length."""
+    if training.train_epochs is None:
+        return None
+    return IndexEpochs(train_epochs=training.train_epochs, batch=training.batch)
+
+
 def _tokenizer_report_stage(config: RunConfig) -> TokenizerReportStage:
     """Return the section of the tokenizer's report.
 
@@ -108,7 +129,7 @@ def _tokenizer_report_stage(config: RunConfig) -> TokenizerReportStage:
     """
     parallel = config.tokenizer.report.parallel
     if parallel is not None and not Path(parallel).exists():
-        expected = "a folder of <language>.txt, or a JSON Lines file"
+        expected = "the path of a folder with files <language>.txt, or of a JSON Lines file"
         raise ConfigError(f"no file or folder {parallel!r}", where="tokenizer.report.parallel", expected=expected)
     return TokenizerReportStage(report=config.tokenizer.report)
 
@@ -124,7 +145,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
         for source in config.text_sources
         if isinstance(source, RowSource | HubSource) and source.licence_field is not None
     }
-    training = config.training
+    training = without_estimate(config.training)
     recipe_of = {source.name: source.recipe for source in config.text_sources if source.recipe}
     return {
         "lines": LinesStage(
@@ -183,6 +204,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
         "index": IndexStage(
             sequence_length=config.model.sequence_length,
             train_samples=samples_to_read(training.batch, training.train_samples),
+            epochs=index_epochs(training),
             validation_samples=training.validation.samples,
             validation_share=config.index.validation_share,
             seed=config.seed,

@@ -51,21 +51,30 @@ class SyncProcess:
                     env=os.environ | {PARENT_VARIABLE: str(os.getpid())},
                 )
         except OSError as error:
-            say(f"the logs are not pushed while the workflow runs: {error}")
+            say(
+                f"the process that pushes the logs to the Hub cannot start: {error}; the logs are pushed only "
+                "after the training"
+            )
             return None
         return cls(process, log)
 
     def stop(self, longest_seconds: float = _LAST_SYNC_SECONDS) -> None:
-        """Ask the process for a last sync and wait for it; kill the process after `longest_seconds`."""
+        """Request a last sync from the process and wait until it ends; kill the process after `longest_seconds`."""
         if self._process.poll():
-            say(f"the logs were not pushed while the workflow ran: see {self._log}")
+            say(
+                f"the logs were not pushed while the workflow ran, because the process that pushes them failed; "
+                f"{self._log} contains its error"
+            )
             return
         self._process.terminate()
         began = time.monotonic()
         try:
             self._process.wait(_SILENT_SECONDS)
         except subprocess.TimeoutExpired:
-            say(f"waiting for the last sync of the logs, at most {longest_seconds:.0f} s (see {self._log})")
+            say(
+                f"waiting at most {longest_seconds:.0f} s until the newest logs are pushed to the Hub (messages are in "
+                f"{self._log})"
+            )
             try:
                 self._process.wait(max(0.0, longest_seconds - (time.monotonic() - began)))
             except subprocess.TimeoutExpired:

@@ -32,7 +32,7 @@ class Origin:
 
 
 def local_files(name: str) -> list[Path]:
-    """Return the files of a tokenizer on this machine; empty for a tokenizer on a Hub.
+    """Return the files of a tokenizer on this machine. The list is empty for a tokenizer on a Hub.
 
     Raises:
         InputError: `name` is a local path that does not exist.
@@ -43,7 +43,7 @@ def local_files(name: str) -> list[Path]:
     if path.is_file():
         return [path, *(path.with_name(file) for file in (CONFIG, SPECIAL) if path.with_name(file).is_file())]
     if name.startswith((".", "/", "~")) or name.endswith(".json") or name.partition("@")[0].count("/") != 1:
-        expected = f"a folder, a {TOKENIZER}, or OWNER/NAME[@REVISION] of a Hub"
+        expected = f"a folder, a {TOKENIZER}, or OWNER/NAME[@REVISION] of a tokenizer on a Hub"
         raise InputError("no such file or folder", where=name, expected=expected)
     return []
 
@@ -74,8 +74,8 @@ def _refused(found: list[str], where: str) -> InputError:
     return InputError(
         f"has {kind}{found[0]} but no {TOKENIZER}",
         where=where,
-        expected=f"a {TOKENIZER}; transformers converts such a folder with "
-        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(OTHER); then import OTHER",
+        expected=f"a tokenizer saved as {TOKENIZER}; in Python, transformers converts such a folder with "
+        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER); then use NEW_FOLDER instead",
     )
 
 
@@ -94,9 +94,9 @@ def _from_hub(name: str) -> Origin:
     for file, size in sizes.items():
         if size is not None and size > _MOST_BYTES:
             raise InputError(
-                f"has {size} bytes",
+                f"the file has {size} bytes, which is too large",
                 where=f"{hub.endpoint}/{repository}/{file}",
-                expected=f"a tokenizer's file of at most {_MOST_BYTES} bytes",
+                expected=f"a file of a tokenizer with at most {_MOST_BYTES} bytes",
             )
         if size is not None:
             files[file] = hub.read(repository, file, commit, 0, size)
@@ -104,6 +104,6 @@ def _from_hub(name: str) -> Origin:
                 raise InputError(
                     f"only {len(files[file])} of {size} bytes arrived",
                     where=f"{hub.endpoint}/{repository}/{file}",
-                    expected="the whole file; try again",
+                    expected="the complete file; run the command again",
                 )
     return Origin(name, files, hub.endpoint, repository, commit)

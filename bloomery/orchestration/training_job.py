@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _RANK_MB = 2000
 """Main memory of a process without its model, in MB: interpreter, torch, DeepSpeed, communication buffers."""
 _HOST_BYTES_PER_PARAMETER = 36
-"""Main memory per parameter, in bytes, of a training on CPUs. Weights, gradients, master weights and moments take 18;
-their flat copies take another 18 while a checkpoint is saved."""
+"""Main memory per parameter, in bytes, of a training on CPUs. Weights, gradients, master weights and moments take 18
+bytes. Flat copies of them take another 18 bytes while a checkpoint is saved."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class TrainingJob:
     exclusive: bool
 
     def resources(self, dependency: str | None = None) -> dict[str, int | str]:
-        """Return the resources of the rule. `dependency` is a condition of sbatch, such as `afterany:17`."""
+        """Return the resources of the rule `train_segment`. `dependency` is for sbatch, such as `afterany:17`."""
         extra = ["--ntasks-per-node=1", "--open-mode=append", "--requeue"]
         extra += ["--exclusive"] if self.exclusive else []
         extra += [f"--dependency={dependency}"] if dependency else []
@@ -80,16 +80,16 @@ def training_job(config: RunConfig, site: Site) -> TrainingJob:
     if world % ranks:
         raise ConfigError(
             f"tensor x pipeline x data = {parallel.tensor} x {parallel.pipeline} x {parallel.data} = {world} processes "
-            f"do not fill nodes of {ranks}",
+            f"do not fill nodes of {ranks} processes each",
             where="training.parallel",
-            expected=f"a multiple of {ranks}, or another training.ranks_per_node in the site's file",
+            expected=f"a multiple of {ranks} processes, or another training.ranks_per_node in the site's file",
         )
     if training.segment.margin_minutes >= place.max_minutes:
         raise ConfigError(
             f"a job of {place.max_minutes} minutes leaves no time to train before the margin of "
-            f"{training.segment.margin_minutes:g} minutes",
+            f"{training.segment.margin_minutes:g} minutes that is reserved for the end of the job",
             where="training.segment.margin_minutes",
-            expected="a longer training.max_minutes in the site's file, or a smaller margin",
+            expected="a longer training.max_minutes in the site's file, or a smaller training.segment.margin_minutes",
         )
     rows = planned_rows(config)
     own_bytes = parameter_count(config.model, rows) / (parallel.tensor * parallel.pipeline) * _HOST_BYTES_PER_PARAMETER

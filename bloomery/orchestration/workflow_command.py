@@ -1,4 +1,4 @@
-"""The command that started a run's newest workflow, so that others can tell a user how to resume it."""
+"""Record the command that started a run's newest workflow, so that other programs can show how to resume the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def record_command(paths: RunPaths) -> None:
 
 
 def read_command(paths: RunPaths) -> str | None:
-    """Return the recorded command, as a user can type it in the current folder; None if none is recorded."""
+    """Return the recorded command, as a user can type it in the current folder; None if no command is recorded."""
     try:
         found = read_json(paths.workflow_command)
         command, folder = str(found["command"]), str(found["folder"])

@@ -1,4 +1,4 @@
-"""What a workflow prints while it runs: one line for each finished job, and the cause of each failed one.
+"""Print one line for each finished job of a running workflow, and the cause of each failed job.
 
 Snakemake describes events as log records. `WorkflowLog` turns them into lines; `snakemake_logger_plugin_bloomery`
 connects it to Snakemake.
@@ -18,9 +18,9 @@ from bloomery.base.failure_cause import failure_cause, is_error_message, last_li
 from bloomery.base.units import format_seconds
 
 _ANNOUNCE_AFTER_SECONDS = 10.0
-"""A job that runs longer than this gets a line when it has run this long."""
+"""Seconds after which a running job gets its first line."""
 _REPORT_EVERY_SECONDS = 60.0
-"""Later a job gets a line with its progress this often."""
+"""Seconds between the later lines of a running job, which show its progress."""
 _ROUTINE = re.compile(
     r"Assuming unrestricted shared filesystem|Building DAG of jobs|Using shell:|Select jobs to execute"
     r"|Elapsed time|Complete log\(s\)|Exiting because a job execution failed"
@@ -29,10 +29,10 @@ _ROUTINE = re.compile(
     r"|Activating|Number of jobs in SLURM|Cleaning up|Workflow finished|Finished job|Updating checkpoint"
     r"|Updating job|DAG of jobs will be updated|Waiting at most"
 )
-"""Messages of Snakemake that repeat what the lines of this log show, or that say nothing about the run."""
+"""Messages of Snakemake that repeat what the lines of this log show, or that contain nothing about the run."""
 _SUBMITTED = re.compile(r"Job (\d+) has been submitted with SLURM jobid (\d+)")
 _TRAINING_RULE = "train_segment"
-"""Rule that trains. A training that runs here, and not in a SLURM job, shows its own progress bar."""
+"""Rule that trains. A training on this machine, outside of a SLURM job, shows its own progress bar."""
 _INTERRUPTED = "Terminating processes on user request"
 _COLOURS = {"green": 32, "yellow": 33, "red": 31}
 
@@ -47,11 +47,11 @@ class _Job:
     report_at: float
     """Unix time of the next line about the running job."""
     log: Path | None = None
-    """File whose last line tells how far the job is; None if the job shows its progress itself."""
+    """File whose last line is the progress of the job; None if the job has no log or shows its progress itself."""
     reported: str = ""
     """Progress that was shown last."""
     slurm: str = ""
-    """Id of its SLURM job; empty if the job runs on this machine."""
+    """Id of the SLURM job in which this job runs; empty if it runs on this machine."""
 
 
 class WorkflowLog:
@@ -95,7 +95,7 @@ class WorkflowLog:
             handler(record)
 
     def report_long_jobs(self) -> None:
-        """Write a line for each job that has been running for a while: that it runs, and later how far it is."""
+        """Write a line for each job that has been running for a while: first that it runs, and later its progress."""
         with self._lock:
             for job in self._running.values():
                 if self._now() < job.report_at or self._interrupted:
@@ -153,14 +153,15 @@ class WorkflowLog:
         infos = record.get("job_error_info") or []
         jobs = [self._running.pop(info["jobid"], None) for info in infos]
         names = [job.name if job else str(info["rule_name"]) for job, info in zip(jobs, infos, strict=True)]
-        together = f"one of {', '.join(names)}" if len(names) > 1 else "".join(names)
+        together = f"one of the jobs {', '.join(names)}" if len(names) > 1 else "".join(names)
         logs = {log: name for name, info in zip(names, infos, strict=True) for log in info["log"]}
         self._failure(together, next(iter(jobs), None), logs | dict.fromkeys(record.get("aux_logs", ()), together))
 
     def _failure(self, name: str, job: _Job | None, logs: Mapping[str, str]) -> None:
-        """Write that a job failed and why. `logs` are log files -> the job that writes it; `name` is for a job without.
+        """Write that a job failed, and the cause.
 
-        The job whose log contains the cause is named, because Snakemake reports all jobs of a failed group.
+        `logs` maps each log file to the name of the job that writes it. The line names the job whose log contains the
+        cause, because Snakemake reports all jobs of a failed group. If no log contains an error, the line shows `name`.
         """
         if self._interrupted:
             return  # an interrupted job did not fail
@@ -185,11 +186,15 @@ class WorkflowLog:
         text = _text(record)
         if command := record.get("resume_command"):
             if self._interrupted:
-                self._line(f"interrupted; finished jobs are kept. Resume with: {command}", "yellow")
+                self._line(
+                    f"interrupted; the outputs of finished jobs are kept. Resume the run with: {command}", "yellow"
+                )
                 return
         elif text.startswith(_INTERRUPTED):
             self._interrupted = True
-            self._line("stopping: jobs that run are ended, and a training saves first", "yellow")
+            self._line(
+                "stopping the workflow: running jobs are ended, and a training first saves a checkpoint", "yellow"
+            )
             return
         elif submitted := _SUBMITTED.search(text):
             if job := self._running.get(int(submitted.group(1))):
@@ -210,7 +215,7 @@ class WorkflowLog:
         self._write(painted)
 
     def _count(self) -> str:
-        """How far the workflow is, as `[ 4/80]`."""
+        """Return the number of finished jobs and the number of all jobs, as `[ 4/80]`."""
         width = len(str(self._total))
         return f"[{self._done:>{width}}/{self._total}]"
 
@@ -220,7 +225,7 @@ def _text(record: Mapping[str, Any]) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """Time of day in UTC."""
+    """Return the time of day in UTC, such as `19:27:01Z`."""
     return time.strftime("%H:%M:%SZ", time.gmtime(seconds))
 
 

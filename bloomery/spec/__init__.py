@@ -1,1 +1,2 @@
-"""Pure functions of a configuration: parameters, batches, schedules, memory, durations. Imports no torch."""
+"""Pure functions of a configuration: parameters, batches, schedules, memory, durations. This package does not
+import torch."""

@@ -29,9 +29,10 @@ class Block:
         return self._linear(module, (outputs, self.hidden), Placement.COLUMN, Initializer.NORMAL)
 
     def row(self, module: str, inputs: int) -> list[Parameter]:
-        """Return a linear layer back to the residual stream, whose `inputs` input features are split.
+        """Return a linear layer whose `inputs` input features are split.
 
-        The bias is replicated, because the layer adds it once, after the reduction.
+        The layer's output is added to the residual stream. The bias is replicated, because the layer adds the bias
+        once, after the reduction.
         """
         return self._linear(module, (self.hidden, inputs), Placement.ROW, Initializer.OUTPUT_NORMAL)
 

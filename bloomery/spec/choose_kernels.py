@@ -94,15 +94,15 @@ def _attention(model: ModelConfig, training: TrainingConfig, facts: MachineFacts
         return _asked("attention", asked, lacks.get(asked))
     if not facts.cuda:
         if training.precision != "fp32" and model.sequence_length <= LONGEST_EAGER:
-            return "eager", f"faster than sdpa without a GPU, in 16 bits, up to {LONGEST_EAGER} tokens"
+            return "eager", f"on a CPU, eager is faster than sdpa in 16 bits up to {LONGEST_EAGER} tokens"
         return "sdpa", "no GPU"
     if model.positions != "alibi":
         return "sdpa", "without ALiBi, sdpa runs as one fused kernel"
     if lacks["flash"] is None:
-        return "flash", "flash-attn computes ALiBi from its slopes and reads no bias"
+        return "flash", "flash-attn computes ALiBi from the slopes, without reading a bias"
     if lacks["flex"] is None and training.precision != "fp32":
-        return "flex", f"FlexAttention computes ALiBi in its kernel and reads no bias; flash: {lacks['flash']}"
-    return "sdpa", f"flash: {lacks['flash']}; flex: {lacks['flex'] or 'not used for fp32'}"
+        return "flex", f"FlexAttention computes ALiBi in its kernel; flash is not used: {lacks['flash']}"
+    return "sdpa", f"flash is not used: {lacks['flash']}; flex is not used: {lacks['flex'] or 'precision is fp32'}"
 
 
 def _flash_lacks(model: ModelConfig, training: TrainingConfig, facts: MachineFacts) -> str | None:
@@ -113,8 +113,8 @@ def _flash_lacks(model: ModelConfig, training: TrainingConfig, facts: MachineFac
             "flash-attn is not installed": facts.flash_attn is None,
             "flash-attn is older than 2.4": facts.flash_attn is not None and facts.flash_attn < FLASH_WITH_ALIBI,
             "the GPU is older than compute capability 8.0": facts.capability < AMPERE,
-            "it does not support fp32": training.precision == "fp32",
-            f"it needs a head size that is a multiple of 8 and at most {GREATEST_FLASH_HEAD}, not {model.head_size}": (
+            "flash-attn does not support fp32": training.precision == "fp32",
+            f"head size {model.head_size} is not a multiple of 8 up to {GREATEST_FLASH_HEAD}": (
                 model.head_size % 8 != 0 or model.head_size > GREATEST_FLASH_HEAD
             ),
         }
@@ -126,7 +126,7 @@ def _flex_lacks(model: ModelConfig, facts: MachineFacts) -> str | None:
     return _first(
         {
             "no GPU, and FlexAttention has no backward pass on a CPU": not facts.cuda,
-            "Triton, or a C compiler for it, is not installed": not facts.triton,
+            "Triton, or a C compiler that Triton needs, is not installed": not facts.triton,
             "the GPU is older than compute capability 8.0": facts.capability < AMPERE,
             f"head size {model.head_size} is smaller than {LEAST_FLEX_HEAD}": model.head_size < LEAST_FLEX_HEAD,
         }
@@ -150,7 +150,7 @@ def _optimizer(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]
         return _asked("optimizer", asked, lacks if asked == "apex" else None)
     if lacks is None:
         return "apex", "NVIDIA's apex is installed"
-    return "fused", f"updates the weights in one pass; apex: {lacks}"
+    return "fused", f"torch's fused optimizer updates the weights in one pass; apex is not used: {lacks}"
 
 
 def _apex_lacks(facts: MachineFacts) -> str | None:
@@ -172,5 +172,6 @@ def _first(lacking: dict[str, bool]) -> str | None:
 def _asked(key: str, name: str, lacks: str | None) -> tuple[str, str]:
     if lacks is not None:
         where = f"training.kernels.{key}"
-        raise ConfigError(f"{name} cannot be used here: {lacks}", where=where, expected="auto or another value")
+        expected = "auto, which chooses an implementation that this machine supports, or another value"
+        raise ConfigError(f"{name} cannot be used here: {lacks}", where=where, expected=expected)
     return name, "set in the configuration"

@@ -10,7 +10,7 @@ from bloomery.spec.memory import checkpoint_bytes_per_parameter
 from bloomery.spec.parameters import parameter_count, planned_rows
 from bloomery.spec.save_points import saves_until
 from bloomery.spec.trajectory import trajectory
-from bloomery.spec.weight_files import DTYPE_BYTES
+from bloomery.spec.weight_files import DTYPE_BYTES, export_dtype
 
 if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
@@ -28,9 +28,9 @@ class DiskUse:
     kept_checkpoints: int
     """Number of these checkpoints."""
     export: int
-    """The exported model and its published copy in a folder."""
+    """Size of the exported model and of its published copy in a folder."""
     index: int
-    """Token files, if every token is read once."""
+    """Size of the token files, if every token is read once."""
     logs: int
 
     @property
@@ -67,7 +67,9 @@ def disk_bytes(config: RunConfig) -> DiskUse:
     return DiskUse(
         checkpoints=kept * checkpoint_bytes(config),
         kept_checkpoints=kept,
-        export=2 * parameter_count(config.model, rows) * DTYPE_BYTES[config.export.dtype],
+        export=2
+        * parameter_count(config.model, rows)
+        * DTYPE_BYTES[export_dtype(config.export, config.training.precision)],
         index=tokens * (2 if config.tokenizer.vocabulary_size < UINT16_BELOW else 4),
         logs=end.iteration * METRICS_BYTES,
     )

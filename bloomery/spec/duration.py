@@ -63,9 +63,10 @@ def iteration_seconds(config: RunConfig, batch_samples: int, sequence_length: in
     """
     if not has_speed(config):
         raise ConfigError(
-            "neither a GPU nor its speed is set, so no time can be estimated",
+            "neither a type of GPU nor its speed is set, so no time can be estimated",
             where="plan.gpu",
-            expected="a GPU (`bloomery plan gpus` lists them; --gpu a100-80gb) or plan.tflops_hardware",
+            expected="the name of a GPU, such as --gpu a100-80gb (`bloomery plan gpus` lists the names), or "
+            "plan.tflops_hardware",
         )
     training = config.training
     full = training.batch.global_batch_size
@@ -114,7 +115,7 @@ def _turn_seconds(config: RunConfig, batch_samples: int, sequence_length: int | 
 
 
 def _rate(config: RunConfig, gpu: Gpu, inside: bool) -> float:
-    """Return the bytes a second that one GPU sends to others, inside its node or to other nodes."""
+    """Return the bytes that one GPU can send to other GPUs in a second, inside its node or to other nodes."""
     network = config.plan.network_gb_per_second or gpu.network_gb_per_second
     return (gpu.node_gb_per_second if inside else network) * 1e9
 

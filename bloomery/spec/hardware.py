@@ -19,9 +19,9 @@ class Gpu:
     watts: float
     """Thermal design power, W."""
     node_gb_per_second: float
-    """Bandwidth to the other GPUs of its node, one direction, GB/s."""
+    """Bandwidth of the GPU to the other GPUs of its node, one direction, GB/s."""
     network_gb_per_second: float
-    """Its share of the node's network bandwidth to other nodes, one direction, GB/s."""
+    """The GPU's share of its node's network bandwidth to other nodes, one direction, GB/s."""
     source: str
     bf16: bool = True
     """Whether the GPU supports bfloat16 matrix products."""

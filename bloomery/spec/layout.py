@@ -3,7 +3,7 @@ functions.
 
 Ranks are ordered as in DeepSpeed's topology: pipeline (outermost), data, tensor (innermost). Tensor-parallel ranks
 communicate most, so they are neighbours and share a node. The samples of a batch depend on the consumed samples alone,
-never on the layout. The layout only decides which replica reads which of them.
+never on the layout. The layout only decides which replica reads which samples.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def coordinates_of(parallel: ParallelConfig, rank: int) -> RankCoordinates:
     if not 0 <= rank < parallel.world_size:
         raise InputError(
             f"rank {rank} does not exist",
-            expected=f"0 to {parallel.world_size - 1}: tensor x pipeline x data = {parallel.tensor} x "
+            expected=f"a rank from 0 to {parallel.world_size - 1}: tensor x pipeline x data = {parallel.tensor} x "
             f"{parallel.pipeline} x {parallel.data} = {parallel.world_size} processes",
         )
     replica, tensor = divmod(rank, parallel.tensor)

@@ -110,7 +110,7 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
     }
     buffers = RUNTIME_BYTES + 2 * block_input_bytes(config) * (2 if count > 1 else 0)
     if config.model.positions == "alibi" and training.kernels.attention not in ("flex", "flash"):
-        # These kernels read mask and ALiBi as one additive bias, which the blocks of a rank share.
+        # All other kernels read mask and ALiBi as one additive bias, which the blocks of a rank share.
         squares = config.model.sequence_length**2 * config.model.heads // parallel.tensor
         buffers += squares * WEIGHT_BYTES[precision]
     if stage.last:

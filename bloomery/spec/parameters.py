@@ -34,8 +34,7 @@ def padded_vocabulary(tokenizer_entries: int, model: ModelConfig, tensor_paralle
 
 
 def planned_rows(config: RunConfig) -> int:
-    """Return the number of embedding rows of a run before its tokenizer is trained, for the largest configured
-    vocabulary."""
+    """Return the number of embedding rows that a run has if its tokenizer reaches the configured vocabulary size."""
     return padded_vocabulary(config.tokenizer.vocabulary_size, config.model, config.training.parallel.tensor)
 
 

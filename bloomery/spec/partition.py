@@ -93,8 +93,8 @@ def stage_bounds(model: ModelConfig, vocabulary_rows: int, stages: int, method: 
     embedding_cost = vocabulary_rows * model.hidden_size if method == "parameters" else 0
     if model.family != "gpt":
         return [0, layer_count(model)]
-    # Stage s holds blocks [cut[s], cut[s + 1]). The first also holds both embedding layers, the last also norm and
-    # head.
+    # Stage s holds blocks [cut[s], cut[s + 1]). The first stage also holds both embedding layers. The last stage also
+    # holds the final norm and the head.
     best = _best_cuts(model.layers, stages, block_cost, embedding_cost)
     return [0, *(FIRST_BLOCK_LAYER + cut for cut in best[1:-1]), layer_count(model)]
 
@@ -108,7 +108,7 @@ def kinds(model: ModelConfig) -> list[tuple[str, ...]]:
 def partition_problem(model: ModelConfig, stages: int, method: str) -> str | None:
     """Return why `type:REGEX` cannot divide the layers of a GPT into `stages` stages.
 
-    Return None if it can, or if `method` or the model family is a different one.
+    Return None if it can divide them, if `method` is not `type:REGEX`, or if the model is not a GPT.
     """
     if model.family != "gpt" or not method.startswith("type:"):
         return None
@@ -118,7 +118,7 @@ def partition_problem(model: ModelConfig, stages: int, method: str) -> str | Non
         return str(error)
     blocks = range(FIRST_BLOCK_LAYER, final_norm_layer(model))
     empty = [s for s, (first, end) in enumerate(pairwise(bounds)) if max(first, blocks.start) >= min(end, blocks.stop)]
-    return f"stage {empty[0]} would have no transformer block" if empty else None
+    return f"pipeline stage {empty[0]} would have no transformer block" if empty else None
 
 
 def _of_kinds(model: ModelConfig, stages: int, pattern: str) -> list[int]:
@@ -129,7 +129,7 @@ def _of_kinds(model: ModelConfig, stages: int, pattern: str) -> list[int]:
         if any(re.search(pattern, name, re.IGNORECASE) for name in names)
     ]
     if len(matching) < stages:
-        raise ValueError(f"{len(matching)} layers match, fewer than {stages} stages")
+        raise ValueError(f"{len(matching)} layers match, fewer than the {stages} pipeline stages")
     cuts = _best_cuts(len(matching), stages, 1, 0)
     return [0, *(matching[cut] for cut in cuts[1:-1]), layer_count(model)]
 
@@ -137,7 +137,7 @@ def _of_kinds(model: ModelConfig, stages: int, pattern: str) -> list[int]:
 def _best_cuts(blocks: int, stages: int, block_cost: int, embedding_cost: int) -> list[int]:
     """Return the first block of each stage, followed by the number of blocks.
 
-    The largest cost of a stage is minimal. It is found by bisection.
+    The cuts minimise the largest cost of a stage, which is found by bisection.
     """
     if stages == 1:
         return [0, blocks]

@@ -76,7 +76,8 @@ class Parameter:
         size = self.shape[dimension]
         if size % tensor_parallel:
             raise ValueError(
-                f"{self.name}: dimension {dimension} of {self.shape} is not divisible by {tensor_parallel}"
+                f"{self.name}: dimension {dimension} of shape {self.shape} is not divisible by tensor-parallel size "
+                f"{tensor_parallel}"
             )
         return (*self.shape[:dimension], size // tensor_parallel, *self.shape[dimension + 1 :])
 

@@ -77,7 +77,8 @@ def skipped_before(skip: Sequence[SkipRange], consumed_samples: int) -> int:
 
 
 def plain_until(skip: Sequence[SkipRange], consumed_samples: int) -> int | None:
-    """Return the first skipped sample at or after position `consumed_samples`; None if there is none."""
+    """Return the first skipped sample at or after position `consumed_samples`; None if no later
+    sample is skipped."""
     holes = _holes(tuple(skip))
     after = bisect_right(holes, consumed_samples, key=_end)
     return max(consumed_samples, holes[after].start) if after < len(holes) else None

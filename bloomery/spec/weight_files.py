@@ -9,6 +9,7 @@ from bloomery.config.tokens import smallest_vocabulary
 from bloomery.spec.parameters import parameter_count, planned_rows
 
 if TYPE_CHECKING:
+    from bloomery.config.delivery import ExportConfig
     from bloomery.config.run import RunConfig
 
 MAX_SHARD_BYTES = 5_000_000_000
@@ -16,7 +17,9 @@ MAX_SHARD_BYTES = 5_000_000_000
 
 WEIGHTS_NAME = "model.safetensors"
 INDEX_NAME = "model.safetensors.index.json"
-DTYPE_BYTES = {"bfloat16": 2, "float32": 4}
+DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+PRECISION_DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+"""Data type of the trained weights, by `training.precision`."""
 
 MODEL_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "README.md")
 """Files of an exported model, besides its weights and parity.json."""
@@ -32,6 +35,11 @@ class WeightFiles:
     """Largest size of one weight file, in bytes."""
 
 
+def export_dtype(export: ExportConfig, precision: str) -> str:
+    """Return the data type of the exported weights of a training in `precision`, such as `bfloat16`."""
+    return export.dtype or PRECISION_DTYPES[precision]
+
+
 def weight_files(config: RunConfig) -> WeightFiles:
     """Return the file layout of the weights of `config`'s model.
 
@@ -41,7 +49,7 @@ def weight_files(config: RunConfig) -> WeightFiles:
     """
     model, tokenizer = config.model, config.tokenizer
     largest = planned_rows(config) if config.export.vocabulary == "keep" else tokenizer.vocabulary_size
-    item = DTYPE_BYTES[config.export.dtype]
+    item = DTYPE_BYTES[export_dtype(config.export, config.training.precision)]
     if parameter_count(model, largest) * item <= MAX_SHARD_BYTES:
         return WeightFiles(WEIGHTS_NAME, MAX_SHARD_BYTES)
     fewest = smallest_vocabulary(tokenizer.reserved_tokens) if tokenizer.existing is None else 1

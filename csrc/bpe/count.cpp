@@ -67,7 +67,7 @@ void PieceCounter::add_short(const std::uint8_t* begin, std::size_t length) {
         const std::uint64_t found = slots_[slot];
         if (found == 0) {
             if (entries_.size() >= std::numeric_limits<std::uint32_t>::max() - 1) {
-                throw std::length_error("more than 2^32 - 2 unique pieces");
+                throw std::length_error("a counter holds at most 2^32 - 2 unique pieces");
             }
             entries_.push_back({1, std::uint64_t{arena_.size()} << LENGTH_BITS | length});
             arena_.append(begin, length);

@@ -48,7 +48,7 @@ class PyCounter {
         for (std::size_t i = 0; i < documents.size(); ++i) {
             counter(language[i]);
             if (drained_[static_cast<std::size_t>(language[i])] != 0) {
-                throw std::invalid_argument("a language that is being drained takes no texts");
+                throw std::invalid_argument("no text can be added to a language that is being drained");
             }
         }
         const py::gil_scoped_release release;
@@ -112,7 +112,9 @@ class PyCounter {
 
   private:
     PieceCounter& counter(std::int64_t language) {
-        if (language < 0 || language > UINT16_MAX) throw std::invalid_argument("languages are numbers below 65,536");
+        if (language < 0 || language > UINT16_MAX) {
+            throw std::invalid_argument("languages must lie between 0 and 65,535");
+        }
         const auto number = static_cast<std::size_t>(language);
         while (counters_.size() <= number) counters_.emplace_back();
         drained_.resize(counters_.size(), 0);

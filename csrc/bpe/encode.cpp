@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t SHORT = 96;           // bytes; up to this length, a linear search for pairs is as fast as a heap
 constexpr std::size_t KEPT = 1 << 20;       // symbols; up to this number, the memory is reused for the next long piece
-constexpr std::size_t POLL_WORK = 1 << 20;  // bytes or merge steps between polls, tens of milliseconds
+constexpr std::size_t POLL_WORK = 1 << 20;  // bytes or merge steps between two calls of `poll`: tens of milliseconds
 constexpr std::uint32_t NOWHERE = ~std::uint32_t{0};
 constexpr Token GONE = -1;
 
@@ -75,7 +75,7 @@ Token* Encoder::merge_short(const std::uint8_t* piece, std::size_t length, Token
 // Uses a heap of (rank, position) instead of a search per merge, so the time is O(n log n). Entries that no longer
 // match the pair at their position are skipped.
 Token* Encoder::merge_long(const std::uint8_t* piece, std::size_t length, Token* out) {
-    if (length >= NOWHERE) throw std::length_error("a piece of text of 4 GiB or more");
+    if (length >= NOWHERE) throw std::length_error("a piece of text has 4 GiB or more");
     const auto push = [&](std::size_t at, MergeKey merge) {
         if (!merge) return;
         heap_.push_back(std::uint64_t{merge.rank()} << 32 | at);

@@ -49,7 +49,7 @@ class MergeTable {
             const std::uint64_t pair = joined(merge.left, merge.right);
             std::size_t at = place(pair);
             while (slots_[at].merge) {
-                if (slots_[at].pair == pair) throw std::invalid_argument("a pair of tokens merges twice");
+                if (slots_[at].pair == pair) throw std::invalid_argument("a pair of tokens merges twice in `merges`");
                 at = (at + 1) & mask_;
             }
             slots_[at] = {pair, MergeKey(static_cast<std::uint32_t>(rank), merge.made)};

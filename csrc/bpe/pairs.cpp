@@ -44,7 +44,7 @@ void Pairs::rebuild_queue() {
 }
 
 std::uint32_t& Pairs::slot_for_new(std::uint64_t key) {
-    if (pairs_.size() >= NONE) throw std::length_error("more than 2^32 pairs");
+    if (pairs_.size() >= NONE) throw std::length_error("the pieces have 2^32 or more different pairs of tokens");
     if (pairs_.size() * 2 >= table_.size()) rebuild_table(table_.size() * 2);
     return table_[find(key)];
 }

@@ -1,5 +1,6 @@
 // Cache of the tokens of recent pieces. Text repeats its words, so nearly every piece has been merged before. The cache
-// has a fixed size. When the slots or the arena are full, the whole cache is emptied. Frequent pieces return soon.
+// has a fixed size. When the slots or the arena are full, the whole cache is emptied. Frequent pieces are soon added
+// again.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +36,8 @@ class PieceCache {
         }
     }
 
-    // Adds a piece. Call this only directly after a `find` of the same piece that found nothing. `count` must be at
-    // most `length`.
+    // Adds a piece. Call this only directly after a `find` of the same piece that found nothing. The number of tokens,
+    // `count`, must be at most `length`.
     void insert(const std::uint8_t* piece, std::size_t length, const Token* tokens, std::size_t count) {
         const bool whole = length > INLINE_BYTES;
         const std::size_t needed = (whole ? words(length) : 0) + (whole || count > INLINE_TOKENS ? count : 0);

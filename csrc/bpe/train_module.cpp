@@ -71,7 +71,7 @@ class PyTrainer {
 
   private:
     Trainer& unused() const {
-        if (!trainer_) throw std::invalid_argument("this trainer has trained and holds no pieces any more");
+        if (!trainer_) throw std::invalid_argument("this trainer has already trained and holds no pieces any more");
         return *trainer_;
     }
 

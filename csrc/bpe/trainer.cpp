@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t BYTES = 256;
 constexpr std::int64_t POLL_MERGES = 256;
 constexpr std::uint32_t NOT_STORED = 0xFFFFFFFFu;
-constexpr std::int64_t STEP = 16;        // each indexing divides the minimum count by this; 3 to 15 indexings in total
+constexpr std::int64_t STEP = 16;        // each indexing divides the minimum count by this; there are 3 to 15 indexings
 constexpr std::size_t BOUNDS = 1 << 22;  // entries of the table of upper bounds; 32 MiB
 
 }  // namespace

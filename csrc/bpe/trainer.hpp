@@ -57,7 +57,7 @@ class Trainer {
     GrowArray<Sighting> sightings_;          // sightings of the current merge
     GrowArray<std::uint32_t> seen_;          // keys (neighbour << 1 | side) with entries in seen_count_ and seen_words_
     std::vector<std::int64_t> seen_count_;   // by key: occurrences in the text
-    std::vector<std::uint32_t> seen_words_;  // by key: number of sightings, later the index of the new pair
+    std::vector<std::uint32_t> seen_words_;  // by key: number of sightings, then the index of the new pair
     std::vector<std::int64_t> bytes_;        // by token: length in bytes
     std::int64_t total_ = 0;                 // occurrences of all pairs
 };

@@ -22,13 +22,13 @@ class Words {
   public:
     static constexpr Token END = -1;
 
-    // Adds a piece of at least two bytes, in which byte b has the token `symbols[b]`. Throws std::length_error if the
-    // words would need more than 2^32 cells.
+    // Adds a piece of at least two bytes, in which byte b has the token `symbols[b]`. Throws std::length_error if all
+    // words together would need more than 2^32 cells.
     template <class Symbols>
     void add(const std::uint8_t* begin, const std::uint8_t* end, std::int64_t count, const Symbols& symbols) {
         const auto length = static_cast<std::uint64_t>(end - begin);
         constexpr std::uint64_t CELLS = std::numeric_limits<Word>::max();
-        if (length + HEADER + 1 > CELLS - cells_.size()) throw std::length_error("the pieces fill more than 2^32 cells");
+        if (length + HEADER + 1 > CELLS - cells_.size()) throw std::length_error("the pieces need more than 2^32 cells");
         cells_.push_back(static_cast<Token>(count >> 32));
         cells_.push_back(static_cast<Token>(static_cast<std::uint32_t>(count)));
         for (; begin != end; ++begin) cells_.push_back(symbols[*begin]);

@@ -23,8 +23,8 @@ class Permutation {
     // Starts a permutation of the first `size` items, which depends on `key`.
     void start(std::uint64_t size, std::uint64_t key);
 
-    // Writes at most `most` next items to `out`. Returns their number, which is 0 at the end. `wanted` is the most
-    // items that the caller will still take, or 0 if unknown; a small value keeps the gathered band small.
+    // Writes at most `most` next items to `out`. Returns their number, which is 0 at the end. `wanted` is the number of
+    // items that the caller will still take at most, or 0 if unknown. With a small value, fewer buckets are gathered.
     std::size_t take(std::uint64_t* out, std::size_t most, std::uint64_t wanted);
 
     // Skips the buckets that end at or before token `token` of the permutation (walk.hpp defines a row's tokens).
@@ -42,7 +42,7 @@ class Permutation {
     int bits_ = 0;                        // bits of a bucket number
     std::size_t next_bucket_ = 0;         // first bucket that is not gathered yet
     std::vector<std::uint64_t> counts_;   // number of items in each bucket
-    std::vector<std::uint64_t> cursors_;  // where the next item of each gathered bucket is written
+    std::vector<std::uint64_t> cursors_;  // position at which the next item of each gathered bucket is written
     std::vector<std::uint64_t> gathered_;  // items of the gathered buckets; this buffer never shrinks
     std::size_t filled_ = 0;               // number of items in gathered_
     std::size_t read_ = 0;                 // number of items of gathered_ that were taken

@@ -81,7 +81,7 @@ std::size_t decode(const std::uint8_t* at, const std::uint8_t* end, CodePoint& c
 bool add_normal_form(Bytes text, std::vector<std::uint8_t>& out) {
     const Forms& forms = Forms::instance();
     const std::size_t start = out.size();
-    out.resize(start + text.size());  // the form is never longer, because a run of white space has at least one byte
+    out.resize(start + text.size());  // the normal form is not longer: a run of white space has at least one byte
     std::uint8_t* const first = out.data() + start;
     std::uint8_t* to = first;
     Composition composition;

@@ -14,8 +14,8 @@ struct LineRule {
     std::size_t characters;  // lines with fewer characters, without leading and trailing white space, are ignored
 };
 
-// Appends the sorted, distinct hashes of the document's lines to `hashes`. Returns a hash of the document's content,
-// which covers all lines in order, also short ones. Blank lines and white space at the ends of lines do not count.
+// Appends the sorted, distinct hashes of the document's lines to `hashes`. Returns a hash of the document's content.
+// The hash covers all lines in order, also short ones. Blank lines and white space at the ends of lines do not count.
 std::uint64_t add_line_hashes(Bytes document, LineRule rule, std::vector<std::uint64_t>& hashes);
 
 // Appends the document without the lines whose hash is in the sorted range [first, last) and returns the number of

@@ -113,7 +113,7 @@ void Measurer::measure_lines(Measures& measures) {
     };
     lines_.clear();
     bool first = true;
-    // These numbers count unstripped lines, with blank lines.
+    // `longest_line` and `mean_line_length` use all lines, also blank ones, with their white space.
     std::size_t count = 0, total = 0, longest = 0, indentation = 0;
     for (std::size_t begin = 0; begin < code_points_.size();) {
         std::size_t end = begin;

@@ -21,7 +21,8 @@ std::vector<std::uint64_t>& Shingler::shingles(Bytes document, bool unspaced) {
             if (!(unicode.properties(*word) & JOINER)) units_.push_back(mix(unicode.lower(*word) + 1));
         }
     });
-    if (units_.empty()) {  // a document of only punctuation: use all its characters, so that not all are duplicates
+    if (units_.empty()) {
+        // Use all characters of a document of only punctuation. Otherwise, all such documents would be duplicates.
         for (const CodePoint code : code_points_) units_.push_back(~mix(code + 1));
     }
     const std::size_t length = std::min(unspaced ? size_.characters : size_.words, units_.size());

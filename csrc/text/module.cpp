@@ -66,7 +66,7 @@ ListTable make_lists(const std::vector<ListEntries>& lists) {
 // Returns the number of each document's word lists, or nullptr if no lists are given. Throws for invalid numbers.
 const std::int32_t* checked_numbers(const Documents& documents, const ListTable* table,
                                     const std::optional<Numbers>& given) {
-    if (!table != !given) throw std::invalid_argument("lists and numbers go together");
+    if (!table != !given) throw std::invalid_argument("lists and numbers go together: give both or neither");
     if (!table) return nullptr;
     const Numbers& numbers = *given;
     const auto lists = static_cast<std::int64_t>(table->lists.size());

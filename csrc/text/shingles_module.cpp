@@ -17,18 +17,20 @@ using Places = py::array_t<std::int64_t, py::array::c_style>;
 py::array_t<double> jaccard(const Values& values, const Places& bounds, const Places& left, const Places& right) {
     if (values.ndim() != 1 || bounds.ndim() != 1 || left.ndim() != 1 || right.ndim() != 1 || bounds.size() < 1 ||
         left.size() != right.size()) {
-        throw std::invalid_argument("all arrays must be 1-D, bounds not empty, left and right of one length");
+        throw std::invalid_argument("all arrays must be 1-D, bounds not empty, and left and right equally long");
     }
     const std::int64_t* const bound = bounds.data();
     const auto documents = static_cast<std::int64_t>(bounds.size()) - 1;
     for (std::int64_t i = 0; i < documents; ++i) {
-        if (bound[i] < 0 || bound[i] > bound[i + 1]) throw std::invalid_argument("bounds must not fall");
+        if (bound[i] < 0 || bound[i] > bound[i + 1]) throw std::invalid_argument("bounds must not fall or be negative");
     }
-    if (bound[0] < 0 || bound[documents] > values.size()) throw std::invalid_argument("bounds leave the values");
+    if (bound[0] < 0 || bound[documents] > values.size()) {
+        throw std::invalid_argument("bounds leave the range of values");
+    }
     const std::int64_t *const one = left.data(), *const two = right.data();
     for (py::ssize_t i = 0; i < left.size(); ++i) {
         if (one[i] < 0 || one[i] >= documents || two[i] < 0 || two[i] >= documents) {
-            throw std::invalid_argument("a pair names a document that is not there");
+            throw std::invalid_argument("left or right names a document that is not there");
         }
     }
     py::array_t<double> result(left.size());

@@ -28,7 +28,7 @@ class WordLists:
     """Stop words and flagged words of several languages, which are numbered from 0."""
 
     def __init__(self, lists: Sequence[tuple[Sequence[str], Sequence[str], bool]]) -> None:
-        """Take the stop words, the flagged words, and whether it is unspaced, for each language.
+        """Take (stop words, flagged words, unspaced) for each language. ``unspaced`` is as in the functions below.
 
         An entry is a word or a phrase of up to 8 words. Words are compared as in ``shingles``: case, apostrophes and
         joiners are ignored, marks are not. Raises ``ValueError`` for an entry without words or with too many words.

@@ -8,12 +8,14 @@ from typing import Any
 
 from bloomery.base.print_table import print_titled
 from bloomery.base.progress import say
+from bloomery.base.units import format_bytes
 from bloomery.config.language_codes import meant_codes
 from bloomery.config.languages import language_profiles
 from bloomery.config.load import listed_problems
 from bloomery.config.run import RunConfig
 from bloomery.config.section import Problem
 from bloomery.config.sources import Source
+from data_prep.corpus.estimate_text import bytes_per_token, estimate_text_bytes
 from data_prep.corpus.inspect_sources import COLUMNS, SourceSample, inspect_sources, table_rows
 
 _ENOUGH_ROWS = 100
@@ -21,7 +23,7 @@ _ENOUGH_ROWS = 100
 
 
 def check_data(config: RunConfig, where: str, rows: int, *, show: bool = True) -> list[dict[str, Any]]:
-    """Read the first `rows` rows of each source, check them, and return what was found as JSON values.
+    """Read the first `rows` rows of each source, check them, and return the counts of each source as JSON values.
 
     If `show` is true, a table of the sources is printed on stdout. Warnings are printed on stderr.
 
@@ -31,6 +33,7 @@ def check_data(config: RunConfig, where: str, rows: int, *, show: bool = True) -
     samples = inspect_sources(config, rows)
     if show:
         print_titled(COLUMNS, table_rows(samples), f"first {rows:,} rows of each source")
+        print(_text_estimate(config, samples))
     for warning in data_warnings(samples):
         say(f"warning: {warning}")
     if problems := data_problems(config, samples):
@@ -51,6 +54,15 @@ def check_data(config: RunConfig, where: str, rows: int, *, show: bool = True) -
     ]
 
 
+def _text_estimate(config: RunConfig, samples: list[SourceSample]) -> str:
+    """Return a sentence with the estimated amount of text. Sources that are not made of files are left out."""
+    known = [sample for sample in samples if sample.files or sample.complete]
+    size = sum(estimate_text_bytes(sample) for sample in known)
+    tokens = round(size / bytes_per_token(config.tokenizer.vocabulary_size))
+    which = "all sources" if len(known) == len(samples) else f"{len(known)} of {len(samples)} sources"
+    return f"estimated text of {which}: {format_bytes(size)}, about {tokens:,} tokens (see plan.corpus_tokens)"
+
+
 def data_problems(config: RunConfig, samples: list[SourceSample]) -> list[Problem]:
     """Return every problem that the rows show: unknown fields, bad rows, wrong codes, weights without text."""
     numbers = {source.name: number for number, source in enumerate(config.sources)}
@@ -63,19 +75,19 @@ def data_problems(config: RunConfig, samples: list[SourceSample]) -> list[Proble
 
 
 def data_warnings(samples: list[SourceSample]) -> list[str]:
-    """Return what a user should know and what stops no run: repeated ids, and languages without a profile."""
+    """Return findings that do not stop a run: repeated ids, and languages without a profile."""
     found = []
     for sample in samples:
         if sample.repeated_ids:
             found.append(
-                f"sources[{sample.name}]: {sample.repeated_ids} of {sample.rows} rows repeat an earlier id; each of "
-                "them gets an id of its own"
+                f"sources[{sample.name}]: {sample.repeated_ids} of {sample.rows} rows repeat the id of an earlier "
+                "row; the search for duplicates gives each of them a new id"
             )
         plain = [code for code in sample.languages if code not in language_profiles() and not meant_codes(code)]
         if plain:
             found.append(
                 f"sources[{sample.name}]: config/languages has no profile of {', '.join(sorted(plain))}, so the "
-                "language of these documents is not identified, and the limits of `default` apply"
+                "language labels of these documents are not checked, and the limits of the profile `default` apply"
             )
     return found
 
@@ -93,10 +105,10 @@ def _of_source(source: Source, sample: SourceSample, key: str) -> list[Problem]:
     bad = sample.bad.total()
     if first and (bad == sample.rows or (sample.rows >= _ENOUGH_ROWS and bad > source.max_bad_share * sample.rows)):
         reason = f"{first.reason} {first.detail}".rstrip()
-        message = f"{key}: {bad} of {sample.rows} rows are bad; the first is {first.file}, line {first.line}: {reason}"
+        message = f"{key}: {bad} of {sample.rows} rows are bad; the first is {first.place}: {reason}"
         right = "rows with a text and a language code, or a higher max_bad_share"
         if first.reason == "no language":
-            right = "language, language_field, or files whose names begin with a code (fr.jsonl.zst)"
+            right = "the key language or language_field, or files whose names begin with a language code (fr.jsonl.zst)"
         problems.append(Problem(key, None, message, right))
     field = getattr(source, "language_field", None)
     for code, count in sorted(sample.languages.items()):
@@ -104,7 +116,7 @@ def _of_source(source: Source, sample: SourceSample, key: str) -> list[Problem]:
         if code != source.language and (meant := meant_codes(code)):
             at = f"{key}.language_field" if field else key
             message = f"{at}: {count} of {sample.rows} rows have the language {code!r}, which is not a Bloomery code"
-            problems.append(Problem(at, field, message, f"{' or '.join(meant)} in these rows"))
+            problems.append(Problem(at, field, message, f"the language code {' or '.join(meant)} in these rows"))
     return problems
 
 
@@ -118,18 +130,20 @@ def _unknown_fields(source: Source, sample: SourceSample, key: str) -> list[Prob
         near = difflib.get_close_matches(name, sample.fields, n=1, cutoff=0.5)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         message = f"{key}.{role}: none of the {sample.rows} rows has a field {name!r}{hint}"
-        problems.append(Problem(f"{key}.{role}", name, message, f"one of {', '.join(sample.fields)}"))
+        problems.append(
+            Problem(f"{key}.{role}", name, message, f"one of the fields of the rows: {', '.join(sample.fields)}")
+        )
     return problems
 
 
 def _of_weights(config: RunConfig, samples: list[SourceSample]) -> list[Problem]:
-    """Find mixture weights of languages that no row has, and with `explicit` languages without a weight."""
+    """Return a problem for each weight of a language that no row has, and one for missing weights of `explicit`."""
     found = sum((sample.languages for sample in samples), Counter[str]())
     for adopted in config.adopted_sources:
         found[adopted.language] += 1
     mixture, key = config.corpus.mixture, "corpus.mixture.weights"
     rows = sum(sample.rows for sample in samples)
-    right = f"one of {', '.join(sorted(found))}"
+    right = f"a weight only for the languages of the rows: {', '.join(sorted(found))}"
     if not all(sample.complete for sample in samples):
         right += "; if the language comes later in a source, read more rows with --rows"
     problems = [
@@ -139,6 +153,8 @@ def _of_weights(config: RunConfig, samples: list[SourceSample]) -> list[Problem]
     ]
     absent = sorted(set(found) - set(mixture.weights))
     if mixture.method == "explicit" and absent:
-        message = f"{key}: method explicit has no weight for {', '.join(absent)}"
-        problems.append(Problem(key, None, message, "a weight for every language of the corpus (0 excludes one)"))
+        message = f"{key}: corpus.mixture.method is explicit, but there is no weight for {', '.join(absent)}"
+        problems.append(
+            Problem(key, None, message, "a weight for every language of the corpus (a weight of 0 excludes a language)")
+        )
     return problems

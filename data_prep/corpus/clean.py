@@ -37,7 +37,7 @@ REMOVED_SCHEMA = pa.schema(
 )
 """Columns of the table of removed documents. `rule` is the rule that removed the document. `rules` lists every rule of
 judge that the document fails, or `rule` alone if it fails none. `duplicate_of` is the id of the kept document if the
-removed one is a duplicate, else null. `text` is null unless `corpus.keep_removed_text` is true."""
+removed document is a duplicate, else null. `text` is null unless `corpus.keep_removed_text` is true."""
 
 
 def part_of(shard: Path) -> str:
@@ -67,7 +67,9 @@ def clean(
     count = manifests["raw"]["rows"]
     if count != manifests["verdicts"]["rows"]:
         raise InputError(
-            f"has {manifests['verdicts']['rows']} verdicts, but the shard has {count} documents", where=str(verdicts)
+            f"has {manifests['verdicts']['rows']} verdicts, but the shard has {count} documents",
+            where=str(verdicts),
+            expected="one verdict per document; delete this file and run the workflow again",
         )
     part = part_of(raw)
     why = RemovalReasons.of(read_table(verdicts, ["rule", "rules"]), duplicates, part, contaminated)
@@ -200,5 +202,5 @@ class _Tally:
 
 
 def _plain(value: Any) -> Any:
-    """Return counters as dictionaries with sorted keys, nested ones too."""
+    """Return the value with every counter in it, nested ones included, as a dictionary with sorted keys."""
     return {name: _plain(item) for name, item in sorted(value.items())} if isinstance(value, dict) else value

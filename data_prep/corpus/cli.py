@@ -1,4 +1,4 @@
-"""The commands of `bloomery corpus`. Each parses its options and calls one function. Most of them are workflow jobs."""
+"""The commands of `bloomery corpus`. Each command parses its options and calls one function. Most are workflow jobs."""
 
 from __future__ import annotations
 
@@ -11,22 +11,43 @@ from bloomery.base.progress import say
 from bloomery.base.units import format_bytes
 from data_prep.corpus.dedup.cli import app as dedup
 
-app = typer.Typer(no_args_is_help=True, help="Ingest, measure, judge, deduplicate, clean, mix.")
+app = typer.Typer(no_args_is_help=True, help="Ingest, measure, judge, deduplicate, clean and mix text.")
 app.add_typer(dedup, name="dedup")
 
-Config = Annotated[Path, typer.Option("--config", help="JSON file with the settings of this stage.")]
-Output = Annotated[Path, typer.Option("--output", help="File to write.")]
+Config = Annotated[
+    Path,
+    typer.Option(
+        "--config",
+        help="JSON file with the settings of this command. The workflow writes it to the folder config of the run.",
+    ),
+]
+Output = Annotated[Path, typer.Option("--output", help="File to write: the result of this command.")]
+Shard = Annotated[
+    Path,
+    typer.Option("--input", help="Shard of documents to read, such as runs/sample/corpus/raw/sample/00000.parquet."),
+]
 Corpus = Annotated[Path, typer.Option("--corpus", help="Corpus folder of the run, such as runs/sample/corpus.")]
-Parts = Annotated[Path, typer.Option("--parts", help="JSON file that lists the parts of the corpus (`source/00000`).")]
+Parts = Annotated[
+    Path,
+    typer.Option(
+        "--parts",
+        help="JSON file that lists the names of all shards of the run, such as runs/sample/config/parts.json.",
+    ),
+]
 
 
 @app.command("ingest")
 def ingest_verb(
     config: Config,
     output: Output,
-    quarantine: Annotated[Path, typer.Option("--quarantine", help="JSON Lines file for the bad rows.")],
+    quarantine: Annotated[
+        Path,
+        typer.Option(
+            "--quarantine", help="JSON Lines file to write: the rows that cannot become documents, with their reasons."
+        ),
+    ],
 ) -> None:
-    """Read one part of a source, write it as a shard, and quarantine its bad rows."""
+    """Read some files of a source, write their documents as a shard, and list the rows that cannot become documents."""
     import gc
 
     from bloomery.config.stages import IngestStage, read_stage
@@ -35,26 +56,40 @@ def ingest_verb(
     # Imported modules are never garbage. Without this call, the garbage collector would scan them again and again.
     gc.freeze()
     counts = ingest(read_stage(config, IngestStage), output, quarantine)["counts"]
-    say(f"{counts['documents']} documents, {format_bytes(counts['bytes'])}, {counts['bad_rows']} bad rows")
+    say(f"{counts['documents']} documents with {format_bytes(counts['bytes'])} of text, {counts['bad_rows']} bad rows")
 
 
 @app.command("train-langid")
 def train_langid_verb(
     shards: Annotated[
-        list[Path], typer.Argument(help="Shards with trusted language labels (`runs/x/corpus/raw/**/*.parquet`).")
+        list[Path],
+        typer.Argument(
+            help="Shards to train on (runs/mine/corpus/raw/*/*.parquet). The language labels in them must be right."
+        ),
     ],
     languages: Annotated[
-        list[str], typer.Option("--language", help="Code of a language that the detector lacks. Repeatable.")
+        list[str],
+        typer.Option("--language", help="Code of a language that the new model must detect, such as `ki`. Repeatable."),
     ],
     output: Output,
     base: Annotated[
-        Path | None, typer.Option("--base", help="Model whose languages are included. Default: the shipped model.")
+        Path | None,
+        typer.Option(
+            "--base", help="N-gram model whose languages the new model also detects. Default: the shipped model."
+        ),
     ] = None,
     min_bytes: Annotated[
-        str, typer.Option("--min-bytes", help="Least text per language. A --language with less text is an error.")
+        str,
+        typer.Option(
+            "--min-bytes",
+            help="Least amount of training text per language. The command fails if a --language has less.",
+        ),
     ] = "4KiB",
     max_bytes: Annotated[
-        str, typer.Option("--max-bytes", help="Text after which a language is read no further.")
+        str,
+        typer.Option(
+            "--max-bytes", help="Greatest amount of training text per language. More text of a language is not read."
+        ),
     ] = "4MiB",
 ) -> None:
     """Train the n-gram model of language identification (`corpus.language_id.fallback_model`) from labelled shards."""
@@ -73,10 +108,8 @@ def train_langid_verb(
 
 
 @app.command("lines")
-def lines_verb(
-    config: Config, shard: Annotated[Path, typer.Option("--input", help="A raw shard.")], output: Output
-) -> None:
-    """Write the hashes of the lines of a shard's documents."""
+def lines_verb(config: Config, shard: Shard, output: Output) -> None:
+    """Write hashes of the lines of a shard's documents, to find lines that many documents share."""
     from bloomery.config.stages import LinesStage, read_stage
     from data_prep.corpus.lines.count_lines import count_lines
 
@@ -88,10 +121,17 @@ def repeated_lines_verb(
     config: Config,
     corpus: Corpus,
     parts: Parts,
-    partition: Annotated[int, typer.Option("--partition", min=0, help="Number of the hash partition.")],
+    partition: Annotated[
+        int,
+        typer.Option(
+            "--partition",
+            min=0,
+            help="Number of the partition of the line hashes to process, from 0 to corpus.lines.partitions - 1.",
+        ),
+    ],
     output: Output,
 ) -> None:
-    """Find lines of one hash partition that occur in many documents of a source."""
+    """Find the lines that many documents of a source share, in one partition of the line hashes."""
     from bloomery.base.errors import InputError
     from bloomery.config.stages import RepeatedLinesStage, read_stage
     from data_prep.corpus.lines.find_repeated_lines import find_repeated_lines
@@ -99,15 +139,18 @@ def repeated_lines_verb(
     stage = read_stage(config, RepeatedLinesStage)
     if partition >= stage.partitions:
         raise InputError(
-            f"there is no partition {partition}", where="--partition", expected=f"a number below {stage.partitions}"
+            f"there is no partition {partition} of the line hashes",
+            where="--partition",
+            expected=f"a number from 0 to {stage.partitions - 1} (corpus.lines.partitions - 1)",
         )
-    say(f"{find_repeated_lines(stage, corpus, parts, partition, output)['rows']} repeated lines")
+    rows = find_repeated_lines(stage, corpus, parts, partition, output)["rows"]
+    say(f"found {rows} lines that many documents of their source share")
 
 
 @app.command("strip")
 def strip_verb(
     config: Config,
-    shard: Annotated[Path, typer.Option("--input", help="A raw shard.")],
+    shard: Shard,
     corpus: Corpus,
     output: Output,
 ) -> None:
@@ -123,10 +166,8 @@ def strip_verb(
 
 
 @app.command("measure")
-def measure_verb(
-    config: Config, shard: Annotated[Path, typer.Option("--input", help="A raw shard.")], output: Output
-) -> None:
-    """Measure every document of a shard."""
+def measure_verb(config: Config, shard: Shard, output: Output) -> None:
+    """Compute the statistics of every document of a shard, such as its length, its languages and its content hash."""
     from bloomery.config.stages import MeasureStage, read_stage
     from data_prep.corpus.measure import measure
 
@@ -135,9 +176,14 @@ def measure_verb(
 
 @app.command("judge")
 def judge_verb(
-    config: Config, measures: Annotated[Path, typer.Option("--input", help="Measures of a shard.")], output: Output
+    config: Config,
+    measures: Annotated[
+        Path,
+        typer.Option("--input", help="Statistics of a shard's documents, as `bloomery corpus measure` writes them."),
+    ],
+    output: Output,
 ) -> None:
-    """Apply the limits of each language to the measures and write verdicts."""
+    """Compare the statistics of each document with the limits of its language, and write which documents are kept."""
     from bloomery.config.stages import JudgeStage, read_stage
     from data_prep.corpus.judge import judge
 
@@ -149,8 +195,11 @@ def judge_verb(
 @app.command("decontaminate")
 def decontaminate_verb(
     config: Config,
-    shard: Annotated[Path, typer.Option("--input", help="A raw shard.")],
-    evaluation: Annotated[list[Path], typer.Option("--evaluation", help="File of evaluation texts. Repeatable.")],
+    shard: Shard,
+    evaluation: Annotated[
+        list[Path],
+        typer.Option("--evaluation", help="JSON Lines or Parquet file of texts for evaluations. Repeatable."),
+    ],
     output: Output,
 ) -> None:
     """Find the documents of a shard that share n-grams with an evaluation text."""
@@ -158,20 +207,40 @@ def decontaminate_verb(
     from data_prep.corpus.decontaminate import decontaminate
 
     counts = decontaminate(read_stage(config, DecontaminateStage), shard, evaluation, output)["counts"]
-    say(f"{counts['documents']} documents share n-grams with the {counts['items']} evaluation texts")
+    say(f"{counts['documents']} documents share n-grams with one of the {counts['items']} evaluation texts")
 
 
 @app.command("clean")
 def clean_verb(
     config: Config,
-    raw: Annotated[Path, typer.Option("--raw", help="A raw shard.")],
-    verdicts: Annotated[Path, typer.Option("--verdicts", help="Verdicts of the shard.")],
-    duplicates: Annotated[list[Path], typer.Option("--duplicates", help="Duplicates of one partition. Repeatable.")],
-    repeated: Annotated[list[Path], typer.Option("--repeated", help="Repeated ids of one partition. Repeatable.")],
+    raw: Annotated[
+        Path,
+        typer.Option("--raw", help="Shard of documents to clean, such as runs/sample/corpus/raw/sample/00000.parquet."),
+    ],
+    verdicts: Annotated[
+        Path, typer.Option("--verdicts", help="Verdicts on the documents of this shard, from `bloomery corpus judge`.")
+    ],
+    duplicates: Annotated[
+        list[Path],
+        typer.Option(
+            "--duplicates", help="Table of removed duplicates, from `bloomery corpus dedup resolve`. Repeatable."
+        ),
+    ],
+    repeated: Annotated[
+        list[Path],
+        typer.Option("--repeated", help="Table of repeated ids, from `bloomery corpus dedup candidates`. Repeatable."),
+    ],
     output: Output,
-    removed: Annotated[Path, typer.Option("--removed", help="Table of removed documents to write.")],
+    removed: Annotated[
+        Path, typer.Option("--removed", help="Parquet file to write: the removed documents with their reasons.")
+    ],
     contaminated: Annotated[
-        Path | None, typer.Option("--contaminated", help="Table of the shard's matches with evaluation texts.")
+        Path | None,
+        typer.Option(
+            "--contaminated",
+            help="Table of this shard's documents that share n-grams with evaluation texts, from"
+            " `bloomery corpus decontaminate`.",
+        ),
     ] = None,
 ) -> None:
     """Write the kept documents with personal data replaced, and the removed documents with their reasons."""
@@ -190,8 +259,15 @@ def mixture_verb(
     corpus: Corpus,
     parts: Parts,
     output: Output,
-    index: Annotated[Path | None, typer.Option(help="Index folder with the token files of --adopted.")] = None,
-    adopted: Annotated[Path | None, typer.Option(help="JSON list of the run's adopted token files.")] = None,
+    index: Annotated[
+        Path | None, typer.Option(help="Index folder of the run, which contains the token files that --adopted lists.")
+    ] = None,
+    adopted: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file that lists the existing token files of the run, such as runs/sample/config/adopted.json."
+        ),
+    ] = None,
 ) -> None:
     """Compute the weight of each language in the clean corpus and the adopted token files."""
     from bloomery.base.atomic import read_json
@@ -201,7 +277,7 @@ def mixture_verb(
     pairs = [index / "tokens" / part for part in read_json(adopted)] if index and adopted else []
     found = mixture(read_stage(config, MixtureStage), corpus, parts, output, pairs)
     languages = found["languages"].values()
-    say(f"{len(languages)} languages, {format_bytes(sum(entry['bytes'] for entry in languages))}")
+    say(f"{len(languages)} languages with {format_bytes(sum(entry['bytes'] for entry in languages))} of text")
     for line in lines(found):
         say(line)
 
@@ -209,10 +285,12 @@ def mixture_verb(
 @app.command("explain")
 def explain_verb(
     run: Annotated[Path, typer.Argument(help="Folder of the run, such as runs/sample.")],
-    document: Annotated[str, typer.Argument(help="Id of a document.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document to stdout.")] = False,
+    document: Annotated[
+        str, typer.Argument(help="Id of the document: 32 hexadecimal digits, as in the tables of the folder corpus.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON on stdout.")] = False,
 ) -> None:
-    """Report where a document comes from, what was measured, and why it was kept or removed."""
+    """Report where a document comes from, which statistics it has, and why it was kept or removed."""
     from bloomery.base.atomic import dump_json
     from bloomery.contracts.paths import RunPaths
     from data_prep.corpus.explain import explain, lines

@@ -3,7 +3,7 @@
 The n-grams of the evaluation texts become one sorted array of 64-bit hashes, and the n-grams of each document are
 looked up in it. By default an n-gram has 13 words, or 50 characters in scripts that write no spaces between words.
 N-grams are computed like the shingles of near duplicates. A text shorter than one n-gram matches only a document with
-the same text. Memory: 16 bytes per n-gram of the evaluation texts and one batch of documents, for any corpus size.
+the same text. A job needs 16 bytes of memory per n-gram of the evaluation texts, and one batch of documents.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from data_prep.formats.shard import iterate_batches, read_manifest, write_table
 
 SCHEMA = pa.schema([("row", pa.int64()), ("item", pa.string()), ("hits", pa.int64()), ("share", pa.float64())])
 """One row per document that shares at least `min_hits` n-grams with the evaluation texts. `row` is the document's row
-in the shard. `item` names the item with most of the shared n-grams (the first on ties); an n-gram of several items
-counts for the first one. `hits` is the number of shared n-grams, `share` their share of the document's n-grams."""
+in the shard. `item` names the evaluation text with most of the shared n-grams (the first on ties). An n-gram of
+several evaluation texts counts for the first of them. `hits` is the number of shared n-grams, and `share` is `hits`
+divided by the number of the document's n-grams."""
 
 _LINE_BYTES = 64 << 20
+_JSON_LINES = "evaluation texts as JSON Lines: one object of at most 64 MiB per line (corpus.decontaminate.paths)"
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ class EvaluationIndex:
     hashes: npt.NDArray[np.uint64]
     """uint64 [n]: hashes of the n-grams, sorted, without repetitions."""
     items: npt.NDArray[np.int64]
-    """int64 [n]: number of the first item that contains each n-gram."""
+    """int64 [n]: number of the first evaluation text that contains each n-gram."""
     names: list[str]
-    """Name of each item: its id, or `file:line`."""
+    """Name of each evaluation text: its id, or `file:line` if it has no id."""
 
 
 def build_index(stage: DecontaminateStage, files: list[Path]) -> EvaluationIndex:
@@ -81,14 +83,15 @@ def build_index(stage: DecontaminateStage, files: list[Path]) -> EvaluationIndex
         raise InputError(
             "the evaluation texts contain no n-gram, so nothing would be checked",
             where=", ".join(map(str, files)) or "corpus.decontaminate.paths",
-            expected=f"texts with letters or digits in the fields {', '.join(stage.text_fields)}",
+            expected="evaluation texts with letters or digits in the fields"
+            f" {', '.join(stage.text_fields)} (corpus.decontaminate.text_fields)",
         )
     unique, first = np.unique(every, return_index=True)
     return EvaluationIndex(unique, np.concatenate(items)[first], names)
 
 
 def _items(path: Path, stage: DecontaminateStage) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) of each evaluation item. The texts of its fields are joined by newlines."""
+    """Yield (name, text) of each evaluation text. The texts of its fields are joined by newlines."""
     rows = _parquet_rows(path) if path.suffix.lower() == ".parquet" else _json_rows(path)
     for number, row in rows:
         texts = [row[field] for field in stage.text_fields if isinstance(row.get(field), str)]
@@ -105,16 +108,17 @@ def _items(path: Path, stage: DecontaminateStage) -> Iterator[tuple[str, str]]:
 def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for line in read_lines(str(path), _LINE_BYTES):
         if isinstance(line, BadRow):
-            raise InputError(f"{line.reason} {line.detail}".rstrip(), where=f"{path}:{line.line or 1}")
+            what = f"{line.reason}: {line.detail}" if line.detail else line.reason
+            raise InputError(what, where=f"{path}:{line.line or 1}", expected=_JSON_LINES)
         number, data = line
         if not data.strip():
             continue
         try:
             row = json.loads(data)
         except ValueError as error:
-            raise InputError(why_unreadable(error), where=f"{path}:{number}") from error
+            raise InputError(why_unreadable(error), where=f"{path}:{number}", expected=_JSON_LINES) from error
         if not isinstance(row, dict):
-            raise InputError("not a JSON object", where=f"{path}:{number}")
+            raise InputError("the line is not a JSON object", where=f"{path}:{number}", expected=_JSON_LINES)
         yield number, row
 
 
@@ -127,7 +131,9 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     number += 1
                     yield number, row
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot be read as Parquet ({error})", where=str(path)) from error
+        raise InputError(
+            f"cannot be read as Parquet ({error})", where=str(path), expected="an undamaged Parquet file"
+        ) from error
 
 
 def find_hits(index: EvaluationIndex, batch: pa.RecordBatch, stage: DecontaminateStage, start: int) -> pa.RecordBatch:

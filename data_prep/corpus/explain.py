@@ -32,7 +32,8 @@ NOT_YET = "not yet"
 def explain(run: RunPaths, document: str) -> list[dict[str, Any]]:
     """Return everything that the run recorded about a document.
 
-    The list has one entry. If several documents share the id and the duplicate search has not run yet, it has several.
+    The list has one entry. Before the duplicate search gives repeated ids new values, several documents may have the
+    id; then the list has one entry for each of them.
 
     Raises:
         InputError: the run or the document does not exist, or a table is from an earlier version.
@@ -49,7 +50,7 @@ def explain(run: RunPaths, document: str) -> list[dict[str, Any]]:
         raise InputError(
             f"there is no document {document!r}",
             where=str(run.corpus / "raw"),
-            expected="an id from a shard, the report or the index's sidecar (32 hexadecimal digits)",
+            expected="an id of 32 hexadecimal digits, as in corpus/raw, corpus/removed or report/corpus.html",
         )
     return found
 
@@ -76,13 +77,18 @@ def _row(table: Path, row: int) -> dict[str, Any] | None:
     if not manifest_path(table).exists():
         return None
     with open_table(table) as file:
+        start = 0
         for group in range(file.num_row_groups):
             size = file.metadata.row_group(group).num_rows
-            if row < size:
-                found: dict[str, Any] = file.read_row_group(group).slice(row, 1).to_pylist()[0]
+            if row < start + size:
+                found: dict[str, Any] = file.read_row_group(group).slice(row - start, 1).to_pylist()[0]
                 return found
-            row -= size
-    raise InputError(f"has fewer rows than its raw shard: row {row} is missing", where=str(table))
+            start += size
+    raise InputError(
+        f"the table has {start} rows, so row {row} of the raw shard is missing (the first row is 0)",
+        where=str(table),
+        expected="one row per document of the raw shard; delete this file and run the workflow again",
+    )
 
 
 def _explain(run: RunPaths, part: str, row: int, document: str) -> dict[str, Any]:
@@ -155,7 +161,7 @@ def _outcome(
 
 
 def _hits(table: Path, row: int) -> dict[str, Any] | None:
-    """Return the document's row in the table of matches with evaluation texts, or None."""
+    """Return the document's row in the table of matches with evaluation texts, or None if the table has no such row."""
     if not manifest_path(table).exists():
         return None
     found = read_table(table).filter(pc.field("row") == row).to_pylist()
@@ -163,7 +169,7 @@ def _hits(table: Path, row: int) -> dict[str, Any] | None:
 
 
 def _clean_text(table: Path, document: str) -> str | None:
-    """Return the document's text in the clean corpus, or None if it is not there."""
+    """Return the document's text in the clean corpus, or None if the clean corpus does not have the document."""
     if not manifest_path(table).exists():
         return None
     with open_table(table) as file:
@@ -176,7 +182,10 @@ def _clean_text(table: Path, document: str) -> str | None:
 
 
 def _duplicates(run: RunPaths, part: str, row: int, document: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the document's row in the tables of duplicates, or None, and the ids of its removed duplicates."""
+    """Return the document's row in the tables of removed duplicates, and the ids of its own removed duplicates.
+
+    The row is None if the document is not in these tables.
+    """
     own: dict[str, Any] | None = None
     removed: list[str] = []
     for path in CorpusTables(run.corpus).partitioned("resolved", part):
@@ -221,24 +230,30 @@ def lines(found: dict[str, Any]) -> list[str]:
         shares = ", ".join(f"{code} {share:.0%}" for code, share in found["detected"].items())
         text.append(f"  detected   {shares or 'nothing'}")
     if found["rules"]:
-        text.append(f"  fails      {', '.join(found['rules'])} (the first removed it)")
+        text.append(f"  fails      {', '.join(found['rules'])} (the first rule removed the document)")
     if hit := found["contaminated"]:
         text.append(
-            f"  evaluation {hit['hits']} n-grams shared with evaluation texts ({hit['share']:.0%} of the document's),"
-            f" most with {hit['item']}"
+            f"  evaluation {hit['hits']} n-grams shared with evaluation texts ({hit['share']:.0%} of the document's"
+            f" n-grams), most of them with {hit['item']}"
         )
     if duplicate := found["duplicate"]:
-        alike = f"similarity {duplicate['similarity']:.2f}" if duplicate["similarity"] is not None else "not compared"
+        alike = (
+            f"similarity {duplicate['similarity']:.2f}"
+            if duplicate["similarity"] is not None
+            else "similarity not computed"
+        )
         text.append(
-            f"  duplicate  {duplicate['kind']} of {duplicate['duplicate_of']} in {duplicate['duplicate_of_part']}, "
-            f"{alike}, cluster of {duplicate['cluster_size']} documents"
+            f"  duplicate  {duplicate['kind']} duplicate of {duplicate['duplicate_of']} in"
+            f" {duplicate['duplicate_of_part']}, {alike}, cluster of {duplicate['cluster_size']} documents"
         )
     if removed := found["removed_duplicates"]:
-        text.append(f"  duplicates removed: {', '.join(removed)}")
+        text.append(f"  documents removed as duplicates of this document: {', '.join(removed)}")
     if repeated := found["repeated_lines"]:
-        text.append(f"  stripped   {len(repeated)} lines that many documents share; the first: {repeated[0][:80]}")
+        text.append(
+            f"  stripped   {len(repeated)} removed lines that many documents share; the first: {repeated[0][:80]}"
+        )
     if found["redacted"]:
-        text.append("  redacted   personal data was replaced")
+        text.append("  redacted   personal data was replaced by placeholders")
     for name, measure in (found["measures"] or {}).items():
         limit = " ".join(
             f"{words} {measure[side]:g}"

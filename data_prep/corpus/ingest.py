@@ -113,7 +113,7 @@ class _Tally:
         self.first_bad = self.first_bad or row
 
     def fault(self, *, ended: bool) -> str | None:
-        """Return why ingest must stop, or None.
+        """Return why ingest must stop, or None if it can continue.
 
         Few rows are not enough to judge a source: one bad row in a part of 50 rows is 2 %. So a part of fewer than
         `_CHECK_AT_END_ROWS` rows never fails here. `NumberedDocuments` applies the limit to the whole source.
@@ -121,10 +121,11 @@ class _Tally:
         if self.rows < (_CHECK_AT_END_ROWS if ended else _CHECK_AFTER_ROWS):
             return None
         bad = self.first_bad
-        first = f"; first bad row: {bad.file}, line {bad.line}: {bad.reason} {bad.detail}".rstrip() if bad else ""
+        first = f"; first bad row: {bad.place}: {bad.reason} {bad.detail}".rstrip() if bad else ""
         if self.bad > self._limit * self.rows:
             share = f"{100 * self.bad / self.rows:.2f} %"
-            return f"{self.bad} of {self.rows} rows are bad ({share}, max_bad_share {100 * self._limit:.2f} %){first}"
+            limit = f"max_bad_share allows {100 * self._limit:.2f} %"
+            return f"{self.bad} of {self.rows} rows are bad ({share}, but {limit}){first}"
         return None
 
     def counts(self) -> dict[str, Any]:
@@ -163,7 +164,7 @@ def ingest(stage: IngestStage, output: Path, quarantine: Path) -> dict[str, Any]
             raise InputError(
                 fault,
                 where=f"sources[{stage.source.name}], part {stage.part}",
-                expected=f"a source with fewer bad rows, or a higher max_bad_share; {failed} lists the bad rows",
+                expected=f"fewer bad rows: correct the rows that {failed} lists, or increase max_bad_share",
             )
         rows.flush()
     failed.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Read the first rows of each source: fields, languages, repeated ids and sizes.
+"""Read the first rows of each source, and count their fields, languages, repeated ids and sizes.
 
-`bloomery config check --data` compares them with the configuration, and `bloomery init` writes a configuration from
-them. The rows are read by the same functions as in ingest, spread over all files of a source.
+`bloomery config check --data` compares these counts with the configuration, and `bloomery init` writes a configuration
+from them. The rows come from all files of a source, and are read by the same functions as in ingest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from data_prep.corpus.sources import read_source
 ROWS = 1000
 """Number of rows that are read from each source unless the user asks for another number."""
 COLUMNS = ("source", "files", "rows read", "bad", "languages", "repeated ids", "document size", "fields")
-"""Columns of the table that `table_rows` returns the rows of."""
+"""Titles of the columns of the table whose rows `table_rows` returns."""
 _SHOWN = 8
 
 
@@ -37,30 +37,30 @@ class SourceSample:
     name: str
     kind: str
     files: list[str]
-    """Files of the source, in order; empty if it is not made of files."""
+    """Files of the source, in order; empty if the source has no files."""
     file_bytes: int
     """Size of all files together, in bytes."""
     rows: int = 0
     """Number of rows that were read, bad rows included."""
     complete: bool = False
-    """Whether these are all rows of the source."""
+    """Whether the sample contains all rows of the source."""
     fields: Counter[str] = field(default_factory=Counter)
-    """Field -> number of rows in which it is present and not null. Empty for kinds without fields."""
+    """Field -> number of rows in which the field is present and not null. Empty for kinds of sources without fields."""
     values: dict[str, list[Any]] = field(default_factory=dict)
-    """Field -> its values in the rows that have it."""
+    """Field -> all values of the field that are not null."""
     languages: Counter[str] = field(default_factory=Counter)
     """Language -> number of good rows."""
     language_bytes: Counter[str] = field(default_factory=Counter)
-    """Language -> bytes of text of its good rows."""
+    """Language -> bytes of text in its good rows."""
     sizes: list[int] = field(default_factory=list)
     """Size of each good row's text, in bytes."""
     bad: Counter[str] = field(default_factory=Counter)
     """Reason -> number of bad rows."""
     first_bad: BadRow | None = None
     repeated_ids: int = 0
-    """Number of rows whose id an earlier row has."""
+    """Number of good rows with the same id as an earlier row."""
     error: InputError | None = None
-    """Error that ended the reading, if any."""
+    """Error that ended the reading; None if there was no error."""
 
     def observe(self, values: Mapping[str, Any]) -> None:
         """Count the fields of one row."""
@@ -92,7 +92,7 @@ class SourceSample:
 def inspect_source(config: RunConfig, source: Source, rows: int = ROWS) -> SourceSample:
     """Return the first `rows` rows of a source, about the same number from each of its files.
 
-    An error of the source as a whole is stored in `error`.
+    If the source as a whole cannot be read, the error is stored in `error` of the result.
 
     Raises:
         ConfigError: a path of the source matches no file.
@@ -106,7 +106,7 @@ def inspect_source(config: RunConfig, source: Source, rows: int = ROWS) -> Sourc
     try:
         for number, file in enumerate(files or [None]):
             share = -(-(limit - sample.rows) // max(1, len(files) - number))
-            # One more row than wanted tells whether the file ends here.
+            # One more row than needed is read, to learn whether the file has further rows.
             only = source.model_copy(update={"max_documents": share + 1})
             stage = ingest_stage(config, only, 0, [file] if file else None)
             for position, item in enumerate(read_source(stage, sample.observe)):

@@ -38,7 +38,7 @@ VERDICT_SCHEMA = pa.schema(
         ("rules", pa.list_(pa.string())),
     ]
 )
-_THIS_VERSION = "measures of this version; delete this folder and run the workflow again"
+_THIS_VERSION = "measures of this version; delete the folder corpus/measures of this run and run the workflow again"
 
 
 def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
@@ -81,18 +81,26 @@ def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
 
 
 def _with_detectable(stage: JudgeStage, manifest: dict[str, Any]) -> JudgeStage:
-    """Return the stage without the accept sets that contain no detectable code. Their languages keep their label."""
+    """Return the stage without the accept sets that contain no detectable code.
+
+    Documents of the languages with such an accept set keep their label.
+    """
     detectable = manifest["counts"].get("detectable")
     if detectable is None:
         raise InputError(
-            "a manifest does not list the detectable languages", where="corpus/measures", expected=_THIS_VERSION
+            "a manifest (.json) does not list the languages that the detector can return (counts.detectable)",
+            where="corpus/measures",
+            expected=_THIS_VERSION,
         )
     accept = {language: codes for language, codes in stage.accept.items() if not {*codes}.isdisjoint(detectable)}
     return stage.model_copy(update={"accept": accept})
 
 
 def _unlicensed(measures: pa.Table, stage: JudgeStage) -> Bools:
-    """Return bool [documents]: code whose licence is not permitted. The row's licence counts, else its source's."""
+    """Return bool [documents]: true for source code whose licence is not permitted.
+
+    A document whose row states no licence has the licence of its source.
+    """
     result = np.zeros(measures.num_rows, dtype=np.bool_)
     if not stage.code_licences:
         return result
@@ -109,9 +117,9 @@ def _unlicensed(measures: pa.Table, stage: JudgeStage) -> Bools:
 
 
 def _disagreements(measures: pa.Table, stage: JudgeStage, languages: list[str], codes: npt.NDArray[Any]) -> Bools:
-    """Return bool [documents]: less than `language_id.min_share` of the bytes is in an accepted language.
+    """Return bool [documents]: true if less than `language_id.min_share` of the bytes is in an accepted language.
 
-    Documents shorter than `language_id.min_bytes` are not judged.
+    The value is false for documents shorter than `language_id.min_bytes`.
     """
     count = measures.num_rows
     found = measures["detected_codes"].combine_chunks()
@@ -157,7 +165,7 @@ def judge(stage: JudgeStage, measures: Path, output: Path) -> dict[str, Any]:
     """Judge a table of measures, write the verdicts to the table `output`, and return its manifest.
 
     The manifest counts, per language, documents, removals by first failing rule, failures by rule, and trusted
-    documents whose detected language disagrees.
+    documents (from sources with trusted labels) whose detected language disagrees with the label.
 
     Raises:
         InputError: the measures are missing, damaged or from an older version.

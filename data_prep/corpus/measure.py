@@ -1,4 +1,4 @@
-"""Measure: compute every statistic of a document once, so that new thresholds later need no text.
+"""Measure: compute every statistic of a document once, so that new thresholds need no text.
 
 The table has one row per document, in the shard's order. A row has the measures of the compiled kernel, the detected
 languages, the content hash, and the MinHash band keys that find near duplicates.
@@ -34,7 +34,7 @@ def key_digest(near: NearDedupConfig, seed: int, unspaced: list[str]) -> str:
 
 
 def measure_batch(batch: pa.RecordBatch, stage: MeasureStage, language_words: LanguageWords) -> pa.RecordBatch:
-    """Return the measures of a batch of a shard's rows, one row per document. They do not depend on the batch size.
+    """Return the measures of a batch of a shard's rows, one row per document, whatever the batch size.
 
     `language_words` is `LanguageWords(stage)`; the caller creates it once.
     """

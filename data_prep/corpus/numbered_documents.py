@@ -67,13 +67,14 @@ class CorpusTables:
             if path.exists() and read_manifest(path)["file"]["digest"] == digest:
                 return path
         raise InputError(
-            "the texts that were measured no longer exist",
+            "the documents were changed or deleted after they were measured",
             where=str(self.path("raw", part)),
-            expected="the documents that the measures were computed from; run measure and the later stages again",
+            expected="the documents that the measures were computed from; delete"
+            f" {self.path('measures', part)} and run the workflow again, so that they are measured again",
         )
 
     def kept(self, part: str) -> npt.NDArray[np.bool_]:
-        """Return bool [rows]: the documents that judge kept; for an earlier run, the documents of its clean corpus."""
+        """Return bool [rows]: true if judge kept the document, or, for an earlier run, if its clean corpus has it."""
         if own_part(part):
             column = read_table(self.path("verdicts", part), ["kept"])["kept"]
             return np.asarray(column.to_numpy()).astype(np.bool_)
@@ -98,7 +99,12 @@ class CorpusTables:
         paths = [folder / f"{name}-{number}.parquet" for number in range(partitions)]
         missing = [path for path in paths if not path.exists()]
         if missing and not own_part(part):
-            raise InputError("no such file", where=str(missing[0]), expected="an earlier run with a finished corpus")
+            raise InputError(
+                "no such file",
+                where=str(missing[0]),
+                expected="an earlier run with a finished corpus; finish its corpus first, or remove the run from"
+                " corpus.dedup.against",
+            )
         return [path for path in paths if path.exists()]
 
     def final_ids(self, part: str) -> pa.Array:
@@ -113,7 +119,7 @@ class CorpusTables:
 
 
 class NumberedDocuments(CorpusTables):
-    """The parts of a corpus with their documents numbered. It holds 8 bytes per part and no documents."""
+    """The parts of a corpus with their documents numbered. It needs 8 bytes of memory per part."""
 
     def __init__(self, corpus: Path, parts: Path, against: list[str] | None = None) -> None:
         """Read the list of parts (`["source/00000", ...]`).
@@ -138,7 +144,8 @@ class NumberedDocuments(CorpusTables):
                     raise InputError(
                         f"has {found} rows, but the raw shard has {manifest['rows']} documents",
                         where=str(self.path(folder, part)),
-                        expected="one row per document of the raw shard; run measure and judge again",
+                        expected="one row per document of the raw shard; delete this file and run the workflow again,"
+                        " so that the shard is measured and judged again",
                     )
         self.bounds: Nodes = np.cumsum([0, *rows], dtype=np.int64)
         """int64 [parts + 1]: the nodes of part i are bounds[i] to bounds[i + 1] - 1."""
@@ -163,7 +170,7 @@ class NumberedDocuments(CorpusTables):
         return pa.concat_tables(pieces)
 
     def texts(self, nodes: Nodes) -> Iterator[pa.RecordBatch]:
-        """Yield `text, language` of the sorted `nodes` in batches, in order. Other row groups are not read."""
+        """Yield the columns `text` and `language` of the sorted `nodes` in batches. Other row groups are not read."""
         for number, rows in self._by_part(nodes):
             yield from read_rows(self.text_path(self.parts[number]), rows, ["text", "language"])
 
@@ -201,9 +208,9 @@ def _refuse_bad_sources(parts: list[str], counts: list[dict[str, Any]]) -> None:
         if bad > limits[source] * rows:
             most = ", ".join(f"{reason} ({number})" for reason, number in found.most_common(3))
             raise InputError(
-                f"{bad} of {rows} rows are bad ({100 * bad / rows:.2f} %, max_bad_share"
-                f" {100 * limits[source]:.2f} %): {most}",
+                f"{bad} of {rows} rows are bad ({100 * bad / rows:.2f} %, but max_bad_share allows"
+                f" {100 * limits[source]:.2f} %); the most frequent reasons: {most}",
                 where=f"sources[{source}]",
-                expected="a source with fewer bad rows, or a higher max_bad_share; the bad rows are listed in"
-                f" corpus/quarantine/{source}/",
+                expected=f"fewer bad rows: correct the rows that corpus/quarantine/{source}/ lists, or increase"
+                " max_bad_share",
             )

@@ -39,6 +39,11 @@ class BadRow:
     detail: str = ""
     excerpt: str = ""
 
+    @property
+    def place(self) -> str:
+        """The file and the line of the row, or the file alone if the whole file is bad."""
+        return self.file if self.line is None else f"{self.file}, line {self.line}"
+
     def __post_init__(self) -> None:
         for name in ("file", "reason", "detail", "excerpt"):
             object.__setattr__(self, name, printable(getattr(self, name)))
@@ -138,9 +143,11 @@ def row_from_fields(values: Mapping[str, Any], fields: Fields, file: str, line: 
     if text is None and fields.text in values:
         return bad("missing text", f"field {fields.text!r} is null")
     if text is None:
-        return bad("missing text", f"no field {fields.text!r}; fields of the row: {', '.join(map(str, values))[:200]}")
+        return bad(
+            "missing text", f"no field {fields.text!r}; the row has the fields {', '.join(map(str, values))[:200]}"
+        )
     if not isinstance(text, str):
-        return bad("text is not a string", f"field {fields.text!r} is {type(text).__name__}")
+        return bad("text is not a string", f"field {fields.text!r} has a value of type {type(text).__name__}")
     fault = text_fault(text, fields.max_bytes)
     if fault:
         return BadRow(file, line, fault, "", excerpt_of(text))
@@ -155,7 +162,7 @@ def row_from_fields(values: Mapping[str, Any], fields: Fields, file: str, line: 
     if fields.identity:
         identity = values.get(fields.identity)
         if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
-            return bad("missing id", f"field {fields.identity!r} is not a non-empty string or an integer")
+            return bad("missing id", f"field {fields.identity!r} is neither a non-empty string nor an integer")
         key = str(identity)
         if not key.isprintable() and text_fault(key, fields.max_bytes):
             return bad("missing id", f"field {fields.identity!r} is not valid text")

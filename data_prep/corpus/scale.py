@@ -7,7 +7,8 @@ A smaller `dedup.memory_bytes` means more passes.
 Memory does not grow with the input. A step over one shard takes the memory that was measured. Every other step takes up
 to `dedup.memory_bytes` more than it took for the smallest measured corpus.
 
-`bench/corpus_memory.py` measures. `bench/corpus_scale.py` writes docs/corpus-scale.md, the estimate for BLOOM's corpus.
+`bench/corpus_memory.py` measures the steps. `bench/corpus_scale.py` writes docs/corpus-scale.md, the estimate for
+BLOOM's corpus.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Step:
     """Folders of the run's `corpus/` that the step reads. `texts` stands for the files of the sources."""
     writes: tuple[str, ...]
     group: str = ""
-    """SLURM group. One job runs all steps of a group for `shards_a_job` shards. If empty, each task is a job."""
+    """SLURM group. One job runs all steps of a group for `shards_a_job` shards. If the group is empty, each
+    task is a job."""
 
 
 STEPS = (
@@ -50,7 +52,7 @@ STEPS = (
 """All steps that process documents. `mixture` and the report are absent: they read manifests and few rows per shard."""
 
 SHUFFLED = ("keys", "candidates", "clusters", "members", "resolved")
-"""Folders whose data pass from shards to partitions or back."""
+"""Folders whose data is passed from shards to partitions, or back."""
 
 
 KEY_BYTES_PER_SECOND = 500e6

@@ -29,7 +29,7 @@ from bloomery.config.corpus import MixtureConfig
 def fill(
     shares: Mapping[str, float], budget: int | Fraction, limits: Mapping[str, int | Fraction]
 ) -> dict[str, Fraction]:
-    """Divide `budget` in proportion to `shares` (all positive), with no part above its limit. See the module docstring.
+    """Divide `budget` in proportion to the positive `shares`, with no part above its limit. See the module docstring.
 
     The result is exact and does not depend on the order of names. The parts sum to the budget, or to the sum of the
     limits if that is less.
@@ -63,7 +63,7 @@ def weights(sizes: Mapping[str, int], config: MixtureConfig, budget: int | None 
         raise InputError(
             "no language has a weight above 0",
             where="corpus.mixture",
-            expected="a language with text and a weight above 0 (corpus.mixture.weights, sources[].weight)",
+            expected="at least one language with text and a weight above 0 (corpus.mixture.weights, sources[].weight)",
         )
     if config.max_epochs is None or budget is None:
         return {code: share / total for code, share in wanted.items()}
@@ -80,14 +80,14 @@ def _refuse_absent(sizes: Mapping[str, int], config: MixtureConfig) -> None:
         raise InputError(
             f"the clean corpus has no document in {', '.join(absent)}",
             where="corpus.mixture.weights",
-            expected=f"weights of the corpus' languages only: {', '.join(sorted(sizes)) or 'there are none'}",
+            expected=f"weights only for the languages of the corpus: {', '.join(sorted(sizes)) or 'there are none'}",
         )
     unsaid = sorted(code for code, size in sizes.items() if size and code not in config.weights)
     if config.method == "explicit" and unsaid:
         raise InputError(
             f"there is no weight for {', '.join(unsaid)}",
             where="corpus.mixture.weights",
-            expected="a weight for every language of the corpus (0 excludes one), or another corpus.mixture.method",
+            expected="a weight for every language of the corpus (0 excludes it), or another corpus.mixture.method",
         )
 
 

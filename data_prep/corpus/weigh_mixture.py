@@ -47,7 +47,7 @@ def mixture(
         adopted: prefixes of adopted token files (`index/tokens/source/00000`) that are part of the mixture.
 
     Raises:
-        InputError: a clean shard or token file is missing, nothing is left, or the weights do not fit the languages.
+        InputError: a clean shard or token file is missing, no document is left, or weights do not fit the languages.
     """
     sizes: Sizes = {}
     removed: Counter[str] = Counter()
@@ -131,7 +131,7 @@ def _within(stage: MixtureStage, weight: float, sizes: dict[str, int], factors: 
 
 
 def _line(stage: MixtureStage, count: Counter[str], total: int, weight: float, used: int) -> dict[str, Any]:
-    """Return the numbers of a language or of one of its sources. The epochs count reads of `used` bytes."""
+    """Return the numbers of a language or of one of its sources. Its epochs are how often its `used` bytes are read."""
     budget = stage.budget_bytes
     return {
         "documents": count["documents"],
@@ -164,8 +164,8 @@ def _warn_of_repeats(stage: MixtureStage, languages: dict[str, dict[str, Any]]) 
     text = sum(entry["bytes"] for entry in languages.values() if entry["weight"] > 0)
     say(
         f"warning: the training reads {format_bytes(stage.budget_bytes)}, more than {cap:g} times the "
-        f"{format_bytes(text)} of the mixture: about {most:.3g} epochs. The index, which counts tokens, fails above "
-        f"{cap:g} epochs. Increase corpus.mixture.max_epochs, reduce training.train_samples or add text"
+        f"{format_bytes(text)} of text in the mixture: about {most:.3g} epochs. The index, which counts tokens, fails "
+        f"above {cap:g} epochs. Increase corpus.mixture.max_epochs, reduce training.train_samples or add text"
     )
 
 
@@ -189,7 +189,7 @@ def _empty(removed: Counter[str]) -> InputError:
     """Return the error for an empty corpus. It names the rules that removed most documents."""
     most = ", ".join(f"{rule} ({count})" for rule, count in removed.most_common(3))
     return InputError(
-        f"no document is left; most were removed by {most}" if most else "the sources contain no document",
+        f"no document is left; most were removed by the rules {most}" if most else "the sources contain no document",
         where="corpus",
-        expected="at least one clean document; change the limits in corpus.judge or the sources",
+        expected="at least one document in the clean corpus; change the limits in corpus.judge, or add sources",
     )

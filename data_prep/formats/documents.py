@@ -68,11 +68,13 @@ class Documents:
                     rows = max(1, min(_BATCH_ROWS, about.num_rows * _BATCH_BYTES // max(1, about.total_byte_size)))
                     yield from file.iter_batches(batch_size=rows, row_groups=[group], columns=self.schema.names)
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"cannot be read as Parquet ({error})", where=str(self.path)) from error
+            raise InputError(
+                f"cannot be read as Parquet ({error})", where=str(self.path), expected=_expected(self.schema)
+            ) from error
 
 
 def open_documents(path: Path, columns: tuple[str, ...]) -> Documents:
-    """Return the documents in a file, of which `columns` are read. Warns on stderr if the file has no manifest.
+    """Open a file of documents, of which only `columns` are read. Warns on stderr if the file has no manifest.
 
     Raises:
         InputError: if the file does not exist, is not Parquet, lacks a column, or does not match its manifest.
@@ -93,10 +95,13 @@ def open_documents(path: Path, columns: tuple[str, ...]) -> Documents:
     for name in columns:
         found = [str(field.type) for field in schema if field.name == name]
         if len(found) != 1 or not _is_text(schema.field(name).type):
-            what = f"has the columns {', '.join(f'{field.name} ({field.type})' for field in schema)}"
+            what = f"the file has the columns {', '.join(f'{field.name} ({field.type})' for field in schema)}"
             raise InputError(what, where=str(path), expected=expected)
     if not has_manifest:
-        say(f"warning: {path}: no manifest beside it, so it is unknown whether the file is complete")
+        say(
+            f"warning: {path}: no manifest beside it ({manifest_path(path).name}), so Bloomery cannot check whether "
+            "the file is complete"
+        )
     return Documents(path, rows, has_manifest, wanted)
 
 

@@ -23,7 +23,7 @@ class Mixture:
     sources: dict[str, dict[str, float]]
     """Weight per source, for each language that is mixed by source."""
     max_epochs: float | None
-    """Greatest number of times that training may read a dataset. None if there is no limit."""
+    """Greatest number of times that the training may read a dataset, or None for no limit."""
 
     def dataset(self, language: str, source: str) -> str:
         """Return the name of the dataset of documents with this language and source."""
@@ -63,13 +63,15 @@ def read_mixture(path: Path) -> Mixture:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(
-            "not a mixture: an entry is missing or of the wrong kind",
+            "the file is not a mixture: an entry is missing or has the wrong type",
             where=str(path),
-            expected='{"languages": {code: {"weight": ...}}}',
+            expected='{"languages": {code: {"weight": ...}}}, as `bloomery corpus mixture` writes it',
         ) from error
     for name, weight in (mixture.languages | mixture.datasets).items():
         if not (math.isfinite(weight) and weight >= 0):
-            raise InputError(f"weight {weight} of {name!r}", where=str(path), expected="a finite number of at least 0")
+            raise InputError(
+                f"the weight of {name!r} is {weight}", where=str(path), expected="a finite number of at least 0"
+            )
     if mixture.max_epochs is not None and not (math.isfinite(mixture.max_epochs) and mixture.max_epochs > 0):
-        raise InputError(f"max_epochs {mixture.max_epochs}", where=str(path), expected="a finite number above 0")
+        raise InputError(f"max_epochs is {mixture.max_epochs}", where=str(path), expected="a finite number above 0")
     return mixture

@@ -34,7 +34,7 @@ DOCUMENT_SCHEMA = pa.schema(
         ("meta", pa.string()),
     ]
 )
-"""Columns of a shard of documents. `meta` is a JSON object as text, or an empty string if there is none."""
+"""Columns of a shard of documents. `meta` is a JSON object as text, or an empty string without metadata."""
 
 ROW_GROUP_ROWS = 16_384
 ROW_GROUP_BYTES = 32 << 20
@@ -165,28 +165,37 @@ def read_manifest(path: Path) -> dict[str, Any]:
         _ = manifest["file"]["digest"], manifest["rows"], manifest["counts"]
     except (KeyError, TypeError) as error:
         raise InputError(
-            "not the manifest of a table: it lacks rows, counts, or the size and digest of the file",
+            "this is not the manifest of a table: it lacks rows, counts, or the size and digest of the table's file",
             where=str(manifest_path(path)),
-            expected="a manifest; delete this file and its table, and run the stage again",
+            expected=f"a manifest of {path.name}. Delete both files, then run the command or the workflow again that "
+            "writes them",
         ) from error
     try:
         size = path.stat().st_size
     except FileNotFoundError as error:
-        raise InputError("no such file, although its manifest exists", where=str(path)) from error
+        raise InputError(
+            "no such file, although its manifest exists",
+            where=str(path),
+            expected=f"the table that {manifest_path(path).name} describes. Delete this manifest, then run the "
+            "command or the workflow again that writes the table",
+        ) from error
     if size != told_bytes:
         what = f"the file has {size} bytes, but its manifest records {told_bytes} bytes"
         raise InputError(what, where=str(path), expected=_AGAIN)
     return manifest
 
 
-_AGAIN = "an undamaged table; delete the file and its manifest, and run the stage again"
+_AGAIN = (
+    "an undamaged table. Delete this file and its manifest (the .json file beside it), then run the command or the "
+    "workflow again that writes them"
+)
 
 
 def check_table(path: Path) -> dict[str, Any]:
     """Check the content of a table against the digest in its manifest, and return the manifest.
 
-    This costs one more sequential read of the file per process (BLAKE2b, about 1 GB/s on one core). Without it, a
-    damaged table could change decisions unnoticed.
+    This costs one more sequential read of the file per process (BLAKE2b, about 1 GB/s on one core). Without
+    this check, a damaged table could change decisions unnoticed.
 
     Raises InputError if the table is missing or damaged.
     """
@@ -208,8 +217,8 @@ def _digest_of(path: Path, *_state: int) -> str:
 def open_table(path: Path, *, dictionary: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
     """Open a table to read some of its row groups or columns. Columns in `dictionary` are read dictionary-encoded.
 
-    The digest of the whole file would cost more than the reading. Instead, the checksum of each page that is read is
-    verified.
+    Computing the digest of the whole file would take longer than reading a part of it. Instead, the checksum of each
+    page that is read is verified.
 
     Raises:
         InputError: if the table is missing, truncated or damaged. It can also be raised while the caller reads.
@@ -242,9 +251,9 @@ def check_columns(path: Path, found: Sequence[str], schema: pa.Schema, *, delete
     missing = [name for name in schema.names if name not in found]
     if missing:
         raise InputError(
-            f"was written by an earlier version: it has no column {', '.join(missing)}",
+            f"the table was written by an earlier version of Bloomery: it has no column {', '.join(missing)}",
             where=str(path),
-            expected=f"a table of this version; delete {delete} and run the workflow again, later stages included",
+            expected=f"a table of this version. Delete {delete} and run the workflow again, with all later stages",
         )
 
 
@@ -259,7 +268,7 @@ def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
 
 
 def iterate_batches(path: Path, columns: list[str] | None = None, rows: int = 2048) -> Iterator[pa.RecordBatch]:
-    """Yield a table in order, in batches of at most `rows` rows. Raises InputError like `read_table`."""
+    """Yield the rows of a table in order, in batches of at most `rows` rows. Raises InputError like `read_table`."""
     check_table(path)
     with open_table(path) as file:
         yield from file.iter_batches(batch_size=rows, columns=columns)
@@ -290,7 +299,7 @@ def read_span(path: Path, start: int, end: int, columns: list[str] | None = None
 
 
 def read_rows(path: Path, rows: npt.NDArray[np.int64], columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows with the sorted numbers `rows`, one batch per row group that has any of them.
+    """Yield the rows whose numbers are in `rows`, which is sorted. Each row group that holds such rows gives one batch.
 
     Raises InputError like `open_table`.
     """

@@ -26,7 +26,10 @@ def blend(
     """
 
 class Deal:
-    """Documents in groups: group 2p holds the training documents of pair p, group 2p + 1 its held-out documents."""
+    """Documents in groups. A pair is a language and a source.
+
+    Group 2p holds the training documents of pair p, and group 2p + 1 holds the held-out documents of pair p.
+    """
 
     def __init__(self) -> None: ...
     def add(
@@ -68,7 +71,8 @@ class EpochOrder:
     def take(self, count: int, wanted: int) -> NDArray[np.uint64]:
         """Return the next ``count`` rows.
 
-        ``wanted`` is the most rows that the caller will still take, with this call, or 0 if that is unknown.
+        ``wanted`` is the greatest number of rows that the caller will still take, including this call. It is 0 if that
+        number is unknown.
         """
 
 def place_of(rows: NDArray[np.uint64], key: int, epoch: int, token: int) -> int:
@@ -90,7 +94,7 @@ class SampleWalk:
 
     def __init__(self, sequence_length: int, samples: int, position: int, token: int) -> None: ...
     def advance(self, rows: NDArray[np.uint64], wide: bool) -> NDArray[Any]:
-        """Return the samples that start in the next documents, ``rows``: uint32 [n, 2], or int64 if ``wide``.
+        """Return the starts of the samples that start in the documents ``rows``: uint32 [n, 2], or int64 if ``wide``.
 
         Each start is the position of a document and a token offset in that document.
         """
@@ -100,7 +104,7 @@ class EpochCheck:
 
     def __init__(self, documents: int, unique: int) -> None: ...
     def advance(self, numbers: NDArray[np.uint32] | NDArray[np.int64]) -> int:
-        """Return the position in ``numbers`` of the first wrong entry, or -1 if there is none.
+        """Return the position in ``numbers`` of the first wrong entry, or -1 if every entry is right.
 
         An entry is wrong if it is out of range, if its epoch has already read the document, or if the first epoch did
         not read the document.

@@ -1,13 +1,14 @@
 """Adopt token files that Megatron-LM's preprocessing wrote: verify the files, link to them and write a sidecar.
 
 The user's files are never changed. The run gets symbolic links to the pair and a sidecar like those that `encode`
-writes. The format records neither the tokenizer nor whether a file is complete. One pass over both files therefore
-checks everything that can be checked: header, sizes, offsets, document bounds, every token, and the last token of every
-document.
+writes. Megatron's format records neither the tokenizer nor whether a file is complete. One pass over both files
+therefore checks everything that can be checked: header, sizes, offsets, document bounds, every token, and the last
+token of every document.
 
-A document's identity is the digest of its tokens as int32, also if the file has uint16. Equal documents therefore fall
-on the same side of the validation split, and adding files moves no document to the other side. 1 GB of tokens takes
-about 4 s on one core (two digests and one check of each token) and 0.3 GB of memory, regardless of the file's length.
+A document's identity is the digest of its tokens as int32, even if the file stores them as uint16. Equal documents are
+therefore all used for training or all for validation, and adding files never moves a document from one to the other.
+1 GB of tokens takes about 4 s on one core (two digests and one check of each token) and 0.3 GB of memory, regardless of
+the file's length.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def adopt_tokens(
     """
     if _place(prefix) == _place(output):
         raise InputError(
-            "the link would replace the file that it points to",
+            "the output path is also the input path, so the link would replace the file that it points to",
             where=str(output),
             expected="an output path that differs from the path of the input",
         )
@@ -108,7 +109,7 @@ def adopt_tokens(
 
 
 def prefix_of(path: Path) -> Path:
-    """Return a pair's path without suffix. `path` is the pair's `.bin`, its `.idx` or that prefix itself."""
+    """Return a pair's path without suffix. `path` is the pair's `.bin`, its `.idx`, or already without suffix."""
     return path.with_suffix("") if path.suffix in (".bin", ".idx") else path
 
 
@@ -126,7 +127,10 @@ def _refuse_split_documents(file: TokenFile) -> None:
 
 
 def _batches(file: TokenFile) -> Iterator[tuple[int, int]]:
-    """Yield (first document, number of documents) of batches of up to `BATCH_TOKENS` tokens or one longer document."""
+    """Yield batches as (first document, number of documents).
+
+    A batch has at most `BATCH_DOCUMENTS` documents and `BATCH_TOKENS` tokens, or one longer document.
+    """
     first = 0
     while first < len(file.lengths):
         offsets = file.offsets[first : first + BATCH_DOCUMENTS]
@@ -139,7 +143,7 @@ def _batches(file: TokenFile) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class _Check:
-    """Reads a pair's tokens once, in order: checks them, counts their text bytes, hashes the file and each document."""
+    """Reads a pair's tokens once and in order: checks them, counts text bytes, hashes the file and each document."""
 
     file: TokenFile
     handle: BinaryIO
@@ -152,7 +156,9 @@ class _Check:
     bin_digest: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=_DIGEST_BYTES))
 
     def documents(self, first: int, rows: int) -> bytes:
-        """Return the digests of the next `rows` documents, `_DIGEST_BYTES` each. The first is document `first`.
+        """Return the digests of the next `rows` documents, `_DIGEST_BYTES` bytes for each document.
+
+        The first of these documents has the number `first` in the file.
 
         Raises:
             InputError: a check fails.
@@ -160,7 +166,12 @@ class _Check:
         file = self.file
         lengths = file.lengths[first : first + rows].astype(np.int64)
         if lengths.min() == 0:
-            raise InputError(f"sequence {first + int(lengths.argmin())} is empty", where=str(_idx(file.prefix)))
+            raise InputError(
+                f"sequence {first + int(lengths.argmin())} is empty",
+                where=str(_idx(file.prefix)),
+                expected="at least one token in every sequence. Remove empty documents from the text and preprocess it "
+                "again",
+            )
         ends = np.cumsum(lengths)
         if rows == 1:
             return self._digest_in_pieces(int(ends[0]), first)
@@ -176,7 +187,7 @@ class _Check:
         )
 
     def _digest_in_pieces(self, length: int, number: int) -> bytes:
-        """Return the digest of one document, read in pieces because it may be long."""
+        """Return the digest of one document, which is read in pieces because it may be long."""
         algorithm = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         for begin in range(0, length, BATCH_TOKENS):
             piece = self._next(number, np.array([min(BATCH_TOKENS, length - begin)]))
@@ -185,12 +196,16 @@ class _Check:
         return algorithm.digest()
 
     def _next(self, first: int, ends: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-        """Read the tokens of documents that end at `ends`; check them, count their text bytes and hash them."""
+        """Read the next documents, which end at the positions `ends`. Check, hash and count their tokens."""
         # The file is not memory-mapped: if somebody truncates a mapped file, the process is killed (SIGBUS). Reading
         # also frees the memory of each batch.
         tokens = np.fromfile(self.handle, dtype=self.file.dtype, count=int(ends[-1]))
         if len(tokens) < ends[-1]:
-            raise InputError("the file became shorter while it was read", where=str(_bin(self.file.prefix)))
+            raise InputError(
+                "the file became shorter while it was read",
+                where=str(_bin(self.file.prefix)),
+                expected="a file that no other program changes. Run the command again when the file is complete",
+            )
         low, high = int(tokens.min()), int(tokens.max())
         known = low >= 0 and high < len(self.byte_lengths)
         spelled = self.byte_lengths[tokens] if known else np.where(tokens == (low if low < 0 else high), -1, 0)
@@ -198,10 +213,10 @@ class _Check:
             place = int(spelled.argmin())
             document = first + int(np.searchsorted(ends, place, side="right"))
             raise InputError(
-                f"the tokenizer lacks token {tokens[place]} in document {document}",
+                f"document {document} has the token id {tokens[place]}, which the tokenizer lacks",
                 where=str(_bin(self.file.prefix)),
-                expected=f"a token id of {self.tokenizer_path} (0 to {len(self.byte_lengths) - 1}). Use the tokenizer "
-                "that the file was encoded with",
+                expected=f"token ids of {self.tokenizer_path} (0 to {len(self.byte_lengths) - 1}). Use the tokenizer "
+                "that encoded the file",
             )
         self.text_bytes += int(spelled.sum(dtype=np.int64))
         self.bin_digest.update(tokens.data)
@@ -210,16 +225,17 @@ class _Check:
     def _check_ends(self, last: npt.NDArray[Any], first: int) -> None:
         if self.end is not None and (wrong := np.flatnonzero(last != self.end)).size:
             raise InputError(
-                f"document {first + int(wrong[0])} ends with token {last[wrong[0]]}",
+                f"document {first + int(wrong[0])} ends with the token id {last[wrong[0]]}",
                 where=str(_bin(self.file.prefix)),
-                expected=f"{self.end}, the end-of-document token of {self.tokenizer_path}. Check that the .bin has its "
-                "own .idx, that this tokenizer encoded it, and that Megatron-LM ran with --append-eod. If the files "
-                "have no end-of-document tokens, set ends_with_end_of_document: false (--without-end-of-document)",
+                expected=f"the id {self.end}, the end-of-document token of {self.tokenizer_path}. Check that the .bin "
+                "has its own .idx, that this tokenizer encoded it, and that Megatron-LM ran with --append-eod. If the "
+                "files have no end-of-document tokens, set ends_with_end_of_document: false or use "
+                "--without-end-of-document",
             )
 
 
 def _sidecar_rows(digests: bytes, file: TokenFile, first: int, source: str, language: str) -> pa.RecordBatch:
-    """Return the sidecar's rows for the documents from `first` on. `digests` are the identities of the documents."""
+    """Return the sidecar's rows for the documents whose identities are `digests`. The first has the number `first`."""
     rows = len(digests) // _DIGEST_BYTES
     hexadecimal = 2 * _DIGEST_BYTES
     bounds = np.arange(0, (rows + 1) * hexadecimal, hexadecimal, dtype=np.int32)
@@ -250,7 +266,7 @@ def _link(target: Path, link: Path) -> None:
 
 
 def _place(prefix: Path) -> Path:
-    """Return the path of `prefix` with all links in its folder resolved."""
+    """Return the path `prefix` after resolving all symbolic links in its folder."""
     return prefix.parent.resolve() / prefix.name
 
 

@@ -23,7 +23,7 @@ from bloomery.base.atomic import atomic_path
 from bloomery.contracts.index import ArrayEntry
 
 CHUNK = 1 << 22
-"""Rows per piece of an array, which takes tens of MB."""
+"""Number of rows in one piece of an array. A piece takes tens of MB."""
 _PENDING = 4
 """Maximum number of pieces that wait to be written."""
 _SYNC_BYTES = 1 << 28
@@ -56,7 +56,7 @@ class _Array:
             self._unsynced = 0
 
     def entry(self, path: str) -> ArrayEntry:
-        assert self.rows == self.shape[0], f"{self.rows} rows written, {self.shape[0]} expected"
+        assert self.rows == self.shape[0], f"{self.rows} rows were written, {self.shape[0]} expected"
         return ArrayEntry(path=path, dtype=str(self._dtype), shape=list(self.shape), digest=self._hash.hexdigest())
 
 

@@ -1,4 +1,4 @@
-"""`bloomery index build`: build the index of a run, as the workflow does, or of any encoded pairs."""
+"""`bloomery index build`: build the index of a run, as the workflow does, or an index of any token files."""
 
 from __future__ import annotations
 
@@ -10,46 +10,81 @@ import typer
 if TYPE_CHECKING:
     from bloomery.contracts.index import IndexManifest
 
-_WORKFLOW, _ALONE = "Options that the workflow uses", "Options without --config"
+_WORKFLOW, _ALONE = "Options that the workflow uses", "Settings of the index (only without --config)"
 
 
 def build(
-    tokenizer: Annotated[Path, typer.Option(help="tokenizer.json that encoded the pairs, or its folder.")],
-    output: Annotated[Path, typer.Option(help="The index.json to write, or the index folder that will hold it.")],
+    tokenizer: Annotated[
+        Path, typer.Option(help="Tokenizer that encoded the token files: tokenizer.json or the folder that holds it.")
+    ],
+    output: Annotated[Path, typer.Option(help="Path of the index.json to write, or of the folder that will hold it.")],
     prefixes: Annotated[
         list[Path] | None,
-        typer.Argument(help="Encoded pairs in order, each a path without suffix or its .idx. Not with --config."),
+        typer.Argument(
+            help="Token files in reading order. Each is a .bin/.idx pair, given as its .idx or as its path without "
+            "suffix. Not with --config."
+        ),
     ] = None,
     mixture: Annotated[
-        Path | None, typer.Option(help="mixture.json. Without it, each language weighs as many tokens as it has.")
+        Path | None,
+        typer.Option(
+            help="mixture.json with the weights of the languages. Without this file, the weight of a language is its "
+            "number of tokens."
+        ),
     ] = None,
     sequence_length: Annotated[
-        int | None, typer.Option(min=1, help="Tokens per sample.", rich_help_panel=_ALONE)
+        int | None, typer.Option(min=1, help="Number of tokens in a training sample.", rich_help_panel=_ALONE)
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(min=1, help="Number of training samples.", rich_help_panel=_ALONE)
+        int | None, typer.Option(min=1, help="Number of samples that the training will read.", rich_help_panel=_ALONE)
     ] = None,
     validation_share: Annotated[
         float,
-        typer.Option(min=0.0, max=1.0, help="Share of documents held out for validation.", rich_help_panel=_ALONE),
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            help="Share of the documents that are used for validation instead of training.",
+            rich_help_panel=_ALONE,
+        ),
     ] = 0.01,
     validation_samples: Annotated[
-        int, typer.Option(min=1, help="Maximum samples per validation set.", rich_help_panel=_ALONE)
+        int,
+        typer.Option(
+            min=1, help="Maximum number of samples in the validation set of a language.", rich_help_panel=_ALONE
+        ),
     ] = 64,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffles.", rich_help_panel=_ALONE)] = 42,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, help="Seed of the random order of documents and samples.", rich_help_panel=_ALONE),
+    ] = 42,
     order: Annotated[
-        str, typer.Option(help="Reading order of the samples: epochs or megatron.", rich_help_panel=_ALONE)
+        str,
+        typer.Option(
+            help="Order in which samples are read: epochs (each epoch is shuffled separately) or megatron (the order "
+            "of Megatron-LM).",
+            rich_help_panel=_ALONE,
+        ),
     ] = "epochs",
     config: Annotated[
         Path | None,
-        typer.Option(help="The index stage's section of the run's configuration (JSON).", rich_help_panel=_WORKFLOW),
+        typer.Option(
+            help="JSON file with the settings of the index: config/index.json of the run.", rich_help_panel=_WORKFLOW
+        ),
     ] = None,
     parts: Annotated[
-        Path | None, typer.Option(help="JSON list of the run's pairs in order.", rich_help_panel=_WORKFLOW)
+        Path | None,
+        typer.Option(
+            help="JSON file that lists the names of the run's token files in reading order.", rich_help_panel=_WORKFLOW
+        ),
     ] = None,
-    index: Annotated[Path | None, typer.Option(help="Folder of the index.", rich_help_panel=_WORKFLOW)] = None,
+    index: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the run's index, which holds the token files in tokens/.", rich_help_panel=_WORKFLOW
+        ),
+    ] = None,
 ) -> None:
-    """Build the document, sample, shuffle and blend arrays and index.json."""
+    """Build the index of token files: the arrays that tell the training which tokens to read, and index.json."""
     from bloomery.base.atomic import read_json
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
@@ -62,15 +97,16 @@ def build(
     if config is not None:
         if prefixes or parts is None or index is None or mixture is None:
             raise ConfigError(
-                "wrong options with --config", expected="--config with --index, --parts and --mixture, without PREFIXES"
+                "--config is given without --index, --parts or --mixture, or together with PREFIXES",
+                expected="--config with --index, --parts and --mixture, without PREFIXES",
             )
         made = build_index(read_stage(config, IndexStage), index, read_json(parts), mixture, tokenizer, output)
         say("\n".join(summary(made)))
         return
     if not prefixes or sequence_length is None or samples is None:
         raise ConfigError(
-            "PREFIXES, --sequence-length or --samples is missing",
-            expected="PREFIXES with --sequence-length and --samples, or --config",
+            "PREFIXES (the token files), --sequence-length or --samples is missing",
+            expected="PREFIXES with --sequence-length and --samples, or --config with --index, --parts and --mixture",
         )
     if order not in ("epochs", "megatron"):
         raise ConfigError(f"the value is {order!r}", where="--order", expected="epochs or megatron")
@@ -82,7 +118,7 @@ def build(
         "seed": seed,
         "order": order,
     }
-    # Both this folder and the pairs are resolved, because index.json names the pairs relative to itself.
+    # index.json names the token files relative to its own folder, so links are resolved in all of these paths.
     folder = (output.parent if output.name == "index.json" else output).resolve()
     if folder.suffix in (".json", ".idx", ".bin") or (folder.exists() and not folder.is_dir()):
         raise ConfigError(
@@ -93,7 +129,9 @@ def build(
     if len(set(pairs)) < len(pairs):
         twice = next(pair for pair in pairs if pairs.count(pair) > 1)
         raise ConfigError(
-            "the pair was given twice, so its documents would be read twice", where=twice, expected="each pair once"
+            "these token files were given twice, so the training would read their documents twice",
+            where=twice,
+            expected="each pair of .bin and .idx once",
         )
     manifest = build_index(stage, folder, pairs, mixture, tokenizer, folder / "index.json")
     say("\n".join([*summary(manifest), f"next: bloomery index verify {folder}"]))

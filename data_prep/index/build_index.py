@@ -5,10 +5,10 @@ everything that the arrays depend on: token files, tokenizer, mixture and this s
 therefore not be mistaken for a new one. index.json is renamed into place last. Only then are the folders with other
 digests removed.
 
-Of each pair of token files (`.bin`, `.idx`), the build reads only the document lengths and three columns of the
-sidecar. It takes the digests of `.bin`, `.idx` and
-sidecar from the sidecar's manifest; `bloomery index verify` recomputes them from the files before a training. 500 M
-documents and 166.8 M samples need 6 GB of reads, 5 GB of arrays and 7 GB of memory (measured by bench/index.py).
+For each pair of token files (`.bin`, `.idx`), the build reads only the document lengths and three columns of the
+sidecar. It takes the digests of `.bin`, `.idx` and sidecar from the sidecar's manifest; `bloomery index verify`
+recomputes them from the files before a training. 500 M documents and 166.8 M samples need 6 GB of reads, 5 GB of arrays
+and 7 GB of memory (measured by bench/index.py).
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ from bloomery.contracts.index import (
     open_token_file,
 )
 from bloomery.contracts.tokenizer import end_of_document, load_tokenizer, vocabulary_size
+from bloomery.spec.batch import global_batch_size, samples_to_read
+from bloomery.spec.epochs import samples_of_epochs
 from data_prep.formats.mixture import Mixture, read_mixture
 from data_prep.formats.shard import manifest_path, read_manifest
 from data_prep.formats.sidecar import sidecar_path
 from data_prep.index.dataset_identity import dataset_identity
 from data_prep.index.mixture_use import datasets_of, language_read
-from data_prep.index.plan_blend_stages import plan_stages, totals
+from data_prep.index.plan_blend_stages import Tokens, plan_stages, totals, weighted_tokens
 from data_prep.index.sample_arrays import Plan, write_train, write_validation
 from data_prep.index.split import TextSize, TrainValidationSplit
 from data_prep.index.write_blend import write_blend
@@ -80,7 +82,7 @@ def build_index(
         raise ConfigError(
             f"the seed {stage.seed} is too large for order megatron",
             where="seed",
-            expected=f"less than {MEGATRON_SEEDS}",
+            expected=f"a seed less than {MEGATRON_SEEDS}, or the order epochs",
         )
     tokenizer, tokenizer_digest = load_tokenizer(tokenizer_path), digest_file(tokenizer_path)
     end = end_of_document(tokenizer_path, tokenizer)
@@ -102,7 +104,9 @@ def build_index(
     )
     plan = Plan(index, f"{ARRAYS_FOLDER}/{digest}", stage.sequence_length, stage.seed, stage.order, first)
     datasets = {language: datasets_of(wanted, language, texts) for language, texts in split.texts().items()}
-    stages = plan_stages(wanted, _trainable(datasets, wanted, output), stage)
+    trainable = _trainable(datasets, wanted, output)
+    stage = _with_length(stage, wanted, trainable)
+    stages = plan_stages(wanted, trainable, stage)
     counts = totals(stages)
     with explained(index / ARRAYS_FOLDER):
         _refuse_too_large(index / ARRAYS_FOLDER, datasets, counts, stage)
@@ -132,6 +136,28 @@ def build_index(
     return manifest
 
 
+def _with_length(stage: IndexStage, mixture: Mixture, tokens: Tokens) -> IndexStage:
+    """Return the stage with the exact number of samples, if its length is stated in epochs.
+
+    Raises:
+        InputError: the epochs have too few tokens for one batch.
+    """
+    if stage.epochs is None:
+        return stage
+    batch, epochs = stage.epochs.batch, stage.epochs.train_epochs
+    count = weighted_tokens(mixture, tokens, stage)
+    samples = samples_to_read(batch, samples_of_epochs(epochs, count, stage.sequence_length))
+    if not samples:
+        raise InputError(
+            f"{epochs:g} epochs of {count} training tokens do not fill the first batch of "
+            f"{global_batch_size(batch, 0)} samples of {stage.sequence_length} tokens",
+            where="training.train_epochs",
+            expected="more epochs, more text, a smaller training.batch, or a smaller model.sequence_length",
+        )
+    say(f"{epochs:g} epochs of {count:,} training tokens are {samples:,} samples")
+    return stage.model_copy(update={"train_samples": samples})
+
+
 def _refuse_too_large(arrays: Path, datasets: Datasets, counts: Mapping[str, int], stage: IndexStage) -> None:
     """Raise ResourceError if the disk cannot hold the arrays.
 
@@ -149,43 +175,50 @@ def _refuse_too_large(arrays: Path, datasets: Datasets, counts: Mapping[str, int
             f"the arrays of {stage.train_samples} samples take {format_bytes(needed)}, but only {format_bytes(free)} "
             "are free",
             where=str(arrays),
-            expected="fewer samples or a larger disk",
+            expected="fewer samples (training.train_samples or --samples), or more free space on this disk",
         )
 
 
 def _remove_stale(arrays: Path, digest: str) -> None:
-    """Remove the arrays of earlier and of killed builds. Only folders that are named after a digest are removed."""
+    """Remove the arrays of earlier and killed builds. Only folders that are named after a digest are removed."""
     for other in arrays.iterdir():
         if other.name != digest and re.fullmatch("[0-9a-f]{32}", other.name) and other.is_dir():
             shutil.rmtree(other)
 
 
 def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, TokenFileEntry]:
-    """Open a pair. Raises InputError if its sidecar's manifest has other sizes or names another tokenizer."""
+    """Open a pair of token files and return it with its entry for index.json.
+
+    Raises InputError if the sidecar's manifest states other sizes or another tokenizer.
+    """
     file = open_token_file(prefix, check=False)
     sidecar = read_manifest(sidecar_path(prefix))
     counts = sidecar["counts"]
     if not {"bin_digest", "idx_digest", "tokens"} <= counts.keys():
         raise InputError(
-            "the sidecar's manifest states no digests of .bin and .idx",
+            "the manifest of the sidecar (the table of the documents) states no digests of .bin and .idx",
             where=str(manifest_path(sidecar_path(prefix))),
             expected="a sidecar that `bloomery encode` or `bloomery index adopt` wrote. Run that command again",
         )
     if sidecar["parameters"] != tokenizer_digest:
         raise InputError(
-            "the file was encoded with another tokenizer",
+            f"the token file was encoded with another tokenizer, with digest {sidecar['parameters']}",
             where=f"{prefix}.idx",
-            expected=f"a tokenizer with digest {tokenizer_digest}",
+            expected=f"the tokenizer of the index, with digest {tokenizer_digest}. Use the tokenizer that encoded the "
+            "file, or encode the text again",
         )
     if len(file.documents) <= len(file.lengths):
         raise InputError(
-            "a document has several sequences", where=f"{prefix}.idx", expected="one sequence per document"
+            "a document has several sequences",
+            where=f"{prefix}.idx",
+            expected="one sequence per document. Preprocess the text again without --split-sentences",
         )
     if (len(file.lengths), len(file.tokens)) != (sidecar["rows"], counts["tokens"]):
         raise InputError(
             f"the file has {len(file.lengths)} documents and {len(file.tokens)} tokens",
             where=f"{prefix}.idx",
-            expected=f"{sidecar['rows']} documents and {counts['tokens']} tokens, as its sidecar states",
+            expected=f"{sidecar['rows']} documents and {counts['tokens']} tokens, as its sidecar states. Run "
+            "`bloomery encode` or `bloomery index adopt` again, which write both files",
         )
     return file, TokenFileEntry(
         prefix=Path(os.path.relpath(prefix, index)).as_posix(),
@@ -221,7 +254,8 @@ def _trainable(datasets: Datasets, mixture: Mixture, output: Path) -> dict[str, 
         raise InputError(
             "there is no document to train on",
             where=str(output),
-            expected=f"text in a language of the mixture ({', '.join(mixture.languages) or 'which is empty'})",
+            expected="token files with at least one document that has text, in a language of the mixture "
+            f"({', '.join(mixture.languages) or 'which has no language'})",
         )
     return found
 
@@ -248,7 +282,7 @@ def _train(
         identity = _identity(name, stage, files, split.files(language, sources), counts[name])
         return write_train(plan, name, language, split.take(language, sources), counts[name], identity)
 
-    # Two datasets at a time, so that one is shuffled while the other waits for the disk.
+    # Two datasets are written at a time, so that one is shuffled while the other waits for the disk.
     with ThreadPoolExecutor(max_workers=2) as pool:
         jobs = [pool.submit(write, language, name) for language, name in wanted]
         try:
@@ -292,6 +326,6 @@ def _tell_repetition(train: list[DatasetEntry]) -> None:
     if repeated:
         most = max(repeated, key=lambda entry: entry.epochs)
         say(
-            f"{len(repeated)} of {len(train)} datasets are read more than {MANY_EPOCHS} times (most often {most.name}, "
-            f"{most.epochs} times). Add text or reduce train_samples to avoid the repetition"
+            f"the training reads {len(repeated)} of {len(train)} datasets more than {MANY_EPOCHS} times (most often "
+            f"{most.name}, {most.epochs} times). To repeat less text, add text or reduce train_samples"
         )

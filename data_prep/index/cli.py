@@ -9,27 +9,36 @@ import typer
 
 from data_prep.index.build_cli import build
 
-app = typer.Typer(no_args_is_help=True, help="Build, verify and show the index. Adopt existing Megatron token files.")
+app = typer.Typer(no_args_is_help=True, help="Build, verify and show a token index; adopt existing token files.")
 
-Tokenizer = Annotated[Path, typer.Option(help="tokenizer.json or its folder.")]
+Tokenizer = Annotated[
+    Path, typer.Option(help="Tokenizer that encoded the token files: tokenizer.json or the folder that holds it.")
+]
 
 
 @app.command()
 def adopt(
-    prefix: Annotated[Path, typer.Argument(help="A Megatron pair: its .idx, its .bin or its path without suffix.")],
+    prefix: Annotated[
+        Path, typer.Argument(help="Token files of Megatron: the .idx, the .bin or their path without suffix.")
+    ],
     tokenizer: Tokenizer,
-    source: Annotated[str, typer.Option(help="Name of the source.")],
-    language: Annotated[str, typer.Option(help="BLOOM language code of every document.")],
-    output: Annotated[Path, typer.Option(help="The .idx to write. The .bin and the sidecar have the same stem.")],
+    source: Annotated[str, typer.Option(help="Name of the source to record for every document.")],
+    language: Annotated[str, typer.Option(help="BLOOM language code to record for every document, such as fr.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            help="Path of the .idx link to write. The .bin link and the table of the documents are written beside it."
+        ),
+    ],
     end_of_document: Annotated[
         bool,
         typer.Option(
             "--end-of-document/--without-end-of-document",
-            help="Whether every document ends with the tokenizer's end-of-document token.",
+            help="Whether every document in the token files ends with the tokenizer's end-of-document token.",
         ),
     ] = True,
 ) -> None:
-    """Verify an existing Megatron .bin/.idx pair, link it into a run and write a sidecar of its documents."""
+    """Verify existing Megatron token files (.bin, .idx), link to them and write a table of their documents."""
     from bloomery.base.progress import say
     from bloomery.contracts.tokenizer import tokenizer_file
     from data_prep.index.adopt import adopt_tokens, prefix_of
@@ -42,7 +51,7 @@ def adopt(
         prefix_of(output),
         ends_with_end_of_document=end_of_document,
     )["counts"]
-    say(f"adopted {counts['documents']:,} documents of {counts['tokens']:,} tokens")
+    say(f"adopted {counts['documents']:,} documents with {counts['tokens']:,} tokens")
 
 
 app.command()(build)
@@ -50,11 +59,13 @@ app.command()(build)
 
 @app.command()
 def verify(
-    folder: Annotated[Path | None, typer.Argument(help="Folder of an index, or of a run.")] = None,
-    index: Annotated[Path | None, typer.Option(help="The same folder as an option instead of an argument.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    folder: Annotated[
+        Path | None, typer.Argument(help="Folder of the index to verify, or of the run that holds it.")
+    ] = None,
+    index: Annotated[Path | None, typer.Option(help="The same folder as FOLDER, given as an option.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary of the verified index as JSON.")] = False,
 ) -> None:
-    """Verify the whole index. If a check fails, print what is wrong and exit with code 1."""
+    """Verify all files of an index. If a check fails, print what is wrong and exit with code 1."""
     from bloomery.base.atomic import dump_json
     from bloomery.base.errors import ConfigError
     from bloomery.base.progress import say
@@ -64,20 +75,24 @@ def verify(
     found = folder or index
     if found is None or (folder and index):
         raise ConfigError(
-            "exactly one index must be given", expected="the folder of an index or of a run, as FOLDER or --index"
+            "exactly one index must be given",
+            expected="the folder of an index or of a run, either as the argument FOLDER or with --index",
         )
     run = RunPaths(found)
     result = verify_index(run.index if run.index_manifest.is_file() else found)
     if json:
         print(dump_json(result), end="")
     else:
-        say(f"the index passed every check: {result['train_samples']} training samples, {result['tokens']} tokens")
+        say(
+            f"the index passed every check: {result['train_samples']} training samples, {result['tokens']} tokens "
+            "in the token files"
+        )
 
 
 @app.command()
 def show(
-    folder: Annotated[Path, typer.Argument(help="Folder of an index, or of a run.")],
-    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Folder of the index to show, or of the run that holds it.")],
+    json: Annotated[bool, typer.Option("--json", help="Print the content of the index as JSON.")] = False,
 ) -> None:
     """Print the content of an index: tokens, mixture, datasets, stages of the blend, validation sets, token files."""
     from bloomery.base.atomic import dump_json

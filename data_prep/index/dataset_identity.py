@@ -13,12 +13,12 @@ def dataset_identity(name: str, stage: IndexStage, files: Iterable[tuple[str, st
 
     Args:
         name: name of the dataset, which seeds its random numbers.
-        stage: settings of the index stage. Seed, sequence length, validation share and order count; the weights and
-            the numbers of samples do not.
+        stage: settings of the index stage. The digest depends on seed, sequence length, validation share and order,
+            but not on the weights or on the numbers of samples.
         files: digests of `.bin`, `.idx` and sidecar of the token files that hold the dataset's documents, in order.
-            Other token files of the index do not count.
-        samples: number of samples taken of the dataset. It counts only in order `megatron`, where it changes the
-            sequence.
+            The digest does not depend on other token files of the index.
+        samples: number of samples that the training reads of the dataset. It is part of the digest only in order
+            `megatron`, where it changes the sequence.
     """
     decides = stage.model_dump(mode="json", exclude={"train_samples", "validation_samples", "blend"})
     number = samples if stage.order == "megatron" else None

@@ -36,11 +36,12 @@ from data_prep.index.split_keys import clusters_of, split_keys
 
 COLUMNS = ("id", "source", "language", "text")
 GROUP_BYTES = 4 << 20
-"""Bytes of text encoded in one call. `tokenizers` can then use all cores and needs at most about 0.5 GB of memory."""
+"""Bytes of text in one call of the encoder. `tokenizers` can then use all cores and needs at most about 0.5 GB of
+memory."""
 SAMPLE_CHARACTERS = 256 << 10
-"""Characters of the shards' first texts on which the compiled encoder must agree with `tokenizers`."""
+"""Number of characters, from the first texts of the shards, that both encoders must encode to the same tokens."""
 MAX_DOCUMENT_TOKENS = 2**31 - 1
-"""Maximum tokens of a document, because the `.idx` stores lengths as int32."""
+"""Maximum number of tokens of a document, because the `.idx` stores lengths as int32."""
 
 
 def encode_shards(
@@ -66,7 +67,9 @@ def encode_shards(
     tables = {_shard_name(path): open_documents(path, COLUMNS) for path in shards}
     if len(tables) < len(shards):
         raise InputError(
-            "two shards of the same name were given", where=str(prefix), expected="each <source>/<number>.parquet once"
+            "two shards of the same name were given",
+            where=str(prefix),
+            expected="each shard only once. A shard's name is its folder and file name: <source>/<number>.parquet",
         )
     encoder = load_encoder(tokenizer_path, _first_texts(tables.values()))
     end = end_of_document(tokenizer_path, encoder.tokenizer)
@@ -135,7 +138,7 @@ class _Pair:
         """Add all documents of a shard.
 
         Raises:
-            InputError: the table holds another number of documents than it states, or a document is too long.
+            InputError: the table holds another number of documents than its metadata states, or a document is too long.
         """
         row = 0
         for batch in table.batches():
@@ -146,7 +149,11 @@ class _Pair:
                 row += part.num_rows
                 self.bar.advance(part.num_rows)
         if row != table.rows:
-            raise InputError(f"the table holds {row} documents", where=str(table.path), expected=f"{table.rows}")
+            raise InputError(
+                f"the table holds {row} documents",
+                where=str(table.path),
+                expected=f"{table.rows} documents, as the metadata of the Parquet file states. Write the file again",
+            )
 
     def _write_tokens(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
         tokens, lengths = self.encoder.encode(batch.column("text"), self.end)
@@ -154,7 +161,8 @@ class _Pair:
             longest = int(lengths.argmax())
             raise InputError(
                 f"document {batch.column('id')[longest]} has {lengths[longest]} tokens",
-                expected=f"at most {MAX_DOCUMENT_TOKENS}, the most that the .idx format can store",
+                expected=f"at most {MAX_DOCUMENT_TOKENS} tokens, the most that the .idx format can store. Split or "
+                "remove the document",
             )
         # tofile() would raise an error without errno when the disk is full.
         self.handle.write(tokens.astype(self.dtype, copy=False).data)
@@ -196,7 +204,8 @@ class _Pair:
 def _split_keys(batch: pa.RecordBatch, ours: bool, clusters: Mapping[str, str]) -> npt.NDArray[np.uint64]:
     """Return the split keys of documents, uint64 [n].
 
-    `ours` says that the ids are hashes made by this project. Other ids are hashed first, together with their source.
+    If `ours` is true, the ids are hashes that this project computed. Other ids are first hashed together with the name
+    of their source.
     """
     ids = batch.column("id")
     if not ours:
@@ -206,7 +215,7 @@ def _split_keys(batch: pa.RecordBatch, ours: bool, clusters: Mapping[str, str]) 
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield groups of consecutive documents of at most `GROUP_BYTES` bytes of text, or of one longer document."""
+    """Yield groups of consecutive documents. A group has up to `GROUP_BYTES` bytes of text, or one longer document."""
     ends = np.cumsum(np.asarray(pc.binary_length(batch.column("text")), dtype=np.int64))
     begin, before = 0, 0
     while begin < batch.num_rows:

@@ -12,20 +12,29 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @app.command()
 def encode(
-    shards: Annotated[list[Path], typer.Argument(help="Shards of documents (Parquet), in order. They form one pair.")],
-    tokenizer: Annotated[Path, typer.Option(help="tokenizer.json, or the folder that holds it.")],
+    shards: Annotated[
+        list[Path],
+        typer.Argument(help="Shards (Parquet files of documents) to encode, in this order, into one pair of files."),
+    ],
+    tokenizer: Annotated[
+        Path, typer.Option(help="Tokenizer to encode with: tokenizer.json or the folder that holds it.")
+    ],
     output: Annotated[
         Path,
-        typer.Option(help="The pair's path without suffix, or its .idx. The sidecar is written to the same folder."),
+        typer.Option(
+            help="Path of the .idx to write, or the same path without suffix. The .bin and the table of the documents "
+            "are written beside it."
+        ),
     ],
     survivors: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Table of kept documents whose cluster of duplicates has several kept documents. May be repeated."
+            help="Table of the deduplication that lists clusters of duplicates with several kept documents. These "
+            "documents are all used for training or all for validation. May be repeated."
         ),
     ] = None,
 ) -> None:
-    """Encode shards of documents into one Megatron .bin/.idx pair and a sidecar that describes the documents."""
+    """Encode shards of documents into one pair of Megatron token files (.bin, .idx) and a table of the documents."""
     import shlex
     import time
 
@@ -46,5 +55,5 @@ def encode(
     pair, file = shlex.quote(f"{prefix}.idx"), shlex.quote(str(tokenizer))
     say(
         f"next: bloomery index build {pair} --tokenizer {file} --sequence-length 2048 --samples 1000 --output DIR, "
-        f"with all pairs as arguments. For Megatron-LM, use --data-path {shlex.quote(str(prefix))}"
+        f"with the .idx of every pair to index. For Megatron-LM, use --data-path {shlex.quote(str(prefix))}"
     )

@@ -1,6 +1,6 @@
 """Encode text to token ids with the compiled encoder if its ids equal those of `tokenizers`, else with `tokenizers`.
 
-The compiled encoder is about 20 times faster. The choice affects only the speed, so each job decides for itself and no
+The compiled encoder is about 20 times faster. The choice affects only the speed, so each job chooses its encoder and no
 file records the choice. The compiled encoder supports plain byte-level BPE without a normaliser, with a pre-tokenizer
 `bloom` or `modern` (the published tokenizer of BLOOM has `bloom`), and without added tokens that are not special. It
 must also give the same ids as `tokenizers` for a set of difficult texts and for the first texts of the input.
@@ -61,9 +61,10 @@ class Encoder:
     """The compiled encoder, or None if `tokenizers` encodes."""
 
     def encode(self, texts: pa.Array | Sequence[str], end: int | None = None) -> Tokens:
-        """Encode `texts`, a text column without nulls or strings. Append the token `end` to each text if it is given.
+        """Encode `texts`, which are strings or a text column without nulls. If `end` is given, append it to each text.
 
-        The ids equal those of `tokenizers`, without the tokens that its post-processor would add.
+        `end` is the id of a token. The ids equal those of `tokenizers`, without the tokens that its post-processor
+        would add.
         """
         column = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string())
         if self.kernel is None:
@@ -110,8 +111,10 @@ def compiled_encoder(value: dict[str, Any]) -> _bpe.Encoder:
     pre_tokenizer = recognise(value)
     obstacles = {
         "its model is not BPE": model.get("type") != "BPE",
-        "its BPE marks parts of words": bool(model.get("continuing_subword_prefix") or model.get("end_of_word_suffix")),
-        "its BPE ignores merges for pieces that are tokens": bool(model.get("ignore_merges")),
+        "its BPE has a continuing_subword_prefix or an end_of_word_suffix": bool(
+            model.get("continuing_subword_prefix") or model.get("end_of_word_suffix")
+        ),
+        "its BPE has ignore_merges: true": bool(model.get("ignore_merges")),
         "it has a normaliser": value.get("normalizer") is not None,
         "its pre-tokenizer is neither `bloom` nor `modern`": pre_tokenizer is None,
         "it has added tokens that are not special": not all(token["special"] for token in value["added_tokens"]),
@@ -121,7 +124,7 @@ def compiled_encoder(value: dict[str, Any]) -> _bpe.Encoder:
             raise UnfitError(reason)
     assert pre_tokenizer is not None
     if not all(character in vocabulary for character in byte_characters()):
-        raise UnfitError("its vocabulary lacks a byte")
+        raise UnfitError("its vocabulary lacks a token for a byte")
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
     merges = [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in pairs]
     try:
@@ -149,7 +152,7 @@ def _probe(kernel: _bpe.Encoder, tokenizer: Any, texts: pa.Array | Sequence[str]
     for text in column.to_pylist():
         one = pa.array([text], pa.large_string())
         if not np.array_equal(_by_kernel(kernel, one)[0], _by_library(tokenizer, one)[0]):
-            raise UnfitError(f"the two differ on {text[:60]!r}")
+            raise UnfitError(f"the two encoders differ on the text {text[:60]!r}")
 
 
 def _by_kernel(kernel: _bpe.Encoder, texts: pa.Array, end: int | None = None) -> Tokens:

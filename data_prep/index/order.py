@@ -2,7 +2,8 @@
 
 `epochs` is the default. Every epoch reads every document once, in its own random order. Samples that start in the same
 epoch are shuffled in blocks of 2^20. The order of an epoch depends only on the seed, the dataset and the epoch, and the
-arrays hold only what the training reads. A longer training or a larger share therefore only appends samples.
+arrays hold only what the training reads. A longer training or a larger share of a dataset therefore only appends
+samples.
 
 `megatron` gives the same arrays as Megatron-core's GPTDataset (megatron/core/datasets/gpt_dataset.py, 0.16). The
 documents of all epochs are shuffled together, and so are the samples. The last epoch is shuffled separately if less
@@ -24,9 +25,10 @@ from data_prep.index.arrays import CHUNK
 from data_prep.index.split import Rows
 
 BAND = 1 << 26
-"""Rows that a shuffle holds in memory at a time (0.5 GB)."""
+"""Number of rows that a shuffle holds in memory at a time (0.5 GB)."""
 BLOCK = 1 << 20
-"""Samples that are shuffled together. The documents are already shuffled; this separates samples of a long document."""
+"""Number of samples that are shuffled together, to separate the samples of a long document. Documents are shuffled
+before."""
 SEPARATE_BELOW = 0.80
 """Share of the last epoch below which Megatron shuffles that epoch separately."""
 
@@ -40,8 +42,8 @@ class EpochsOrder:
     """Order `epochs` of a dataset.
 
     Attributes: `epochs` is the number of epochs up to the start of the last requested sample. `samples` is the number
-    of requested samples plus the rest of the last block. `entries` is the number of documents that these samples read,
-    counted again in every epoch.
+    of requested samples plus the rest of the last block. `entries` is the number of documents that these samples read.
+    A document is counted once for each epoch that reads it.
     """
 
     def __init__(self, rows: Rows, tokens: int, sequence_length: int, quota: int, key: str, seed: int) -> None:
@@ -70,13 +72,13 @@ class EpochsOrder:
         self.entries = epoch * len(rows) + place + 1
 
     def documents(self) -> Iterator[Rows]:
-        """The rows in reading order, in pieces: `entries` in all."""
+        """Yield `entries` rows in reading order, in pieces."""
         order = _index.EpochOrder(self._rows, self._documents_key, 0, BAND)
         for begin in range(0, self.entries, CHUNK):
             yield order.take(min(CHUNK, self.entries - begin), self.entries - begin)
 
     def shuffle(self) -> Iterator[npt.NDArray[np.uint64]]:
-        """Sample numbers in reading order, in pieces: `samples` in all."""
+        """Yield `samples` sample numbers in reading order, in pieces."""
         order = _index.SampleOrder(self._tokens, self._length, self._samples_key, 0, BLOCK)
         for begin in range(0, self.samples, CHUNK):
             yield order.take(min(CHUNK, self.samples - begin))
@@ -102,7 +104,7 @@ class MegatronOrder:
         self._positions = self._documents_drawn()
 
     def _documents_drawn(self) -> list[npt.NDArray[Any]]:
-        """Return shuffled positions in `rows`, first of the epochs shuffled together, then of the separate epoch.
+        """Return shuffled positions in `rows`: one array for the epochs shuffled together, one for the separate epoch.
 
         Megatron draws these numbers before those of the samples, so this must be the generator's first use.
         """
@@ -114,13 +116,13 @@ class MegatronOrder:
         return drawn
 
     def documents(self) -> Iterator[Rows]:
-        """The rows in reading order, in pieces: `entries` in all."""
+        """Yield `entries` rows in reading order, in pieces."""
         for positions in self._positions:
             for begin in range(0, len(positions), CHUNK):
                 yield self._rows[positions[begin : begin + CHUNK]]
 
     def shuffle(self) -> Iterator[npt.NDArray[np.uint64]]:
-        """Sample numbers in reading order, in pieces: `samples` in all."""
+        """Yield `samples` sample numbers in reading order, in pieces."""
         for begin, end in ((0, self._samples_together), (self._samples_together, self.samples)):
             samples = np.arange(begin, end, dtype=np.uint64)
             self._random.shuffle(samples)
@@ -143,7 +145,7 @@ class CorpusOrder:
             yield self._rows[begin : begin + CHUNK]
 
     def shuffle(self) -> Iterator[npt.NDArray[np.uint64]]:
-        """Yield the sample numbers in reading order, at most `most`."""
+        """Yield the sample numbers in reading order, at most `most` of them."""
         yield np.arange(self._kept, dtype=np.uint64) * np.uint64(self.samples) // np.uint64(max(self._kept, 1))
 
 

@@ -1,9 +1,10 @@
 """Plan how many samples each stage of the blend reads of each dataset, from the configuration and the available text.
 
 A stage's quotas are spread evenly from its first sample to `spread_to`, and the stage ends where the next one begins.
-The closed form in `bloomery.spec.blend_counts` gives the samples that the stage takes of each dataset up to its end.
-The next stage continues with the following samples, so no sample of a dataset is repeated or lost. The weights of a run
-can therefore change at sample N. If the earlier stage's `spread_to` is its old end, the first N samples stay the same.
+The closed form in `bloomery.spec.blend_counts` gives the samples that a stage takes of each dataset up to the stage's
+end. The next stage continues with the following samples, so no sample of a dataset is repeated or lost. The weights of
+a run can therefore change at sample N. If the earlier stage's `spread_to` is its old end, the first N samples stay the
+same.
 
 The mixture's cap on epochs (`max_epochs`) is exact here, because the numbers of tokens are known. It applies to all
 stages together: no dataset gives more samples than `max_epochs` times its tokens hold. Samples beyond the cap are taken
@@ -48,26 +49,27 @@ def plan_stages(mixture: Mixture, tokens: Tokens, stage: IndexStage) -> list[Sta
 
     Args:
         mixture: the cap on epochs, and the weights of stages that have no weights of their own.
-        tokens: tokens of every dataset with text, with datasets that have no weight in the mixture.
-        stage: number and length of the training samples, and the configured stages.
+        tokens: tokens of every dataset with text, also of datasets without weight in the mixture.
+        stage: number and length of the training samples, and the configured stages of the blend.
 
     Raises:
         InputError: a weight names a language or dataset without text, no text has a weight, or the cap on epochs
             leaves too few samples.
     """
     asked = stage.blend or [BlendStage()]
+    _refuse_late(asked, stage.train_samples)
     bounds = [*(entry.from_sample for entry in asked), stage.train_samples]
     used: Counter[str] = Counter()
     planned = []
     for number, (entry, (begin, end)) in enumerate(zip(asked, pairwise(bounds), strict=True)):
-        where = f"index.blend[{number}]" if stage.blend else "corpus.mixture"
+        where = _where(number, stage)
         spread_to = end if entry.spread_to is None else entry.spread_to
-        wanted = (
-            _of_mixture(mixture, tokens) if entry.weights is None else _stated(entry.weights, mixture, tokens, where)
-        )
+        wanted = _wanted(entry, mixture, tokens, where)
         if not wanted:
             expected = f"a weight above 0 for a language or dataset that has text: {_known(tokens)}"
-            raise InputError("there is no document to train on", where=where, expected=expected)
+            raise InputError(
+                "no text has a weight, so there is no document to train on", where=where, expected=expected
+            )
         counts = _quotas(wanted, spread_to - begin, _Cap(mixture, tokens, stage, used), where)
         shares = _shares(wanted)
         reads = taken(counts, end - begin)
@@ -93,6 +95,46 @@ def totals(stages: Sequence[StageEntry]) -> dict[str, int]:
     for stage in stages:
         found.update({name: share.taken for name, share in stage.datasets.items()})
     return {name: count for name, count in found.items() if count}
+
+
+def weighted_tokens(mixture: Mixture, tokens: Tokens, stage: IndexStage) -> int:
+    """Return the tokens of all datasets that have a weight in some stage of the blend.
+
+    Raises:
+        InputError: a weight names a language or dataset without text.
+    """
+    found: dict[str, int] = {}
+    for number, entry in enumerate(stage.blend or [BlendStage()]):
+        for language, wanted in _wanted(entry, mixture, tokens, _where(number, stage)).items():
+            found |= {name: tokens[language][name] for name in wanted.datasets}
+    return sum(found.values())
+
+
+def _refuse_late(asked: Sequence[BlendStage], samples: int) -> None:
+    """Raise InputError for a stage that begins after the end of a training whose length the index has computed."""
+    for number, entry in enumerate(asked):
+        if number and entry.from_sample >= samples:
+            raise InputError(
+                f"{entry.from_sample}: the training reads only {samples} samples",
+                where=f"index.blend[{number}].from_sample",
+                expected=f"at most {samples - 1}, or more training.train_epochs",
+            )
+    if (last := asked[-1].spread_to) is not None and last < samples:
+        raise InputError(
+            f"{last} is less than the {samples} samples of the training",
+            where=f"index.blend[{len(asked) - 1}].spread_to",
+            expected=f"at least {samples}, or null",
+        )
+
+
+def _where(number: int, stage: IndexStage) -> str:
+    """Return the key that gives the weights of stage `number`."""
+    return f"index.blend[{number}]" if stage.blend else "corpus.mixture"
+
+
+def _wanted(entry: BlendStage, mixture: Mixture, tokens: Tokens, where: str) -> dict[str, _Wanted]:
+    """Return the weights of one stage."""
+    return _of_mixture(mixture, tokens) if entry.weights is None else _stated(entry.weights, mixture, tokens, where)
 
 
 def _known(tokens: Tokens) -> str:
@@ -128,16 +170,19 @@ def _stated(weights: Mapping[str, float], mixture: Mixture, tokens: Tokens, wher
             if datasets:
                 both = f"{language!r} and {next(iter(datasets))!r}"
                 raise InputError(
-                    f"weights are given for {both}", where=f"{where}.weights", expected="only one of the two"
+                    f"weights are given for {both}",
+                    where=f"{where}.weights",
+                    expected=f"a weight for the language {language!r} or for its datasets, but not for both",
                 )
             weight, datasets = weights[language], {name: mixture.datasets.get(name, 0.0) for name in own}
             if len(own) == 1:
                 datasets = dict.fromkeys(own, 1.0)
             if weight > 0 and not any(datasets.values()):
                 raise InputError(
-                    f"no dataset of {language!r} has weight in the mixture",
+                    f"no dataset of {language!r} has a weight above 0 in the mixture, so its weight here cannot be "
+                    "divided among its datasets",
                     where=f"{where}.weights",
-                    expected=f"weights for the datasets themselves: {', '.join(own)}",
+                    expected=f"weights for one or more of these datasets instead of {language!r}: {', '.join(own)}",
                 )
         if weight > 0:
             found[language] = _Wanted(weight, {name: part for name, part in datasets.items() if part > 0})
@@ -173,7 +218,7 @@ class _Cap:
 
 
 def _quotas(wanted: Mapping[str, _Wanted], samples: int, cap: _Cap, where: str) -> dict[str, int]:
-    """Return the samples per dataset, which sum to `samples`. Raises InputError if the cap on epochs leaves fewer."""
+    """Return the samples per dataset, which sum to `samples`. Raises InputError if the cap on epochs allows fewer."""
     limits = {language: cap.limits(language, own.datasets, samples) for language, own in wanted.items()}
     most = sum(count for of_language in limits.values() for count in of_language.values())
     if most < samples:
@@ -192,7 +237,7 @@ def _quotas(wanted: Mapping[str, _Wanted], samples: int, cap: _Cap, where: str) 
     cut = [name for name in sorted(counts) if counts[name] == allowed[name] < uncapped[name]]
     if cut:
         say(
-            f"{where}: max_epochs {cap.mixture.max_epochs:g} reduces these datasets below their weight: "
+            f"{where}: max_epochs {cap.mixture.max_epochs:g} reduces the share of these datasets below their weight: "
             f"{', '.join(cut)}"
         )
     return counts
@@ -203,8 +248,8 @@ def _too_little(wanted: Mapping[str, _Wanted], samples: int, most: int, cap: _Ca
     length, epochs = cap.stage.sequence_length, cap.mixture.max_epochs
     left = ", minus the samples of earlier stages" if any(cap.used.values()) else ""
     what = (
-        f"the stage needs {samples} samples of {length} tokens, but only {most} are available: {epochs:g} epochs of "
-        f"the {sum(counts)} tokens with weight{left}"
+        f"the stage of the blend needs {samples} samples of {length} tokens, but only {most} are available: {epochs:g} "
+        f"epochs (max_epochs) of the {sum(counts)} tokens whose datasets have a weight{left}"
     )
     if cap.stage.blend:
         right = "a shorter stage, weights for more text, or a higher corpus.mixture.max_epochs"

@@ -37,9 +37,9 @@ def said_of(selection: Selection) -> Iterator[str]:
         place, count = reader.place, len(selection.samples)
         where = f"rank {reader.rank}: pipeline stage {place.pipeline}, replica {place.data}, tensor rank {place.tensor}"
         if reader.holds_data:
-            yield f"{where}; reads the {count:,} samples of its replica"
+            yield f"{where}; the rank reads the {count:,} samples of its replica"
         else:
-            yield f"{where}; receives activations, not tokens; its replica reads these {count:,} samples"
+            yield f"{where}; the rank receives activations, not tokens; its replica reads these {count:,} samples"
     yield from (f"note: {note}" for note in selection.notes)
 
 
@@ -56,7 +56,7 @@ def said_of_datasets(datasets: dict[str, int]) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return `text`; the middle of a long text is left out."""
+    """Return `text`, without the middle if the text is long."""
     left_out = len(text) - _HEAD_CHARACTERS - _TAIL_CHARACTERS
     if left_out < _TAIL_CHARACTERS:
         return text

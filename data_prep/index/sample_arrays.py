@@ -4,9 +4,9 @@ Documents are laid end to end. Sample i holds the sequence_length + 1 tokens fro
 consecutive samples share one token (Megatron's rule). `data_prep.index.order` defines the order of documents and
 samples.
 
-Cost of the largest of 46 languages at 341.6 B tokens (English, 150 M documents, 50 M samples of 2048 tokens): 1.2 GB of
-memory for the rows, 0.5 GB for the band of the shuffle, and tens of MB for the pieces. It writes 1.2 GB of arrays in
-about 5 s; the disk limits the speed.
+The largest of 46 languages at 341.6 B tokens is English, with 150 M documents and 50 M samples of 2048 tokens. It needs
+1.2 GB of memory for the rows, 0.5 GB for the rows that are shuffled at a time, and tens of MB for the pieces. Its
+1.2 GB of arrays are written in about 5 s; the disk limits the speed.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ def read_index(folder: Path) -> IndexManifest:
         if path.is_file():
             return read_index_manifest(path)
     what = "the folder holds no index.json" if folder.is_dir() else "no such folder"
-    raise InputError(what, where=str(folder), expected="the folder of an index or of a run whose index was built")
+    raise InputError(
+        what, where=str(folder), expected="the folder of an index or of a run whose index stage has finished"
+    )
 
 
 def samples_read(manifest: IndexManifest) -> dict[str, int]:
@@ -87,7 +89,10 @@ def tables(manifest: IndexManifest) -> Iterator[Table]:
         (),
         [
             ("digest", manifest.digest),
-            ("samples", f"{manifest.train_samples:,} of {manifest.sequence_length:,} tokens, order {manifest.order}"),
+            (
+                "samples",
+                f"{manifest.train_samples:,} of {manifest.sequence_length:,} tokens each, order {manifest.order}",
+            ),
             ("tokens read", f"{known['train_tokens']:,}"),
             (
                 "text",
@@ -96,7 +101,7 @@ def tables(manifest: IndexManifest) -> Iterator[Table]:
             ),
             (
                 "tokenizer",
-                f"{manifest.vocabulary_size:,} entries, end of document {manifest.end_of_document}, digest "
+                f"{manifest.vocabulary_size:,} entries, end-of-document token {manifest.end_of_document}, digest "
                 f"{manifest.tokenizer_digest}",
             ),
         ],
@@ -129,7 +134,7 @@ def tables(manifest: IndexManifest) -> Iterator[Table]:
 
 
 def _mixture(manifest: IndexManifest) -> list[tuple[str, ...]]:
-    """Return one row per language, largest share first. A language with several sources has a row for each below it."""
+    """Return one row per language, largest share first. The rows of a language's sources follow, if it has several."""
     rows: list[tuple[str, ...]] = []
     for code, entry in sorted(manifest.languages.items(), key=lambda item: (-item[1].share, item[0])):
         parts: list[tuple[str, TextRead, str]] = [(code, entry, f"{entry.weight:.2%}")]

@@ -4,7 +4,7 @@ A split key is the hash in the id of the document or of its cluster of duplicate
 key, as a fraction of 2^64, is below the validation share. The decision therefore does not depend on the rest of the
 corpus. If all documents of a language would be held out, all of them are used for training instead.
 
-The split reads three columns of each sidecar and the lengths in each `.idx`, which is 16 bytes per document. Memory
+The split reads three columns of each sidecar and the lengths in each `.idx`, together 16 bytes per document. Memory
 holds one row of 8 bytes per document until the arrays of its dataset are written. 500 M documents take 4 GB of memory
 and one pass of a few seconds over 8 GB.
 """
@@ -34,6 +34,7 @@ Rows = npt.NDArray[np.uint64]
 TOKEN_BITS = np.uint64(31)
 BATCH_ROWS = 1 << 18
 _COLUMNS = ["language", "source", "split_key"]
+_ENCODE_AGAIN = "Run `bloomery encode` or `bloomery index adopt` again, which write all files of the pair"
 
 
 class TextSize(NamedTuple):
@@ -57,7 +58,7 @@ def tokens_of(rows: Rows) -> npt.NDArray[np.uint64]:
 
 
 def below(share: float) -> int:
-    """Return the smallest split key that is not held out. Keys below it are exactly those with key / 2^64 < share.
+    """Return the smallest split key that is not held out. A key is below it exactly if key / 2^64 < share.
 
     The result is 2^64 if `share` is 1, which holds out every document.
     """
@@ -84,7 +85,7 @@ class TrainValidationSplit:
         self._sources: dict[str, int] = {}
         self._pairs: dict[tuple[int, int], int] = {}
         self._files: list[list[int]] = []
-        """Numbers of the token files that hold documents of each group of the kernel."""
+        """For each group of the kernel, the numbers of the token files that hold documents of the group."""
 
     def add(self, number: int, first: int, prefix: Path, file: TokenFile) -> None:
         """Assign the documents of token file `number`, whose first one is document `first` of the index.
@@ -99,7 +100,7 @@ class TrainValidationSplit:
                 raise InputError(
                     f"the file has {len(file.lengths)} documents",
                     where=f"{prefix}.idx",
-                    expected=f"{table.metadata.num_rows}, as its sidecar states",
+                    expected=f"{table.metadata.num_rows} documents, as its sidecar states. {_ENCODE_AGAIN}",
                 )
             for batch in _ahead(table.iter_batches(batch_size=BATCH_ROWS, columns=_COLUMNS)):
                 end = begin + batch.num_rows
@@ -111,7 +112,7 @@ class TrainValidationSplit:
             raise InputError(
                 f"the documents have {tokens} tokens",
                 where=f"{prefix}.idx",
-                expected=f"{len(file.tokens)}, as in the .bin",
+                expected=f"{len(file.tokens)} tokens, as in the .bin. {_ENCODE_AGAIN}",
             )
         self._files += [[] for _ in range(len(after) - len(self._files))]
         for group in np.flatnonzero(after[:, 0] > np.pad(before[:, 0], (0, len(after) - len(before)))):
@@ -119,7 +120,11 @@ class TrainValidationSplit:
 
     def _batch(self, first: int, lengths: npt.NDArray[np.int32], batch: pa.RecordBatch, path: Path) -> None:
         if any(column.null_count for column in batch.columns):
-            raise InputError("a document has no language, source or split key", where=str(path))
+            raise InputError(
+                "a document has no language, source or split key",
+                where=str(path),
+                expected=f"all three in every row. {_ENCODE_AGAIN}",
+            )
         language, source, keys = batch.columns
         languages = [self._languages.setdefault(code, len(self._languages)) for code in language.dictionary.to_pylist()]
         sources = [self._sources.setdefault(name, len(self._sources)) for name in source.dictionary.to_pylist()]
@@ -137,7 +142,9 @@ class TrainValidationSplit:
             )
         except ValueError as error:
             raise InputError(
-                f"the documents cannot be split into training and validation: {error}", where=str(path)
+                f"the documents cannot be split into training and validation: {error}",
+                where=str(path),
+                expected=f"an undamaged sidecar. {_ENCODE_AGAIN}",
             ) from error
 
     def texts(self, *, held_out: bool = False) -> dict[str, dict[str, TextSize]]:
@@ -160,7 +167,10 @@ class TrainValidationSplit:
         return found
 
     def _group(self, language: str, source: str, held_out: bool) -> int:
-        """Return the kernel's group. For a pair without documents, return a number beyond the last group."""
+        """Return the number of the kernel's group for a language, a source and a side of the split.
+
+        If no document has this language and source, the number is beyond the last group.
+        """
         pair = self._pairs.get((self._languages[language], self._sources[source]), len(self._pairs))
         return 2 * pair + held_out
 

@@ -1,8 +1,8 @@
 """Compute split keys, which assign documents to training or validation. A split key is the hash in an id as a number.
 
 Deduplication may keep several documents of one cluster. These documents are not similar to each other, but removed
-documents connect them. All of them get the hash of the cluster's best document, so that related documents fall on the
-same side of the validation split.
+documents connect them. All of them get the hash of the cluster's best document, so that related documents are
+all used for training or all for validation.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from bloomery.base.errors import InputError
 from data_prep.corpus.numbered_documents import read_part
 
 _HEX_DIGITS = 16
+_EXPECTED_ID = "an id of 32 hexadecimal digits in every shard, as the corpus stage writes it. Run that stage again"
 _NIBBLE = np.full(256, 255, dtype=np.uint8)
 for _digit in range(16):
     _NIBBLE[[ord(f"{_digit:x}"), ord(f"{_digit:X}")]] = _digit
@@ -32,13 +33,13 @@ def id_hashes(ids: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     if len(ids) == 0:
         return np.empty(0, dtype=np.uint64)
     if int(np.diff(offsets).min()) < _HEX_DIGITS:
-        raise InputError("a document id is shorter than 16 characters", expected="32 hexadecimal digits")
+        raise InputError("a document id is shorter than 16 characters", expected=_EXPECTED_ID)
     text = np.frombuffer(ids.buffers()[2], dtype=np.uint8)
     value = np.zeros(len(ids), dtype=np.uint64)
     for digit in range(_HEX_DIGITS):
         nibbles = _NIBBLE[text[offsets[:-1] + digit]]
         if nibbles.max() > 15:
-            raise InputError("a document id is not hexadecimal", expected="32 hexadecimal digits")
+            raise InputError("a document id is not hexadecimal", expected=_EXPECTED_ID)
         value = (value << np.uint64(4)) | nibbles
     return value
 

@@ -50,8 +50,8 @@ class TracedDocument:
     text: str | None
     """Text of the tokens `begin` to `end`, or None if texts were not requested. U+FFFD replaces cut characters."""
     text_matches_shard: bool | None
-    """Whether the whole document has the tokens of the clean shard's text. None if there is no such shard or texts were
-    not requested."""
+    """Whether the whole document has the tokens of the clean shard's text. None if the run has no such shard, or if
+    texts were not requested."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,13 @@ class Tracer:
         """Open the index of a run. If `texts` is true, also open the tokenizer to decode and check texts.
 
         Raises:
-            InputError: the run has no index, or the tokenizer is not that of the index.
+            InputError: the run has no index, or the index was built with another tokenizer.
         """
         if not paths.index_manifest.is_file():
             raise InputError(
-                "the run has no index", where=str(paths.index_manifest), expected="a run whose index stage has finished"
+                "the run has no index",
+                where=str(paths.index_manifest),
+                expected="a run whose index stage has finished. Run its workflow first",
             )
         self.reader = SampleReader(paths.index)
         self._clean = paths.corpus / "clean"
@@ -170,7 +172,11 @@ def _open_tokenizer(path: Path, reader: SampleReader) -> Any:
     tokenizer = load_tokenizer(path)
     digest = reader.manifest.tokenizer_digest
     if digest_file(path) != digest:
-        raise InputError("this is not the tokenizer of the index", where=str(path), expected=f"digest {digest}")
+        raise InputError(
+            "this is not the tokenizer of the index",
+            where=str(path),
+            expected=f"the file with digest {digest}. Restore it, or run the index stage again",
+        )
     tokenizer.encode_special_tokens = True
     return tokenizer
 
@@ -179,4 +185,9 @@ def _row(path: Path, row: int, columns: list[str]) -> dict[str, Any]:
     """Return one row of a table, reading only its row group. Raises InputError if the table has no such row."""
     for batch in read_rows(path, np.array([row], dtype=np.int64), columns):
         return dict(batch.to_pylist()[0])
-    raise InputError(f"the table has no row {row}", where=str(path), expected=f"0 to {read_manifest(path)['rows'] - 1}")
+    rows = read_manifest(path)["rows"]
+    raise InputError(
+        f"the table has no row {row}",
+        where=str(path),
+        expected=f"a row from 0 to {rows - 1}. Check the files with `bloomery index verify`",
+    )

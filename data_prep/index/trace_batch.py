@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bloomery.base.errors import InputError
-from bloomery.config.stages import TrainStage, read_stage
+from bloomery.config.stages import TrainStage
 from bloomery.contracts.checkpoint import CheckpointManifest, newest_manifest
 from bloomery.contracts.index import IndexManifest
 from bloomery.contracts.metrics_record import MetricsRecord, find_step, last_records
 from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_prefix import prefix_differences, sample_prefix
-from bloomery.contracts.skips import effective
+from bloomery.contracts.train_stage import read_effective
 from bloomery.spec.batch import micro_batch_size
 from bloomery.spec.layout import RankCoordinates, coordinates_of, micro_batch_starts, replica_of
 from bloomery.spec.position import Position
@@ -38,11 +38,11 @@ class TracedBatch:
     spans: tuple[tuple[int, int], ...]
     """Ranges of consecutive samples as (first, end), where end is exclusive. One range if no sample is skipped."""
     planned_first_sample: int | None
-    """First sample by the configuration, or None if the configured training has no such iteration."""
+    """First sample according to the configuration, or None if the configured training has no such iteration."""
     planned_samples: int | None
-    """Number of samples by the configuration, or None if the configured training has no such iteration."""
+    """Number of samples according to the configuration, or None if the configured training has no such iteration."""
     planned_spans: tuple[tuple[int, int], ...] | None
-    """Ranges of samples by the configuration, or None if the configured training has no such iteration."""
+    """Ranges of samples according to the configuration, or None if the configured training has no such iteration."""
     recorded: bool
     """Whether metrics.jsonl holds the iteration. If so, `first_sample`, `samples` and `spans` come from the record."""
     loss: float | None
@@ -95,12 +95,12 @@ class Training:
     trajectory: Trajectory
     metrics: Path
     checkpoint: CheckpointManifest | None
-    """Manifest of the newest checkpoint, which records the index and layout that were used, or None."""
+    """Manifest of the newest checkpoint, which records the index and layout that it used. None without a checkpoint."""
 
     @classmethod
     def of(cls, paths: RunPaths) -> Training:
         """Read the training of a run. Raises InputError if a file is missing or damaged."""
-        stage = effective(read_stage(paths.config / "train.json", TrainStage), paths)
+        stage = read_effective(paths.config / "train.json", paths)
         checkpoint = newest_manifest(paths.checkpoints)
         run = trajectory(stage.model, stage.training)
         if checkpoint is not None:
@@ -125,7 +125,7 @@ class Training:
             sizes = [" x ".join(map(str, layout)) for layout in (before, now)]
             yield (
                 f"iteration {saved.iteration} was saved by tensor x pipeline x data = {sizes[0]} processes, but the "
-                f"configuration has {sizes[1]}. Replicas are shown for the configuration"
+                f"configuration has {sizes[1]} processes. The replicas shown are those of the configuration"
             )
 
     def batch(self, iteration: int) -> TracedBatch:
@@ -136,7 +136,7 @@ class Training:
             raise InputError(
                 f"iteration {iteration} does not exist",
                 where=str(self.metrics.parent),
-                expected=f"1 to {self.trajectory.iterations}, the iterations of this training",
+                expected=f"an iteration from 1 to {self.trajectory.iterations}, the last iteration of this training",
             )
         batch = plan if record is None else self._trained(record)
         assert batch is not None
@@ -153,7 +153,10 @@ class Training:
         )
 
     def _planned(self, iteration: int) -> PlannedBatch | None:
-        """Return the samples of an iteration by the configuration, or None if it has no such iteration."""
+        """Return the samples of an iteration according to the configuration.
+
+        Return None if the configured training has no such iteration.
+        """
         run = self.trajectory
         if not run.start.iteration < iteration <= run.iterations:
             return None
@@ -195,9 +198,9 @@ class Training:
         return Selection(samples, batch=batch, reader=reader, notes=notes)
 
     def read_by(self, sample: int, batch: TracedBatch | None = None) -> tuple[int, int] | None:
-        """Return the (iteration, replica) that reads a global sample.
+        """Return the (iteration, replica) that reads a sample of the training.
 
-        Return None if the sample is skipped or outside of the training. If `batch` is given, only that iteration is
+        Return None if the sample is skipped or not in the training. If `batch` is given, only that iteration is
         searched.
         """
         training = self.stage.training
@@ -228,9 +231,9 @@ class Training:
             return []
         planned = "has no such iteration"
         if batch.planned_samples is not None:
-            planned = f"gives it {batch.planned_samples} samples from sample {batch.planned_first_sample} on"
+            planned = f"gives the iteration {batch.planned_samples} samples from sample {batch.planned_first_sample} on"
         return [
-            f"the configuration was changed since this iteration: it {planned}, but metrics.jsonl records "
+            f"the configuration was changed after this iteration was trained. It {planned}, but metrics.jsonl records "
             f"{batch.samples} samples from sample {batch.first_sample} on. The recorded samples are shown, with the "
             "replicas of the current layout"
         ]

@@ -36,18 +36,20 @@ def trace(
         int | None, typer.Option(help="Show the samples of this iteration, counted from 1 as in the log.")
     ] = None,
     rank: Annotated[
-        int | None, typer.Option(help="Show only the samples that the replica of this global rank reads.")
+        int | None, typer.Option(help="With --iteration: show only the samples that the replica of this rank reads.")
     ] = None,
     samples: Annotated[
-        str | None, typer.Option(help="Show sample N or samples A:B (B excluded), counted from 0.")
+        str | None,
+        typer.Option(help="Show the sample N, or the samples A to B - 1 written as A:B. The first sample is 0."),
     ] = None,
     validation: Annotated[
-        str | None, typer.Option(help="Show samples of this validation set instead of the training.")
+        str | None,
+        typer.Option(help="Name of a validation set (a language code). Show its samples, not training samples."),
     ] = None,
     text: Annotated[
         TextMode | None,
         typer.Option(
-            help="How much text to show. none is fast but does not compare texts with the shards.",
+            help="How much of each document's text to show. none is faster, but no text is compared with its shard.",
             show_default="excerpt; with --json: full",
         ),
     ] = None,
@@ -99,7 +101,7 @@ def trace(
     else:
         _print(tracer, selection, found, wanted)
         if len(shown) < count:
-            print(f"\n{count - len(shown):,} more samples. --limit {count} shows all")
+            print(f"\n{count - len(shown):,} more samples are not shown. --limit {count} shows all samples")
 
 
 def _range(text: str | None, held: int, what: str) -> Sequence[int]:
@@ -125,7 +127,7 @@ def _range(text: str | None, held: int, what: str) -> Sequence[int]:
         raise SampleRangeError(
             f"{begin}:{end} is not a range within the samples of {what}",
             where="--samples",
-            expected=f"A < B within 0:{held}",
+            expected=f"A:B with A less than B, and B at most {held}",
         )
     return range(begin, end)
 

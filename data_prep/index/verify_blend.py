@@ -11,9 +11,11 @@ from bloomery.contracts.index import IndexManifest, verify_array
 from bloomery.spec.blend_counts import taken
 from data_prep.index.arrays import CHUNK
 
+_AGAIN = "delete index.json and build the index again"
 
-def _fail(what: str, where: Path, expected: str | None = None) -> CheckFailedError:
-    return CheckFailedError(what, where=str(where), expected=expected)
+
+def _fail(what: str, where: Path, expected: str) -> CheckFailedError:
+    return CheckFailedError(what, where=str(where), expected=f"{expected}; {_AGAIN}")
 
 
 def check_blend(folder: Path, manifest: IndexManifest) -> None:
@@ -26,7 +28,7 @@ def check_blend(folder: Path, manifest: IndexManifest) -> None:
     where = folder / manifest.blend_sample.path
     if not len(datasets) == len(samples) == manifest.train_samples:
         raise _fail(
-            f"the blend has {len(datasets)} datasets and {len(samples)} samples",
+            f"the arrays of the blend have {len(datasets)} dataset numbers and {len(samples)} sample numbers",
             where,
             f"{manifest.train_samples} of each",
         )
@@ -39,7 +41,9 @@ def check_blend(folder: Path, manifest: IndexManifest) -> None:
             part = slice(begin, min(begin + CHUNK, stage.to_sample))
             if datasets[part].min() < 0 or datasets[part].max() >= len(names):
                 at = folder / manifest.blend_dataset.path
-                raise _fail(f"dataset {datasets[part].max()} is out of range", at, f"0 to {len(names) - 1}")
+                raise _fail(
+                    f"dataset number {datasets[part].max()} is out of range", at, f"numbers from 0 to {len(names) - 1}"
+                )
             # In each dataset, the samples of this part must continue from the last sample of the previous part.
             order = np.argsort(datasets[part], kind="stable")
             counts = np.bincount(datasets[part], minlength=len(names))
@@ -47,19 +51,27 @@ def check_blend(folder: Path, manifest: IndexManifest) -> None:
             wrong = np.flatnonzero(samples[part][order] != due)
             if len(wrong):
                 name = names[int(datasets[part][order[wrong[0]]])]
-                raise _fail(f"samples of {name!r} are not taken in order, each once", where)
+                raise _fail(
+                    f"samples of the dataset {name!r} are not taken in order, each once",
+                    where,
+                    "each sample of a dataset after the previous one",
+                )
             reached += counts
         for name, count in zip(names, (reached - before).tolist(), strict=True):
             share = stage.datasets.get(name)
             stated = share.taken if share else 0
             if count != stated:
-                raise _fail(f"stage {number} reads {count} samples of {name!r}", where, f"{stated}, by its quota")
+                raise _fail(
+                    f"stage {number} of the blend reads {count} samples of {name!r}",
+                    where,
+                    f"{stated} samples, as index.json states",
+                )
     for entry, count in zip(manifest.train, reached.tolist(), strict=True):
         if count > entry.samples or count != round(manifest.shares.get(entry.name, -1.0) * manifest.train_samples):
             raise _fail(
                 f"the blend reads {count} samples of {entry.name!r}",
                 where,
-                f"the dataset's share in index.json, at most {entry.samples} samples",
+                f"the number that follows from the dataset's share in index.json, at most {entry.samples}",
             )
 
 
@@ -75,21 +87,26 @@ def _check_stages(folder: Path, manifest: IndexManifest) -> None:
         if stage.from_sample != at or length < 1 or stage.spread_to < stage.to_sample:
             span = f"{stage.from_sample} to {stage.to_sample}, spread to {stage.spread_to}"
             raise _fail(
-                f"stage {number} goes from {span}",
+                f"stage {number} of the blend goes from sample {span}",
                 where,
-                f"a start at {at}, a later end, and a spread to that end or beyond",
+                f"a stage that starts at sample {at}, ends later, and spreads its quotas to its end or beyond",
             )
         quotas = {name: share.quota for name, share in shares.items()}
         if min(quotas.values(), default=0) < 1 or sum(quotas.values()) != stage.spread_to - at:
-            raise _fail(f"quotas of stage {number} sum to {sum(quotas.values())}", where, f"{stage.spread_to - at}")
+            raise _fail(
+                f"the quotas of stage {number} of the blend sum to {sum(quotas.values())} samples",
+                where,
+                f"{stage.spread_to - at} samples, and at least 1 of each dataset",
+            )
         for name, count in taken(quotas, length).items():
             share = shares[name]
             if share.taken != count or share.first_sample != reached.get(name, 0):
-                found = f"stage {number} takes {share.taken} of {name!r} from its sample {share.first_sample}"
-                raise _fail(found, where, f"{count} from {reached.get(name, 0)}, by the quotas")
+                found = f"stage {number} of the blend takes {share.taken} samples of {name!r} from sample "
+                found += f"{share.first_sample}"
+                raise _fail(found, where, f"{count} samples from sample {reached.get(name, 0)}, as the quotas require")
             if count and name not in reached:
-                raise _fail(f"stage {number} reads {name!r}", where, "a dataset of the index")
+                raise _fail(f"stage {number} of the blend reads {name!r}", where, "a training dataset of the index")
             reached[name] = share.first_sample + count
         at = stage.to_sample
     if at != manifest.train_samples:
-        raise _fail(f"the stages hold {at} samples", where, f"{manifest.train_samples}")
+        raise _fail(f"the stages of the blend hold {at} samples", where, f"{manifest.train_samples} samples")

@@ -75,8 +75,11 @@ def verify_index(folder: Path) -> dict[str, Any]:
     }
 
 
-def _fail(what: str, where: object, expected: str | None = None) -> CheckFailedError:
-    return CheckFailedError(what, where=str(where), expected=expected)
+_AGAIN = "restore this file, or write it again, delete index.json and build the index again"
+
+
+def _fail(what: str, where: object, expected: str) -> CheckFailedError:
+    return CheckFailedError(what, where=str(where), expected=f"{expected}; {_AGAIN}")
 
 
 def _token_files(folder: Path, manifest: IndexManifest, lengths: npt.NDArray[np.int32]) -> int:
@@ -103,7 +106,7 @@ def _token_file(folder: Path, entry: TokenFileEntry, manifest: IndexManifest, le
         raise _fail(
             f"the file has {len(file.lengths)} documents of {len(file.tokens)} tokens",
             idx,
-            f"{entry.documents} documents of {entry.tokens} tokens",
+            f"{entry.documents} documents of {entry.tokens} tokens, as index.json states",
         )
     for begin in range(0, len(file.documents), _DOCUMENTS):
         if np.any(np.diff(file.documents[begin : begin + _DOCUMENTS + 1]) > 1):
@@ -163,12 +166,16 @@ def _sidecar(prefix: Path, file: TokenFile, entry: TokenFileEntry, manifest: Ind
     stated = read_manifest(path)
     found = {key: stated["counts"].get(key) for key in ("bin_digest", "idx_digest")}
     if found != {"bin_digest": entry.bin_digest, "idx_digest": entry.idx_digest}:
-        raise _fail("this is the sidecar of another pair", path, f"the sidecar of {prefix.name}.bin and .idx")
+        raise _fail(
+            "this is the sidecar of another pair of token files", path, f"the sidecar of {prefix.name}.bin and .idx"
+        )
     if stated["file"]["digest"] != entry.sidecar_digest:
         raise _fail("this is not the sidecar that the index was built from", path, f"digest {entry.sidecar_digest}")
     if stated["parameters"] != manifest.tokenizer_digest:
         raise _fail(
-            "the pair was encoded with another tokenizer", path, f"a tokenizer with digest {manifest.tokenizer_digest}"
+            "the token files were encoded with another tokenizer",
+            path,
+            f"the tokenizer of the index, with digest {manifest.tokenizer_digest}",
         )
     begin = 0
     for batch in iterate_batches(path, ["first_token", "tokens"], _DOCUMENTS):
@@ -181,4 +188,4 @@ def _sidecar(prefix: Path, file: TokenFile, entry: TokenFileEntry, manifest: Ind
             raise _fail("the sidecar describes other documents", path, f"the documents of {prefix.name}.idx")
         begin = end
     if begin != entry.documents:
-        raise _fail(f"the sidecar has {begin} documents", path, str(entry.documents))
+        raise _fail(f"the sidecar has {begin} documents", path, f"{entry.documents} documents")

@@ -24,8 +24,11 @@ Bits = npt.NDArray[np.uint64]
 """One bit per document of the index."""
 
 
-def _fail(what: str, where: Path, expected: str | None = None) -> CheckFailedError:
-    return CheckFailedError(what, where=str(where), expected=expected)
+_AGAIN = "delete index.json and build the index again"
+
+
+def _fail(what: str, where: Path, expected: str) -> CheckFailedError:
+    return CheckFailedError(what, where=str(where), expected=f"{expected}; {_AGAIN}")
 
 
 def check_datasets(folder: Path, manifest: IndexManifest, lengths: Lengths) -> None:
@@ -49,7 +52,7 @@ def check_datasets(folder: Path, manifest: IndexManifest, lengths: Lengths) -> N
         twice = np.flatnonzero(own & taken)
         if len(twice):
             number = int(twice[0]) * 64 + int(own[twice[0]] & taken[twice[0]]).bit_length() - 1
-            raise _fail(f"document {number} is also in another dataset", where, "every document in one dataset")
+            raise _fail(f"document {number} is also in another dataset", where, "each document in only one dataset")
         taken |= own
         starts = verify_array(folder, entry.sample_starts)
         _starts(documents, starts, manifest.sequence_length, lengths, folder / entry.sample_starts.path)
@@ -57,7 +60,7 @@ def check_datasets(folder: Path, manifest: IndexManifest, lengths: Lengths) -> N
             raise _fail(
                 f"the array has {len(documents)} entries",
                 where,
-                f"{int(starts[-1, 0]) + 1}, as the sample starts require",
+                f"{int(starts[-1, 0]) + 1} entries, as the array of sample starts requires",
             )
         shuffle = verify_array(folder, entry.shuffle)
         _shuffle(shuffle, entry, order, len(starts) - 1, manifest.sequence_length, folder / entry.shuffle.path)
@@ -86,12 +89,12 @@ def _documents(documents: npt.NDArray[Any], entry: DatasetEntry, order: str, len
                 f"document {chunk[bad]} at position {begin + bad} does not exist, is repeated in its epoch, or is not "
                 "in the first epoch",
                 where,
-                f"numbers below {len(lengths)}, each of {unique} documents once per epoch",
+                f"document numbers below {len(lengths)}, and each of {unique} documents once per epoch",
             )
         if begin < unique:
             tokens += int(lengths[chunk[: unique - begin]].sum(dtype=np.int64))
     if len(documents) >= unique and tokens != entry.unique_tokens:
-        raise _fail(f"the documents have {tokens} tokens", where, f"{entry.unique_tokens}")
+        raise _fail(f"the documents have {tokens} tokens", where, f"{entry.unique_tokens} tokens")
     return check.members()
 
 
@@ -101,17 +104,17 @@ def _starts(
     walk = _index.SampleWalk(sequence_length, len(starts) - 1, 0, 0)
     done = 0
     for begin in range(0, len(documents), CHUNK):
-        # SampleWalk reads only the tokens of a row (the low bits), so the lengths alone can stand for the rows.
+        # SampleWalk reads only the number of tokens in a row (the low bits), so the lengths can be used as rows.
         rows = lengths[documents[begin : begin + CHUNK]].astype(np.uint64)
         due = walk.advance(rows, starts.dtype.itemsize == 8)
         if not np.array_equal(starts[done : done + len(due)], due):
-            raise _fail("the sample starts do not follow from the documents", where)
+            raise _fail("the sample starts do not follow from the documents", where, "starts for these documents")
         done += len(due)
     if done != len(starts):
         raise _fail(
             f"the array has starts of {len(starts) - 1} samples",
             where,
-            f"{done - 1}, the samples that the documents hold",
+            f"starts of {done - 1} samples, which the documents hold",
         )
 
 
@@ -119,22 +122,24 @@ def _shuffle(
     shuffle: npt.NDArray[Any], entry: DatasetEntry, order: str, samples: int, sequence_length: int, where: Path
 ) -> None:
     if len(shuffle) != entry.samples or not 0 < len(shuffle) <= samples:
-        raise _fail(f"the shuffle has {len(shuffle)} samples", where, f"{entry.samples} of {samples} samples")
+        raise _fail(
+            f"the shuffle has {len(shuffle)} samples", where, f"{entry.samples} of the {samples} samples of the dataset"
+        )
     seen = np.zeros(samples, dtype=np.bool_)
     for begin in range(0, len(shuffle), CHUNK):
         chunk = shuffle[begin : begin + CHUNK].astype(np.int64)
         if chunk.min() < 0 or chunk.max() >= samples:
-            raise _fail(f"sample {chunk.max()} is out of range", where, f"0 to {samples - 1}")
+            raise _fail(f"sample {chunk.max()} is out of range", where, f"samples 0 to {samples - 1}")
         places = np.arange(begin, begin + len(chunk), dtype=np.int64)
         if order == "corpus" and np.any(chunk != places * samples // len(shuffle)):
-            raise _fail("the samples are not spread evenly over the held-out text", where)
+            raise _fail("the samples are not spread evenly over the held-out text", where, "equal distances")
         if order == "epochs" and np.any(
             _blocks(chunk, entry, sequence_length) != _blocks(places, entry, sequence_length)
         ):
-            raise _fail("a sample is shuffled out of its block", where)
+            raise _fail("a sample is shuffled out of its block", where, f"a shuffle within blocks of {BLOCK} samples")
         seen[chunk] = True
     if order != "corpus" and not (len(shuffle) == samples and seen.all()):
-        raise _fail("the shuffle is not a permutation of the samples", where)
+        raise _fail("the shuffle is not a permutation of the samples", where, "each sample of the dataset once")
 
 
 def _blocks(samples: npt.NDArray[np.int64], entry: DatasetEntry, sequence_length: int) -> npt.NDArray[np.int64]:

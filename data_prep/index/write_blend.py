@@ -1,8 +1,8 @@
 """Write the blend, which assigns each global training sample to a dataset. Quotas are exact and spread evenly.
 
 Quotas are a stage's weights times its number of samples, rounded by largest remainder, so they sum exactly. Each
-dataset is built with the samples that the stages take of it and therefore cannot run out. (Megatron's greedy blend has
-no such bound and fails late in training when a dataset runs out: NVIDIA/Megatron-LM#705.)
+dataset is built with all samples that the stages take of it, so it cannot run out. (Megatron's greedy blend has no such
+bound and fails late in training when a dataset runs out: NVIDIA/Megatron-LM#705.)
 
 Sample k of a dataset with quota q belongs at the fraction (k + 1/2) / q of its stage (`bloomery.spec.blend_counts`).
 Every part of a stage then holds each dataset's share to within one sample. An integer division gives the first sample

@@ -15,12 +15,13 @@ from bloomery.config.model import ModelConfig
 from bloomery.spec.flops import iteration_flops
 from bloomery.spec.memory import bytes_per_parameter, usable_bytes
 from bloomery.spec.parameters import padded_vocabulary, parameter_count
+from data_prep.corpus.estimate_text import bytes_per_token
 from data_prep.new_run.machine import Machine
 
 TOKENS_PER_PARAMETER = 20
 MOST_EPOCHS = 4.0
 VALIDATION_SHARE = 0.1
-"""Most time of all validations, as a share of the time of the training steps."""
+"""Greatest time of all validations together, as a share of the time of the training steps."""
 _MEMORY_SHARE = 0.6
 """Share of the memory that the training state may fill. The rest is for activations and for other programs."""
 _VOCABULARIES = (
@@ -30,7 +31,7 @@ _VOCABULARIES = (
     (5 * 10**9, 32_768),
     (10**11, 65_536),
 )
-"""(bytes of text below which it applies, number of entries). Larger corpora get BLOOM's vocabulary."""
+"""Each row is (bytes of text, number of entries), for corpora with less text. Larger ones get BLOOM's vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What a choice must fit."""
+    """Limits that the chosen model and its training must fit."""
 
     machine: Machine
     flops: float
@@ -83,9 +84,9 @@ class Limits:
     epochs: float | None = None
     """Number of epochs that the user wants. None: chosen too."""
     parameters: int | None = None
-    """Number of parameters that the user wants, about. None: chosen too."""
+    """Approximate number of parameters that the user wants, or None if the program chooses it."""
     sequence_length: int | None = None
-    """Number of tokens of a sample that the user wants. None: that of the shape."""
+    """Number of tokens of a sample that the user wants, or None for the number in the shape."""
 
 
 @dataclass(frozen=True)
@@ -100,20 +101,13 @@ class Choice:
     """Tokens of the training divided by the estimated tokens of the text."""
     seconds: float
     """Estimated time of the training steps."""
+    whole_epochs: float | None = None
+    """Number of epochs, if the user or `MOST_EPOCHS` decided the length. None if the time decided it."""
 
 
 def vocabulary_for(text_bytes: int) -> int:
     """Return a vocabulary size that suits this much text."""
     return next((size for below, size in _VOCABULARIES if text_bytes < below), 250_680)
-
-
-def bytes_per_token(vocabulary: int) -> float:
-    """Return the estimated bytes of text in a token.
-
-    The estimate is linear in the logarithm of the vocabulary: one byte with 256 entries, and 4.7 bytes with BLOOM's
-    250,680 entries (its mean over ROOTS).
-    """
-    return 1 + 3.7 * (math.log2(vocabulary) - 8) / (math.log2(250_680) - 8)
 
 
 def rows_of(shape: Shape, vocabulary: int) -> int:
@@ -157,12 +151,12 @@ def choice_of(limits: Limits, shape: Shape) -> Choice:
         shape = Shape(shape.layers, shape.hidden_size, shape.heads, limits.sequence_length)
     corpus = max(1.0, limits.text_bytes / bytes_per_token(limits.vocabulary))
     per_token = flops_per_token(shape, limits.vocabulary)
-    if limits.epochs is not None:
-        tokens = limits.epochs * corpus
-    else:
-        tokens = min(limits.seconds * limits.flops / per_token, MOST_EPOCHS * corpus)
+    epochs = limits.epochs
+    if epochs is None and limits.seconds * limits.flops / per_token >= MOST_EPOCHS * corpus:
+        epochs = MOST_EPOCHS
+    tokens = limits.seconds * limits.flops / per_token if epochs is None else epochs * corpus
     parameters = parameter_count(shape.model(), rows_of(shape, limits.vocabulary))
-    return Choice(shape, parameters, round(tokens), tokens / corpus, tokens * per_token / limits.flops)
+    return Choice(shape, parameters, round(tokens), tokens / corpus, tokens * per_token / limits.flops, epochs)
 
 
 def training_values(choice: Choice, machine: Machine, languages: int) -> dict[str, Any]:
@@ -182,7 +176,7 @@ def training_values(choice: Choice, machine: Machine, languages: int) -> dict[st
     iterations = samples // batch
     rate = 0.003239 - 0.0001395 * math.log(choice.parameters)
     interval = max(1, min(500, iterations // 10))
-    # A sample of a validation takes a third of the time of a training sample: only the forward pass.
+    # A validation sample takes a third of the time of a training sample, because it needs only the forward pass.
     validated = 3 * VALIDATION_SHARE * samples / max(1, languages)
     checks = max(1, min(5, int(validated // unit)))
     values: dict[str, Any] = {

@@ -22,7 +22,7 @@ SECONDS = 20.0
 """Time after which a probe starts no further step."""
 _TIMEOUT_SECONDS = 600
 _FORWARD_SHARE = {"full": 1 / 4, "selective": 1 / 3, "none": 1 / 3}
-"""Share of the forward pass in a micro-batch, by `training.activation_checkpointing`."""
+"""Share of a micro-batch's time that the forward pass takes, by `training.activation_checkpointing`."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,16 @@ def run_probe(config: RunConfig, seconds: float = SECONDS) -> Probe:
             )
         except subprocess.TimeoutExpired as error:
             raise ResourceError(
-                f"no step ended within {_TIMEOUT_SECONDS} s", where="probe", expected="a smaller --parameters"
+                f"no training step ended within {_TIMEOUT_SECONDS} s",
+                where="probe",
+                expected="a smaller --parameters, or --no-probe to guess the duration without timing steps",
             ) from error
         if done.returncode:
             said = (done.stderr or done.stdout).strip()[-600:]
             raise ResourceError(
-                f"the probe failed: {said}", where="probe", expected="a smaller model, or --no-probe for a guess"
+                f"the probe failed: {said}",
+                where="probe",
+                expected="a smaller model (--parameters), or --no-probe to guess the duration without timing steps",
             )
         found = read_json(output)
     return Probe(found["micro_batch_seconds"], found["update_seconds"], found["start_seconds"], found["steps"])

@@ -23,7 +23,7 @@ _COMPRESSED = (".gz", ".zst")
 
 
 def kind_of(file: str) -> str | None:
-    """Return the kind of source that a file belongs to, by its name; None if the name ends in no known way."""
+    """Return the kind of source that a file belongs to, or None if the ending of the file's name is unknown."""
     name = Path(file).name.lower()
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
@@ -41,11 +41,11 @@ def patterns_of(path: str) -> list[str]:
     full = str(Path(path).expanduser().absolute())
     if not Path(full).is_dir():
         if not [file for file in glob.glob(full, recursive=True) if Path(file).is_file()]:  # noqa: PTH207
-            raise _no_files(path, "no file matches")
+            raise _no_files(path, "no file matches this path")
         return [full]
     files = [file for file in sorted(Path(full).rglob("*")) if file.is_file() and kind_of(file.name)]
     if not files:
-        raise _no_files(path, "no file of a known kind in this folder")
+        raise _no_files(path, "the folder has no file of a known kind")
     kind = Counter(kind_of(file.name) for file in files).most_common(1)[0][0]
     own = [file for file in files if kind_of(file.name) == kind]
     folder = glob.escape(full)
@@ -62,7 +62,10 @@ def _ending(name: str) -> str:
 def _no_files(path: str, what: str) -> InputError:
     known = ", ".join(f".{ending}" for ending in KINDS)
     return InputError(
-        what, where=path, expected=f"a file, a pattern in quotes or a folder; endings: {known} (.gz, .zst)"
+        what,
+        where=path,
+        expected=f"a file, a pattern in quotes or a folder. File names must end in {known}, or in one of these and .gz "
+        "or .zst",
     )
 
 
@@ -76,7 +79,7 @@ def guess_source(path: str, name: str) -> tuple[dict[str, Any], SourceSample]:
     first = next(iter(glob.glob(patterns[0], recursive=True)))  # noqa: PTH207
     kind = kind_of(first)
     if kind is None:
-        raise _no_files(path, f"the kind of {first!r} is unknown")
+        raise _no_files(path, f"the kind of {first!r} is unknown, because its name has no known ending")
     keys: dict[str, Any] = {"name": name, "kind": kind, "paths": patterns}
     if kind == "parquet":
         # A missing column is an error of the whole file, so the first rows are read by a column that exists.
@@ -100,11 +103,13 @@ def _first_text_column(file: str) -> str:
     try:
         schema = pq.read_schema(file)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot be read as Parquet ({error})", where=file) from error
+        raise InputError(
+            f"cannot be read as Parquet ({error})", where=file, expected="an undamaged Parquet file"
+        ) from error
     for column in schema:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             return str(column.name)
-    expected = f"a column of strings; found: {', '.join(schema.names)}"
+    expected = f"a column of strings; the columns are: {', '.join(schema.names)}"
     raise InputError("the rows have no field with text", where=file, expected=expected)
 
 
@@ -121,7 +126,7 @@ def guess_fields(sample: SourceSample, where: str) -> dict[str, str]:
     if not texts:
         fields = ", ".join(sample.fields) or "none"
         raise InputError(
-            "the rows have no field with text", where=where, expected=f"a field of strings; found: {fields}"
+            "the rows have no field with text", where=where, expected=f"a field of strings; the fields are: {fields}"
         )
     longest = max(texts, key=lambda name: sum(map(len, texts[name])) / len(texts[name]))
     found = {"text_field": named[0] if named else longest}
@@ -161,7 +166,7 @@ def read_rows(keys: dict[str, Any]) -> SourceSample:
     Raises:
         ConfigError: a key is wrong, or a path matches no file.
     """
-    # The rest of the configuration is only there to be valid.
+    # The other keys have no effect. They only make the configuration valid.
     raw = {
         "name": "init",
         "sources": [keys],

@@ -11,7 +11,7 @@ from pathlib import Path
 
 _QUERY = "nvidia-smi --query-gpu=name,memory.total,compute_cap --format=csv,noheader,nounits"
 _BF16_CAPABILITY = 8.0
-"""Compute capability from which NVIDIA's GPUs multiply bf16 matrices."""
+"""Smallest compute capability of the NVIDIA GPUs that multiply bf16 matrices."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Machine:
     """Number of processors that this process may use."""
     memory_bytes: int
     gpus: int = 0
-    """Number of GPUs. 0: the training runs on the processors."""
+    """Number of GPUs. If it is 0, the training runs on the processors."""
     gpu_name: str = ""
     gpu_memory_bytes: int = 0
     """Memory of one GPU, in bytes."""
@@ -31,7 +31,7 @@ class Machine:
 
     @property
     def precision(self) -> str:
-        """`training.precision` that is fast here."""
+        """Value of `training.precision` that is fast on this machine."""
         if self.has_bf16:
             return "bf16"
         return "fp16" if self.gpus else "fp32"
@@ -40,12 +40,12 @@ class Machine:
         from bloomery.base.units import format_bytes
 
         if self.gpus:
-            return f"{self.gpus} x {self.gpu_name} with {format_bytes(self.gpu_memory_bytes)}"
+            return f"{self.gpus} x {self.gpu_name} with {format_bytes(self.gpu_memory_bytes)} each"
         return f"{self.cores} processors, {format_bytes(self.memory_bytes)} of memory, no GPU"
 
 
 def this_machine() -> Machine:
-    """Return what this machine has."""
+    """Return the processors, the memory and the GPUs of this machine."""
     cores = len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     rows = _gpu_rows()
@@ -58,7 +58,7 @@ def this_machine() -> Machine:
 
 
 def _gpu_rows() -> list[tuple[str, str, str]]:
-    """Return (name, memory in MiB, compute capability) of each NVIDIA GPU; empty if there is none."""
+    """Return (name, memory in MiB, compute capability) of each NVIDIA GPU. Without such a GPU, return []."""
     if shutil.which("nvidia-smi") is None:
         return []
     try:
@@ -75,9 +75,9 @@ def parse_gpus(text: str) -> list[tuple[str, str, str]]:
 
 
 def guess_flops(machine: Machine) -> float:
-    """Return a first guess of the operations per second of a training here; the probe corrects it.
+    """Return a first guess of the operations per second of a training on this machine. The probe corrects the guess.
 
-    On a GPU: 100 TFLOP/s each. On processors: a third of what a product of fp32 matrices reaches now.
+    The guess is 100 TFLOP/s for each GPU. Without a GPU, it is a third of the measured speed of fp32 matrix products.
     """
     if machine.gpus:
         return 1e14 * machine.gpus

@@ -1,4 +1,4 @@
-"""Ask the questions of `bloomery init` in turn, each proposal from the earlier answers and the rows of the sources."""
+"""Ask the questions of `bloomery init` in turn. Proposals follow from earlier answers and from the sources' rows."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from bloomery.base.errors import ConfigError
 from bloomery.base.print_table import print_titled
 from bloomery.config.language_codes import meant_codes
+from data_prep.corpus.estimate_text import estimate_text_bytes
 from data_prep.corpus.inspect_sources import COLUMNS, SourceSample, table_rows
 from data_prep.new_run.choose_model import Limits, choose_model, vocabulary_for
-from data_prep.new_run.estimate_text import estimate_text_bytes
 from data_prep.new_run.guess_source import guess_source, named_languages, read_rows, states_language
 from data_prep.new_run.machine import Machine
 from data_prep.new_run.questions import Answers
 from data_prep.new_run.render_run import NewRun
 
 MINUTES = 60.0
-"""Proposed time of the training."""
+"""Proposed time of the training, in minutes."""
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -29,16 +29,18 @@ def plan_run(answers: Answers, machine: Machine, flops: float, *, show: bool) ->
     Args:
         answers: gives the answer to each question.
         machine: the machine of the training.
-        flops: operations per second of a training on it, guessed.
+        flops: guessed operations per second of a training on this machine.
         show: whether to print the table of the sources on stdout.
 
     Raises:
         InputError: a path names no file, or rows have no text.
-        ConfigError: an answer is wrong, or a language is needed.
+        ConfigError: an answer is wrong, or the language of some texts is unknown.
     """
     paths = answers.answer("source", None)
     if not paths:
-        raise ConfigError("no texts", where="--source", expected="files, a pattern in quotes, or a folder")
+        raise ConfigError(
+            "no texts were given", where="--source", expected="files, a pattern in quotes, or a folder with your texts"
+        )
     guessed = [guess_source(path, name) for path, name in zip(paths, source_names(paths), strict=True)]
     sources, samples = [keys for keys, _ in guessed], [sample for _, sample in guessed]
     if show:
@@ -76,7 +78,7 @@ def plan_run(answers: Answers, machine: Machine, flops: float, *, show: bool) ->
 
 
 def source_names(paths: list[str]) -> list[str]:
-    """Return a different name for each path: its file, or its folder if the file is a pattern."""
+    """Return a different name for each path: that of its file, or of its folder if the file is a pattern."""
     names: list[str] = []
     for path in paths:
         parts = [part for part in Path(path).absolute().parts if not set(part) & set("*?[")]
@@ -89,7 +91,9 @@ def source_names(paths: list[str]) -> list[str]:
 def _refuse_other_codes(codes: list[str], where: str) -> None:
     for code in codes:
         if meant := meant_codes(code):
-            raise ConfigError(f"{code!r} is not one of Bloomery's codes", where=where, expected=" or ".join(meant))
+            raise ConfigError(
+                f"{code!r} is not one of Bloomery's language codes", where=where, expected=" or ".join(meant)
+            )
 
 
 def _wanted(asked: list[str] | None, found: Counter[str]) -> set[str]:
@@ -99,7 +103,9 @@ def _wanted(asked: list[str] | None, found: Counter[str]) -> set[str]:
     _refuse_other_codes(asked, "--languages")
     if absent := sorted(set(asked) - set(found)):
         raise ConfigError(
-            f"no row has the language {', '.join(absent)}", where="--languages", expected=f"some of {', '.join(found)}"
+            f"no row has the language {', '.join(absent)}",
+            where="--languages",
+            expected=f"languages of the rows: {', '.join(found)}",
         )
     return set(asked)
 

@@ -31,7 +31,7 @@ QUESTIONS = (
     Question("name", "Name of the run"),
     Question("language", "Language code of texts whose rows and file names state none (fr, sw, zhs, code, ...)"),
     Question("languages", "Languages to train on, separated by spaces", "words", optional=True),
-    Question("vocabulary", "Number of entries of the vocabulary", "integer"),
+    Question("vocabulary", "Number of entries of the tokenizer's vocabulary", "integer"),
     Question("minutes", "Time for the training on this machine, in minutes", "number"),
     Question("epochs", "Number of epochs, that is, how often the training reads the text", "number", optional=True),
     Question("parameters", "Number of parameters of the model", "integer", optional=True),
@@ -44,10 +44,10 @@ Ask = Callable[[Question, Any], Any]
 
 
 class Answers:
-    """Answers from options, else from the user, else the proposals."""
+    """Answers to the questions, from options. Without an option, the user answers, or the proposal is taken."""
 
     def __init__(self, given: dict[str, Any], ask: Ask | None) -> None:
-        """`given` holds the options by the question's name; None or an empty list means not given."""
+        """`given` holds the value of each option by the question's name. None or [] means that no option was given."""
         self._given = {name: value for name, value in given.items() if value is not None and value != []}
         self._ask = ask
         self._questions = {question.name: question for question in QUESTIONS}
@@ -67,10 +67,10 @@ class Answers:
 
 
 def parse(question: Question, said: str) -> Any:
-    """Return what the user typed as a value of the question's kind; None for `auto`, which optional questions allow.
+    """Return what the user typed as a value of the question's kind. Return None for `auto` if the question is optional.
 
     Raises:
-        ValueError: the text is no such value; the message is an example of one.
+        ValueError: the text is not a value of this kind. The message describes a right value.
     """
     said = said.strip()
     if question.optional and said == "auto":

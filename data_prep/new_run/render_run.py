@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from bloomery.base.units import format_bytes, format_count, format_seconds
+from bloomery.spec.epochs import samples_of_epochs
+from data_prep.corpus.estimate_text import bytes_per_token
 from data_prep.corpus.inspect_sources import SourceSample, most_common
-from data_prep.new_run.choose_model import Choice, Limits, bytes_per_token, training_values
+from data_prep.new_run.choose_model import Choice, Limits, training_values
 from data_prep.new_run.machine import Machine
 
 SHARD_BYTES = "32MiB"
@@ -26,7 +28,7 @@ class NewRun:
     excluded: list[str]
     """Languages of the rows that the training does not read."""
     limits: Limits
-    """What the model had to fit."""
+    """Limits that the model had to fit."""
     choice: Choice
     asked: frozenset[str] = frozenset()
     """Names of the questions that the user answered differently from the proposal."""
@@ -36,19 +38,40 @@ class NewRun:
         """The machine of the training."""
         return self.limits.machine
 
+    @property
+    def validation_share(self) -> float:
+        """Share of the documents that is held out for validation."""
+        return 0.02 if self.limits.text_bytes < 10**9 else 0.005
+
+    @property
+    def corpus_tokens(self) -> int:
+        """Estimated number of training tokens of the corpus."""
+        tokens = self.limits.text_bytes / bytes_per_token(self.limits.vocabulary)
+        return max(1, round(tokens * (1 - self.validation_share)))
+
     def values(self) -> dict[str, Any]:
         """Return the configuration as a dictionary, without comments."""
         corpus: dict[str, Any] = {"ingest": {"shard_bytes": SHARD_BYTES}}
         if self.excluded:
             corpus["mixture"] = {"weights": dict.fromkeys(self.excluded, 0.0)}
+        training = training_values(self.choice, self.machine, self.limits.languages)
+        plan: dict[str, Any] = {}
+        epochs, length = self.choice.whole_epochs, self.choice.shape.sequence_length
+        batch = training["batch"]["global_batch_size"]
+        # A corpus that does not fill one batch is read as often as one batch needs.
+        if epochs is not None and samples_of_epochs(epochs, self.corpus_tokens, length) >= batch:
+            del training["train_samples"]
+            training = {"train_epochs": epochs} | training
+            plan = {"plan": {"corpus_tokens": self.corpus_tokens}}
         return {
             "name": self.name,
             "sources": self.sources,
             "corpus": corpus,
             "tokenizer": {"vocabulary_size": self.limits.vocabulary, "reserved_tokens": 32},
-            "index": {"validation_share": 0.02 if self.limits.text_bytes < 10**9 else 0.005},
+            "index": {"validation_share": self.validation_share},
             "model": self.choice.shape.values(),
-            "training": training_values(self.choice, self.machine, self.limits.languages),
+            "training": training,
+            **plan,
             "publish": {"hub": False},
         }
 
@@ -58,8 +81,6 @@ def render_run(run: NewRun, estimate: str) -> str:
     values, choice = run.values(), run.choice
     training = values["training"]
     rate, lowest = (training["optimizer"][f"{name}learning_rate"] for name in ("", "min_"))
-    tokens = training["train_samples"] * choice.shape.sequence_length
-    corpus_tokens = run.limits.text_bytes / bytes_per_token(run.limits.vocabulary)
     text = [
         f"# Configuration of the run {run.name!r}, written by `bloomery init`. All keys: config/README.md.",
         "# Check a change with: bloomery config check --data FILE",
@@ -73,7 +94,7 @@ def render_run(run: NewRun, estimate: str) -> str:
         "",
         "corpus:",
         "  ingest:",
-        f"    shard_bytes: {SHARD_BYTES}  # one job reads this much; a larger corpus can use the default, 256MiB",
+        f"    shard_bytes: {SHARD_BYTES}  # text that one job reads; a larger corpus can use the default, 256MiB",
     ]
     if run.excluded:
         text += [
@@ -89,10 +110,10 @@ def render_run(run: NewRun, estimate: str) -> str:
         f"  # {_why(run, 'vocabulary', f'chosen for about {size} of text')}; more entries make texts shorter and the",
         "  # model larger.",
         f"  vocabulary_size: {run.limits.vocabulary}",
-        "  reserved_tokens: 32  # ids for later use, such as the marks of a chat",
+        "  reserved_tokens: 32  # unused ids for later, such as the special tokens of a chat",
         "",
         "index:",
-        f"  validation_share: {values['index']['validation_share']}  # for the validation loss of each language",
+        f"  validation_share: {values['index']['validation_share']}  # share of documents for validation losses",
         "",
         f"# {format_count(choice.parameters)} parameters: {_why_model(run)}.",
         "model:",
@@ -100,28 +121,32 @@ def render_run(run: NewRun, estimate: str) -> str:
         "",
         f"# {estimate}",
         "training:",
-        f"  # {tokens:,} tokens, about {choice.epochs:.2g} epochs of an estimated {format_count(corpus_tokens)} tokens",
-        f"  # ({_why(run, 'epochs', 'as much as the time allows, and at most 4 epochs')}).",
-        f"  train_samples: {training['train_samples']}",
+        *_length_lines(run, training),
         "  parallel:",
         f"    data: {training['parallel']['data']}  # {_replicas(run.machine)}",
         "  batch:",
         f"    micro_batch_size: {training['batch']['micro_batch_size']}",
-        f"    global_batch_size: {training['batch']['global_batch_size']}  # for about 1,000 updates or fewer",
+        f"    global_batch_size: {training['batch']['global_batch_size']}  # for at most about 1,000 model updates",
         "  optimizer:",
-        f"    learning_rate: {_scalar(rate)}  # by the number of parameters (Kaplan et al. 2020)",
-        f"    min_learning_rate: {_scalar(lowest)}  # a tenth of the peak",
+        f"    learning_rate: {_scalar(rate)}  # chosen by the number of parameters (Kaplan et al. 2020)",
+        f"    min_learning_rate: {_scalar(lowest)}  # a tenth of learning_rate",
         f"    warmup_samples: {training['optimizer']['warmup_samples']}  # 2 % of the training",
         f"  precision: {training['precision']}  # {_why_precision(run.machine)}",
-        "  activation_checkpointing: none  # full needs less memory and a third more time",
+        "  activation_checkpointing: none  # the value full needs less memory and a third more time",
         "  checkpoint:",
         f"    every_iterations: {training['checkpoint']['every_iterations']}",
         "  validation:",
         f"    every_iterations: {training['validation']['every_iterations']}",
-        f"    samples: {training['validation']['samples']}  # of each language; takes at most a tenth of the time",
+        f"    samples: {training['validation']['samples']}  # of each language, in at most a tenth of the time",
     ]
     if "threads_per_rank" in training:
         text.append(f"  threads_per_rank: {training['threads_per_rank']}  # all processors of this machine")
+    if "plan" in values:
+        text += [
+            "",
+            "plan:",
+            f"  corpus_tokens: {run.corpus_tokens}  # an estimate for the plan; the index counts the tokens",
+        ]
     text += [
         "",
         "publish:",
@@ -129,6 +154,20 @@ def render_run(run: NewRun, estimate: str) -> str:
         "",
     ]
     return "\n".join(text)
+
+
+def _length_lines(run: NewRun, training: dict[str, Any]) -> list[str]:
+    """Return the lines of the key that states the length of the training."""
+    tokens = format_count(run.corpus_tokens)
+    if "train_epochs" in training:
+        why = _why(run, "epochs", "more epochs would add little")
+        return [f"  train_epochs: {training['train_epochs']:g}  # over an estimated {tokens} tokens; {why}"]
+    why = "as much as the time allows" if run.choice.whole_epochs is None else "one batch"
+    return [
+        f"  # {why[0].upper()}{why[1:]}: about {run.choice.epochs:.2g} epochs of an estimated {tokens} tokens. The key",
+        "  # train_epochs instead states the length in epochs.",
+        f"  train_samples: {training['train_samples']}",
+    ]
 
 
 def _source_lines(source: dict[str, Any], sample: SourceSample) -> list[str]:
@@ -142,14 +181,14 @@ def _source_lines(source: dict[str, Any], sample: SourceSample) -> list[str]:
         *(f"      - {_scalar(path)}" for path in source["paths"]),
     ]
     about = {
-        "kind": "by the names of the files",
-        "text_field": f"fields of the rows: {', '.join(sample.fields)}",
-        "language_field": "the language code of each row",
-        "language": "of every document",
-        "id_field": "different in each row that was read",
+        "kind": "guessed from the names of the files",
+        "text_field": f"the rows have these fields: {', '.join(sample.fields)}",
+        "language_field": "holds the language code of each row",
+        "language": "language code of every document",
+        "id_field": "has a different value in each row that was read",
     }
     lines += [f"    {key}: {_scalar(source[key])}  # {about[key]}" for key in keys]
-    return [*lines, "    licence: unknown  # state it: the model card lists it"]
+    return [*lines, "    licence: unknown  # write the licence of these texts here: the model card lists it"]
 
 
 def _why(run: NewRun, name: str, otherwise: str) -> str:
@@ -160,7 +199,7 @@ def _why_model(run: NewRun) -> str:
     if "parameters" in run.asked:
         return "the shape nearest to the number that you asked for"
     return (
-        f"the largest shape with 20 tokens a parameter in {format_seconds(run.limits.seconds)}, or the smallest shape"
+        f"the largest shape with 20 tokens per parameter in {format_seconds(run.limits.seconds)}, or the smallest shape"
     )
 
 

@@ -32,7 +32,7 @@ def _bar(x: float, width: float, y: float, height: float, colour: str, title: st
 
 
 def stacked(pieces: Sequence[BarPart], whole: float | None = None) -> str:
-    """Return one bar of coloured parts. The width of a part is its share of `whole`, by default of all parts."""
+    """Return one bar of coloured parts. The width of a part is its share of `whole`, which defaults to the sum."""
     total = sum(number for _, _, number in pieces)
     scale = whole or total or 1
     drawn, left = [], 0.0

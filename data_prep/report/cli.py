@@ -19,11 +19,19 @@ def _group() -> None:
 
 @app.command("corpus")
 def corpus_verb(
-    corpus: Annotated[Path, typer.Option("--corpus", help="Corpus folder of the run.")],
-    parts: Annotated[Path, typer.Option("--parts", help="JSON list of the corpus's parts (`source/00000`).")],
-    config: Annotated[Path, typer.Option("--config", help="judge.json of the run's configuration.")],
-    output_json: Annotated[Path, typer.Option("--output-json", help="JSON file of the report to write.")],
-    output_html: Annotated[Path, typer.Option("--output-html", help="HTML page of the report to write.")],
+    corpus: Annotated[Path, typer.Option("--corpus", help="Folder of the corpus to report on: corpus/ of a run.")],
+    parts: Annotated[
+        Path, typer.Option("--parts", help="JSON file that lists the names of the shards, such as `source/00000`.")
+    ],
+    config: Annotated[
+        Path, typer.Option("--config", help="JSON file with the limits of the rules: config/judge.json of the run.")
+    ],
+    output_json: Annotated[
+        Path, typer.Option("--output-json", help="Path of the JSON file to write, with the numbers of the report.")
+    ],
+    output_html: Annotated[
+        Path, typer.Option("--output-html", help="Path of the HTML page to write, which shows the report.")
+    ],
 ) -> None:
     """Report which documents were removed and why, per language, source and rule."""
     from bloomery.base.atomic import write_json, write_text

@@ -62,7 +62,7 @@ def _sizes(corpus: Path) -> npt.NDArray[np.int64]:
 
 
 def _largest(catalogue: NumberedDocuments, number: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-    """Return the largest clusters. Of equally large clusters, the first in the table are taken."""
+    """Return the largest clusters. Among clusters of the same size, the first in the table are taken."""
     # `least` is the smallest size among the largest clusters. Of clusters with exactly this size, `room` are taken.
     enough = np.flatnonzero(np.cumsum(number[::-1]) >= LARGEST)
     least = len(number) - 1 - int(enough[0]) if len(enough) else 2

@@ -1,8 +1,8 @@
 """Render the corpus report as one HTML file.
 
 The page loads no other files, and its charts are inline SVG. It supports light and dark mode, any screen width, and
-printing. One small script moves the limits. The page's content security policy contains the script's hash, so no other
-script can run.
+printing. One small script lets the reader move the limits. The page's content security policy contains the script's
+hash, so no other script can run.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _lead(report: dict[str, Any]) -> str:
     )
     if totals["trusted_disagreements"]:
         sentence += (
-            f" Kept although another language was detected: {documents(totals['trusted_disagreements'])} from trusted "
-            "sources."
+            f" This includes {documents(totals['trusted_disagreements'])} from trusted sources in which another "
+            "language was detected."
         )
     return sentence
 

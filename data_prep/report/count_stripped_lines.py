@@ -1,4 +1,4 @@
-"""Sum the counts of removed repeated lines, from the manifests of the shards without these lines."""
+"""Sum the counts of removed repeated lines, from the manifests of the shards that no longer have these lines."""
 
 from __future__ import annotations
 

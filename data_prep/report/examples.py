@@ -108,7 +108,7 @@ def _nodes(catalogue: NumberedDocuments, part: str, rule: str, language: str | N
 
 
 def _hits(catalogue: NumberedDocuments, part: str) -> dict[int, dict[str, Any]]:
-    """Return the rows of a part that match evaluation texts. Empty if the run does not search for evaluation texts."""
+    """Return the rows of a part that match evaluation texts. The result is empty without a search for such texts."""
     path = catalogue.path("contaminated", part)
     return {row["row"]: row for row in read_table(path).to_pylist()} if path.exists() else {}
 

@@ -115,7 +115,7 @@ def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
 
 
 def _limits(stage: JudgeStage, rule: str, languages: list[str]) -> dict[str, float]:
-    """Return the rule's limit per language of the corpus that has one. Limits of recipes are only in `what_if`."""
+    """Return the rule's limit for each language that has such a limit. Limits of recipes are only in `what_if`."""
     limits = {
         code: getattr(stage.thresholds.get(code) or stage.thresholds["default"], rule, None) for code in languages
     }

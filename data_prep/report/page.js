@@ -83,11 +83,11 @@
   function say(one) {
     const total = sum(one.found);
     const share = total ? percent(one.number / total) : "–";
-    const result = `${documents(one.number)} removed (${share})`;
-    if (one.moved) return `limit ${limitOf(one.from)}: ${result}, currently ${group(one.now)}`;
+    const result = `removes ${documents(one.number)} (${share})`;
+    if (one.moved) return `limit ${limitOf(one.from)} ${result}; the configured limits remove ${group(one.now)}`;
     if (one.from === null) return "no limit";
     const limit = one.from === one.to ? limitOf(one.from) : `${limitOf(one.from)} to ${limitOf(one.to)} (by language)`;
-    return `limit ${limit}: ${result}`;
+    return `limit ${limit} ${result}`;
   }
 
   function draw(card) {

@@ -37,7 +37,7 @@ def duplicate_counts(corpus: Path) -> dict[str, int]:
 
 
 def duplicate_batches(corpus: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yield all rows in order, in batches. Each row is a removed document."""
+    """Yield all rows of the tables of duplicates in order, in batches. Each row is a removed document."""
     for path in _tables(corpus):
         with open_resolved(path) as file:
             yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
@@ -49,7 +49,7 @@ def duplicates_of_part(corpus: Path, part: str) -> pa.Table:
 
 
 def kept_node(catalogue: NumberedDocuments, row: dict[str, Any]) -> int | None:
-    """Return the node of the document that was kept instead of a duplicate.
+    """Return the node (number in the corpus) of the document that was kept instead of a duplicate.
 
     Return None if the kept document belongs to an earlier run.
     """
@@ -60,7 +60,7 @@ def kept_node(catalogue: NumberedDocuments, row: dict[str, Any]) -> int | None:
 
 
 def ids_of(catalogue: NumberedDocuments, nodes: Nodes) -> list[str]:
-    """Return the final ids of sorted nodes, in which repeated ids have been made unique."""
+    """Return the final ids of the documents `nodes` (sorted). Repeated ids have been made unique in them."""
     ids = catalogue.take("measures", ["id"], nodes)["id"].to_pylist()
     renamed: dict[int, str] = {}
     for number in np.unique(np.searchsorted(catalogue.bounds, nodes, side="right") - 1).tolist():

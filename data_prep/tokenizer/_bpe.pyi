@@ -89,7 +89,7 @@ class Counter:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of the pieces, in bytes. While the memory grows, it can need up to half as much in addition."""
+        """Memory of the counted pieces, in bytes. While this memory is enlarged, up to half as much is added."""
 
 class Encoder:
     """Encode text to token ids: split it with a pre-tokenizer preset, then merge pairs in each piece.

@@ -11,27 +11,42 @@ from bloomery.base.progress import say
 from data_prep.tokenizer.report.cli import check, report
 
 app = typer.Typer(
-    no_args_is_help=True, help="Count pre-tokens; train or import a tokenizer; report on it and check it."
+    no_args_is_help=True,
+    help="Train a tokenizer on counts of pre-tokens, or import one. Then report on the tokenizer and check it.",
 )
 
-Parts = Annotated[Path, typer.Option(help="parts.json, the ordered list of the run's parts.")]
+Parts = Annotated[
+    Path, typer.Option(help="JSON file that lists the parts of a run's corpus (runs/<name>/config/parts.json).")
+]
 
 
 @app.command()
 def count(
     shards: Annotated[
-        list[Path], typer.Argument(help="Shards, or other Parquet files with the columns language and text.")
+        list[Path],
+        typer.Argument(
+            help="Parquet files with the texts to count: shards of a run, or other files with the columns language "
+            "and text."
+        ),
     ],
-    output: Annotated[Path, typer.Option(help="Count table to write (.parquet).")],
+    output: Annotated[Path, typer.Option(help="Parquet file to write the table of counts to.")],
     config: Annotated[
         Path | None,
-        typer.Option(help="count.json of a run's configuration. It replaces --pre-tokenizer and --split-digits."),
+        typer.Option(
+            help="Configuration of the counting (runs/<name>/config/count.json). Use it instead of --pre-tokenizer and "
+            "--split-digits."
+        ),
     ] = None,
     pre_tokenizer: Annotated[
         Literal["bloom", "modern"] | None,
-        typer.Option(help="Preset that splits text into pieces.", show_default="bloom"),
+        typer.Option(
+            help="Preset of the pre-tokenizer, which splits text into pre-tokens before they are counted.",
+            show_default="bloom",
+        ),
     ] = None,
-    split_digits: Annotated[bool, typer.Option("--split-digits", help="Make every digit a separate piece.")] = False,
+    split_digits: Annotated[
+        bool, typer.Option("--split-digits", help="Make every digit a separate pre-token.")
+    ] = False,
 ) -> None:
     """Count the pre-tokens of shards per language and sum the counts over all shards."""
     from bloomery.base.errors import ConfigError
@@ -41,8 +56,8 @@ def count(
     if config is None:
         stage = CountStage(pre_tokenizer=pre_tokenizer or "bloom", split_digits=split_digits)
     elif pre_tokenizer or split_digits:
-        what = "--config already sets --pre-tokenizer and --split-digits"
-        raise ConfigError(what, where=str(config), expected="either --config or these options")
+        what = "--config already sets the values of --pre-tokenizer and --split-digits"
+        raise ConfigError(what, where=str(config), expected="--config, or these two options without --config")
     else:
         stage = read_stage(config, CountStage)
     say(summary(count_shards(stage, shards, output), output))
@@ -51,54 +66,90 @@ def count(
 @app.command()
 def train(
     counts: Annotated[
-        list[Path], typer.Option(help="Count table, or a folder of count tables. The option can be repeated.")
+        list[Path],
+        typer.Option(
+            help="Table of pre-token counts (from `bloomery tokenizer count`), or a folder of such tables. The option "
+            "can be repeated."
+        ),
     ],
     output: Annotated[
-        Path, typer.Option(help="Folder to write: tokenizer.json, its two companion files, and training.json.")
+        Path,
+        typer.Option(
+            help="Folder to write the tokenizer to: tokenizer.json, tokenizer_config.json, special_tokens_map.json and "
+            "training.json."
+        ),
     ],
     vocab_size: Annotated[
         int | None,
         typer.Option(
-            min=260, max=2**24, help="Number of entries, including special tokens, reserved tokens and bytes."
+            min=260,
+            max=2**24,
+            help="Size of the vocabulary: number of entries, including special tokens, reserved tokens and the 256 "
+            "bytes.",
         ),
     ] = None,
     weights: Annotated[
         Path | None,
-        typer.Option(help='mixture.json, or a JSON file such as {"en": 0.5, ...}. Without it, counts are unweighted.'),
+        typer.Option(
+            help='JSON file with the weight of each language: the mixture.json of a run, or {"en": 0.5, ...}. Without '
+            "this option, the counts are not weighted."
+        ),
     ] = None,
     reserved_tokens: Annotated[
-        int | None, typer.Option(min=0, show_default="200", help="Number of reserved tokens.")
+        int | None,
+        typer.Option(
+            min=0, show_default="200", help="Number of reserved tokens, which are placeholders for later fine-tuning."
+        ),
     ] = None,
     min_frequency: Annotated[
-        int | None, typer.Option(min=1, show_default="2", help="Merge no pair that occurs fewer times than this.")
+        int | None,
+        typer.Option(
+            min=1, show_default="2", help="Minimum count of a pair of adjacent tokens; rarer pairs are not merged."
+        ),
     ] = None,
     max_token_bytes: Annotated[
-        int | None, typer.Option(min=2, show_default="64", help="Greatest length of a token, in bytes.")
+        int | None, typer.Option(min=2, show_default="64", help="Maximum length of a token in bytes.")
     ] = None,
     pre_tokenizer: Annotated[
         Literal["bloom", "modern"] | None,
-        typer.Option(show_default="as counted, else bloom", help="Preset that split the text into pieces."),
+        typer.Option(
+            show_default="as counted, else bloom",
+            help="Preset of the pre-tokenizer. It must be the preset with which the pre-tokens were counted.",
+        ),
     ] = None,
     split_digits: Annotated[
         bool | None,
         typer.Option(
             "--split-digits/--no-split-digits",
             show_default="as counted",
-            help="Whether every digit is a separate piece.",
+            help="Whether every digit is a separate pre-token. It must be so in the counts too.",
         ),
     ] = None,
     max_pieces: Annotated[
         int | None,
-        typer.Option(min=1, show_default="32000000", help="Train on at most this many pieces, the most frequent ones."),
+        typer.Option(
+            min=1,
+            show_default="32000000",
+            help="Maximum number of different pre-tokens to train on. If there are more, the most frequent ones are "
+            "used.",
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="tokenizer.json of a run's configuration. Options override its values.")
+        Path | None,
+        typer.Option(
+            help="Configuration of the tokenizer (runs/<name>/config/tokenizer.json). The other options override its "
+            "values."
+        ),
     ] = None,
     parts: Annotated[
-        Path | None, typer.Option(help="parts.json. Read only the tables of these parts of a run.")
+        Path | None,
+        typer.Option(
+            help="JSON file that lists the parts of a run's corpus (runs/<name>/config/parts.json). Only the count "
+            "tables of these parts are read."
+        ),
     ] = None,
 ) -> None:
-    """Train byte-level BPE from pre-token counts, optionally weighted by a mixture."""
+    """Train a byte-level BPE tokenizer on counts of pre-tokens. The option --weights weights the languages."""
     from bloomery.base.atomic import read_json
     from bloomery.base.errors import ConfigError
     from bloomery.config.load import validate
@@ -110,7 +161,9 @@ def train(
 
     if config is None and vocab_size is None:
         raise ConfigError(
-            "is missing", where="--vocab-size", expected="a number of entries, such as 250680, or --config"
+            "the size of the vocabulary is missing",
+            where="--vocab-size",
+            expected="a number of entries, such as --vocab-size 250680, or --config FILE",
         )
     given = {
         "vocabulary_size": vocab_size,
@@ -123,7 +176,7 @@ def train(
     }
     known = {} if config is None else read_stage(config, TokenizerStage).tokenizer.model_dump()
     chosen = {key: value for key, value in given.items() if value is not None}
-    example = "options within the limits of the keys of `tokenizer`"
+    example = "values that config/README.md allows for the keys of `tokenizer`"
     settings = validate(known | chosen, TokenizerTraining, where="the options and --config", example=example)
     tables = find_tables(counts, None if parts is None else read_json(parts))
     asked = config is not None or pre_tokenizer is not None or split_digits is not None
@@ -134,18 +187,31 @@ def train(
 @app.command("import")
 def import_(
     output: Annotated[
-        Path, typer.Option(help="Folder to write: tokenizer.json, its two companion files, and origin.json.")
+        Path,
+        typer.Option(
+            help="Folder to write the tokenizer to: tokenizer.json, tokenizer_config.json, special_tokens_map.json and "
+            "origin.json."
+        ),
     ],
     name: Annotated[
         str | None,
-        typer.Argument(help="A folder, a tokenizer.json file, or a Hub repository: OWNER/NAME or OWNER/NAME@REVISION."),
+        typer.Argument(
+            help="Tokenizer to import: a folder, a tokenizer.json file, or a Hub repository (OWNER/NAME or "
+            "OWNER/NAME@REVISION)."
+        ),
     ] = None,
     end_of_document: Annotated[
-        str | None, typer.Option(help="Token that ends a document.", show_default="the tokenizer's eos_token")
+        str | None,
+        typer.Option(
+            help="Token of the imported tokenizer that ends every document.", show_default="the tokenizer's eos_token"
+        ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="tokenizer.json of a run's configuration. It replaces NAME and --end-of-document."),
+        typer.Option(
+            help="Configuration of the tokenizer (runs/<name>/config/tokenizer.json). It replaces NAME and "
+            "--end-of-document."
+        ),
     ] = None,
 ) -> None:
     """Import an existing tokenizer instead of training one, and warn if it does not preserve text."""
@@ -159,9 +225,9 @@ def import_(
         name, end_of_document, most_entries = stage.existing, stage.end_of_document, stage.vocabulary_size
     if name is None:
         raise ConfigError(
-            "no tokenizer is named",
+            "no tokenizer to import is given",
             where="bloomery tokenizer import",
-            expected="NAME, or --config FILE with tokenizer.existing",
+            expected="the argument NAME, or --config FILE with a configuration that sets tokenizer.existing",
         )
     import_tokenizer(name, output, end_of_document=end_of_document, most_entries=most_entries)
 

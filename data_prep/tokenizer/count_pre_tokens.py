@@ -45,9 +45,9 @@ def count_shards(
 ) -> dict[str, Any]:
     """Count the pre-tokens of the shards per language, write the table (`COUNT_SCHEMA`) and return its manifest.
 
-    The manifest's `counts` hold `pre_tokenizer` (preset, split_digits). Per language they also hold the number of
-    `pre_tokens`, the `bytes` of text, and the number of `long_pieces` if there are any. Long pieces exceed
-    `_bpe.MAX_PIECE_BYTES` and are counted as several pieces of at most that length.
+    The manifest's `counts` hold the preset and `split_digits` under `pre_tokenizer`. For each language they hold the
+    number of `pre_tokens`, the `bytes` of text, and the number of `long_pieces` if the language has any. A long piece
+    exceeds `_bpe.MAX_PIECE_BYTES` and is counted as several pieces of at most that length.
 
     Raises:
         InputError: if a shard is missing, damaged, of another kind or listed twice, if `output` does not end in
@@ -82,7 +82,11 @@ def summary(manifest: Mapping[str, Any], output: Path) -> str:
     """Return a message with the totals of the counts and the command to run next."""
     counts = manifest["counts"]
     long = sum(counts["long_pieces"].values())
-    cut = f"; {long} pre-tokens longer than {_bpe.MAX_PIECE_BYTES} bytes were counted in parts" if long else ""
+    cut = (
+        f"; {long} pre-tokens longer than {_bpe.MAX_PIECE_BYTES} bytes were split and counted as several"
+        if long
+        else ""
+    )
     return (
         f"{sum(counts['pre_tokens'].values()):,} pre-tokens, {manifest['rows']:,} unique, in {len(counts['bytes'])} "
         f"languages, {format_bytes(sum(counts['bytes'].values()))} of text{cut}\n"
@@ -92,16 +96,19 @@ def summary(manifest: Mapping[str, Any], output: Path) -> str:
 
 def _check_paths(paths: Sequence[Path], output: Path) -> None:
     if output.suffix != ".parquet":
-        raise InputError("not a name of a count table", where=str(output), expected="a name that ends in .parquet")
+        raise InputError(
+            "not a valid name for a table of counts", where=str(output), expected="a name that ends in .parquet"
+        )
     seen = set()
     for path in paths:
         resolved = path.resolve()
         if resolved == output.resolve():
             raise InputError(
-                "--output is one of the shards to be counted", where=str(output), expected="another name for the counts"
+                "--output is one of the shards to be counted", where=str(output), expected="another path for the counts"
             )
         if resolved in seen:
-            raise InputError("the shard is listed twice, so its texts would count twice", where=str(path))
+            what = "the shard is listed twice, so its texts would be counted twice"
+            raise InputError(what, where=str(path), expected="each shard once")
         seen.add(resolved)
 
 
@@ -130,7 +137,7 @@ class _PreTokens:
         numbers = np.array([self._numbers.setdefault(code, len(self._numbers)) for code in codes], np.int64)
         if len(self._numbers) > MAX_LANGUAGES:
             what = f"the shards have more than {MAX_LANGUAGES} different values in the column language"
-            raise InputError(what, where=str(source), expected="language codes in the column language")
+            raise InputError(what, where=str(source), expected="language codes in this column")
         data, offsets = text_buffers(batch["text"])
         self._counter.add(data, offsets, numbers[np.asarray(encoded.indices)])
         if self._counter.memory_bytes > self._memory_bytes:
@@ -162,7 +169,7 @@ class _PreTokens:
                 yield pa.record_batch([pa.repeat(code, len(counts)), texts, pa.array(counts)], schema=COUNT_SCHEMA)
 
     def _set_aside(self) -> None:
-        say(f"{self._counter.memory_bytes >> 20} MiB of counts are spilled to a temporary file on disk")
+        say(f"the counts take {self._counter.memory_bytes >> 20} MiB and are spilled to a temporary file on disk")
         with explained(self._output):
             file = self._open.enter_context(tempfile.TemporaryFile(dir=self._output.parent))  # noqa: SIM115
             options = pa.ipc.IpcWriteOptions(compression="zstd")

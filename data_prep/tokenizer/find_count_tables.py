@@ -46,7 +46,7 @@ def find_tables(places: Sequence[Path], parts: Sequence[str] | None = None) -> l
         places: files, or folders that are searched at any depth. With `parts`, exactly one folder.
         parts: parts of a run (`source/00000`). If given, return the tables of these parts, in the same order.
 
-    A table's source is the name of its folder; with `parts` it is the first component of the part.
+    The source of a table is the name of the table's folder. With `parts`, it is the part's name up to the first slash.
 
     Raises:
         InputError: if no table is found, if two tables have the same name or path, or if `parts` is given with
@@ -55,7 +55,9 @@ def find_tables(places: Sequence[Path], parts: Sequence[str] | None = None) -> l
     if parts is not None:
         if len(places) != 1:
             raise InputError(
-                f"--parts is given with {len(places)} values of --counts", where="--counts", expected="one folder"
+                f"--parts needs one folder of count tables, but --counts is given {len(places)} times",
+                where="--counts",
+                expected="the one folder that has the tables of these parts",
             )
         return [CountTable(places[0] / f"{part}.parquet", part, part.split("/")[0]) for part in parts]
     found = []
@@ -65,16 +67,24 @@ def find_tables(places: Sequence[Path], parts: Sequence[str] | None = None) -> l
             name = path.relative_to(place) if place.is_dir() else path
             found.append(CountTable(path, name.with_suffix("").as_posix(), path.absolute().parent.name))
     if not found:
-        raise InputError("no count tables", where=", ".join(map(str, places)) or "--counts", expected="*.parquet")
+        raise InputError(
+            "there are no count tables",
+            where=", ".join(map(str, places)) or "--counts",
+            expected="Parquet files from `bloomery tokenizer count`",
+        )
     for told in ([table.name for table in found], [str(table.path.resolve()) for table in found]):
         twice = next((name for name, times in Counter(told).items() if times > 1), None)
         if twice is not None:
-            raise InputError(f"the table {twice} is listed twice", where="--counts", expected="each table once")
+            raise InputError(
+                f"two count tables have the name or path {twice}",
+                where="--counts",
+                expected="each table once, and tables with different names",
+            )
     return sorted(found, key=lambda table: table.name)
 
 
 def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
-    """Return the preset and split_digits that split the pieces, or None if no manifest records them.
+    """Return the preset and `split_digits` with which the tables were counted, or None if no manifest records them.
 
     Raises:
         InputError: if manifests contradict each other or are damaged.
@@ -84,7 +94,10 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
     foreign = [table for table in tables if table.path.is_file() and not table.ours]
     if foreign:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
-        say(f"{foreign[0].path}{more}: without a manifest, so it is unknown which pre-tokenizer split the text")
+        say(
+            f"{foreign[0].path}{more}: without a manifest (the JSON file beside a count table), it is unknown which "
+            "pre-tokenizer split the text"
+        )
     for table in tables:
         told = read_manifest(table.path)["counts"].get("pre_tokenizer") if table.ours else None
         if told is None:
@@ -93,22 +106,23 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
             found = (str(told["preset"]), bool(told["split_digits"]))
         except (KeyError, TypeError) as error:
             raise InputError(
-                "the manifest's pre_tokenizer is damaged",
+                "the value of pre_tokenizer is damaged",
                 where=str(manifest_path(table.path)),
-                expected="its keys preset and split_digits; count the pre-tokens again",
+                expected="the keys preset and split_digits; run `bloomery tokenizer count` again",
             ) from error
         if known is not None and found != known:
             raise InputError(
-                f"its pieces were cut by {described(found)}, those of {first} by {described(known)}",
+                f"this table was counted with the pre-tokenizer {described(found)}, but the table {first} was counted "
+                f"with {described(known)}",
                 where=str(table.path),
-                expected="count tables made with the same pre-tokenizer",
+                expected="count tables that were made with the same pre-tokenizer",
             )
         known, first = found, first or table.name
     return known
 
 
 def described(pre_tokenizer: tuple[str, bool]) -> str:
-    """Return a pre-tokenizer in words: `bloom`, or `bloom with digits split`."""
+    """Return a description of a pre-tokenizer for messages: `bloom`, or `bloom with digits split`."""
     name, split_digits = pre_tokenizer
     return f"{name} with digits split" if split_digits else name
 
@@ -116,15 +130,16 @@ def described(pre_tokenizer: tuple[str, bool]) -> str:
 def read_batches(table: CountTable) -> Iterator[pa.RecordBatch]:
     """Yield batches of language (string), piece (large_binary) and count (int64, at least 1), without nulls.
 
-    Rows with count 0 are dropped. Raises InputError for a missing, damaged or wrong table.
+    Rows with count 0 are dropped. Raises InputError if the table is missing or damaged, or if a column is missing or
+    has a wrong type.
     """
     where = str(table.path)
     with _opened(table) as file:
         missing = [name for name in COLUMNS if name not in file.schema_arrow.names]
         if missing:
-            raise InputError(f"no column {missing[0]!r}", where=where, expected=", ".join(COLUMNS))
+            raise InputError(f"no column {missing[0]!r}", where=where, expected=f"the columns {', '.join(COLUMNS)}")
         if file.metadata.num_rows == 0 and not table.ours:
-            raise InputError("the table has no rows", where=where, expected="one row for each counted piece")
+            raise InputError("the table has no rows", where=where, expected="one row for each pre-token of a language")
         for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=COLUMNS):
             yield _checked(batch, where)
 
@@ -133,7 +148,9 @@ def read_batches(table: CountTable) -> Iterator[pa.RecordBatch]:
 def _opened(table: CountTable) -> Iterator[pq.ParquetFile]:
     path = table.path
     if not path.is_file():
-        raise InputError("no such file", where=str(path), expected="a count table (Parquet)")
+        raise InputError(
+            "no such file", where=str(path), expected="a count table (Parquet file from `bloomery tokenizer count`)"
+        )
     if table.ours:
         check_table(path)
         with open_table(path) as file:
@@ -143,25 +160,35 @@ def _opened(table: CountTable) -> Iterator[pq.ParquetFile]:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot be read as Parquet ({error})", where=str(path), expected="a count table") from error
+        raise InputError(
+            f"the file cannot be read as Parquet ({error})",
+            where=str(path),
+            expected="a count table, which is a Parquet file",
+        ) from error
 
 
 def _checked(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
     columns = dict(zip(COLUMNS, (batch.column(name) for name in COLUMNS), strict=True))
     for name, column in columns.items():
         if column.null_count:
-            raise InputError(f"{column.null_count} nulls in column {name!r}", where=where, expected="no nulls")
+            raise InputError(
+                f"{column.null_count} nulls in column {name!r}", where=where, expected="a value in every row"
+            )
     if not pa.types.is_integer(columns["count"].type):
-        raise InputError(f"counts of type {columns['count'].type}", where=where, expected="integer counts")
+        raise InputError(
+            f"the column count has the type {columns['count'].type}", where=where, expected="an integer type"
+        )
     try:
         language, piece = _text(columns["language"], pa.string()), _text(columns["piece"], pa.large_binary())
         count = columns["count"].cast(pa.int64())
     except pa.ArrowException as error:
-        raise InputError(str(error), where=where, expected="language and piece as text or bytes") from error
+        raise InputError(str(error), where=where, expected="text or bytes in the columns language and piece") from error
     least = pc.min(count).as_py() if len(count) else 0
     if least < 0:
         row = pc.index(count, least).as_py()
-        raise InputError(f"count {least} of piece {piece[row].as_py()!r}", where=where, expected="counts of at least 0")
+        raise InputError(
+            f"the count of piece {piece[row].as_py()!r} is {least}", where=where, expected="counts of at least 0"
+        )
     made = pa.record_batch([language, piece, count], names=COLUMNS)
     return made.filter(pc.greater(count, 0)) if least == 0 else made
 
@@ -171,5 +198,5 @@ def _text(column: pa.Array, kind: pa.DataType) -> pa.Array:
         column = column.cast(column.type.value_type)
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if not any(is_kind(column.type) for is_kind in kinds):
-        raise pa.ArrowTypeError(f"a text column has the type {column.type}")
+        raise pa.ArrowTypeError(f"a column of text has the type {column.type}")
     return column.cast(kind)

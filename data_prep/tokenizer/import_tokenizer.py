@@ -1,8 +1,8 @@
 """Import an existing tokenizer instead of training one, and record its source in origin.json.
 
 `tokenizer.json` is copied byte for byte. The two companion files are rewritten and hold only the roles of the special
-tokens. Any other content of these files, such as a custom class or code to download, could make `AutoTokenizer` encode
-differently from `tokenizers`, which Bloomery uses.
+tokens. Other content of these files is not copied: a custom class, for example, could make `AutoTokenizer` encode text
+differently from the library `tokenizers`, which Bloomery uses.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def import_tokenizer(
     Args:
         name: a folder, a tokenizer.json file, or a Hub repository (`owner/name[@revision]`).
         folder: folder to write to.
-        end_of_document: token that ends a document. None if the tokenizer's eos_token ends it.
-        most_entries: greatest number of entries, which `bloomery plan` assumes. None if there is no limit.
+        end_of_document: token that ends a document. None for the tokenizer's eos_token.
+        most_entries: maximum number of entries of the tokenizer, which `bloomery plan` assumes. None for no limit.
 
     Raises:
         InputError: if `name` does not exist or is not a tokenizer, if the tokenizer has no end-of-document token, or
@@ -54,7 +54,7 @@ def import_tokenizer(
     size, added = vocabulary_size(tokenizer), tokenizer.get_added_tokens_decoder()
     if most_entries is not None and size > most_entries:
         raise InputError(
-            f"the tokenizer has {size} entries, more than the {most_entries} of tokenizer.vocabulary_size",
+            f"the tokenizer has {size} entries, but tokenizer.vocabulary_size allows only {most_entries}",
             where=name,
             expected=f"tokenizer.vocabulary_size: {size}",
         )
@@ -83,9 +83,9 @@ def import_tokenizer(
 
 
 def _end_of_document(name: str, tokenizer: Any, roles: dict[str, str], asked: str | None) -> str:
-    """Return the token that ends a document: `asked` if it is given, else the tokenizer's eos_token.
+    """Return the token that ends a document: `asked` if it is given, otherwise the tokenizer's eos_token.
 
-    Raises InputError if the tokenizer has no token `asked`, or if `asked` is None and no eos_token is named.
+    Raises InputError if the tokenizer has no token `asked`, or if `asked` is None and the tokenizer has no eos_token.
     """
     known = sorted({*roles.values(), *(token.content for token in tokenizer.get_added_tokens_decoder().values())})
     some = ", ".join(known[:_NAMED]) + (", ..." if len(known) > _NAMED else "")
@@ -94,7 +94,8 @@ def _end_of_document(name: str, tokenizer: Any, roles: dict[str, str], asked: st
             raise InputError(
                 f"the tokenizer has no token {asked!r}",
                 where=name,
-                expected=f"one of its tokens; its special tokens are: {some or 'none'}",
+                expected="a token of this tokenizer for --end-of-document (tokenizer.end_of_document); the tokenizer's "
+                f"special tokens are: {some or 'none'}",
             )
         return asked
     if "eos" not in roles:
@@ -102,7 +103,7 @@ def _end_of_document(name: str, tokenizer: Any, roles: dict[str, str], asked: st
             "the tokenizer names no eos_token, so it is unknown which token ends a document",
             where=name,
             expected="--end-of-document TOKEN (tokenizer.end_of_document in a configuration)"
-            + (f", such as {some}" if known else ""),
+            + (f" with a token such as {some}" if known else ""),
         )
     return roles["eos"]
 
@@ -112,22 +113,27 @@ def _warnings(tokenizer: Any, own: dict[str, Any], size: int, end: str) -> list[
     lost = lossy_kinds(tokenizer)
     if lost:
         why, what = suspects(own), "texts of every kind" if len(lost) == len(HOSTILE) else ", ".join(lost)
-        found.append(f"encoding and decoding changes {what}" + (f"; possible causes: {', '.join(why)}" if why else ""))
+        found.append(
+            f"encoding and decoding a text changes {what}" + (f"; possible causes: {', '.join(why)}" if why else "")
+        )
     holes = size - tokenizer.get_vocab_size(with_added_tokens=True)
     if holes:
-        found.append(f"{holes} of its {size} ids have no token; the model's embedding rows for them are never trained")
+        found.append(
+            f"{holes} of the tokenizer's {size} ids have no token; the model's embedding rows for these ids are never "
+            "trained"
+        )
     if tokenizer.token_to_id(end) in tokenizer.encode(f"a {end} b{end}", add_special_tokens=False).ids:
-        found.append(f"text that contains {end} is encoded with the end-of-document token")
+        found.append(f"if a document contains the text {end}, this text is encoded as the end-of-document token")
     if own.get("truncation") or own.get("padding"):
-        found.append("its truncation and padding settings are ignored; documents are encoded whole")
+        found.append("the tokenizer's settings for truncation and padding are ignored; documents are encoded whole")
     if (own.get("model") or {}).get("dropout"):
-        found.append("its BPE dropout is ignored; the same text always gets the same tokens")
+        found.append("the tokenizer's BPE dropout is ignored; the same text always gets the same tokens")
     return found
 
 
 def _prefix_space(own: dict[str, Any]) -> bool:
     """Return whether the pre-tokenizer adds a space before a text.
 
-    transformers overwrites this setting with the one of tokenizer_config.json, so the value must be copied there.
+    transformers overwrites this setting with the value in tokenizer_config.json, so the value is copied to that file.
     """
     return bool((own.get("pre_tokenizer") or {}).get("add_prefix_space"))

@@ -43,23 +43,26 @@ def lossy_kinds(tokenizer: Any) -> list[str]:
 
 
 def suspects(description: dict[str, Any]) -> list[str]:
-    """Return, in words, the parts of a tokenizer.json (its parsed value) that can change text."""
+    """Describe the settings of a tokenizer.json that can change text. `description` is the parsed file."""
     found = [f"normaliser {kind}" for kind in _types(description.get("normalizer"))]
     for part in _parts(description.get("pre_tokenizer")):
         if part.get("add_prefix_space") or part.get("prepend_scheme") in ("always", "first"):
-            found.append(f"a space is added at the beginning ({part.get('type')})")
+            found.append(f"the pre-tokenizer {part.get('type')} adds a space at the beginning")
         elif part.get("type") in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer"):
-            found.append(f"spaces are dropped ({part['type']})")
+            found.append(f"the pre-tokenizer {part['type']} drops spaces")
         elif part.get("type") == "Split" and part.get("behavior") == "Removed":
-            found.append("separators between pieces are dropped (Split)")
+            found.append("the pre-tokenizer Split drops the separators between pre-tokens")
     model = description.get("model") or {}
     if model.get("unk_token") is not None and not model.get("byte_fallback"):
-        found.append(f"{model['unk_token']} replaces text that the vocabulary lacks")
+        found.append(f"{model['unk_token']} replaces text that the vocabulary does not cover")
     return found
 
 
 def _parts(stage: Any) -> list[dict[str, Any]]:
-    """Return the steps of a pipeline stage: the members of a `Sequence`, recursively, or the stage itself."""
+    """Return the steps of a normaliser or pre-tokenizer.
+
+    These are the members of a `Sequence`, including those of nested sequences. Otherwise it is the single step itself.
+    """
     if not isinstance(stage, dict):
         return []
     members = [member for key in ("normalizers", "pretokenizers") for member in stage.get(key) or ()]

@@ -1,20 +1,21 @@
 """Sum the counts of pieces in bounded memory, with an external merge sort over (piece, dataset).
 
-Adding: rows (piece, dataset, count) are collected until there are more than `PENDING_ROWS`. Then they are sorted, and
-the counts of equal rows are added. If at most half of `PENDING_ROWS` rows remain, collecting continues. Otherwise the
-sorted rows become a run in a temporary file. The file has no name, so the operating system removes it even if the
-process is killed.
+Adding: rows (piece, dataset, count) are collected until there are more than `PENDING_ROWS` rows. Then the rows are
+sorted, and the counts of rows with equal piece and dataset are added. If at most half of `PENDING_ROWS` rows remain,
+collecting continues. Otherwise the sorted rows become a run in a temporary file. The file has no name, so the operating
+system removes it even if the process is killed.
 
-Reading: all runs are merged. Some rows of each run are in memory. The bound is the smallest of the runs' last pieces in
-memory; rows with smaller pieces are complete, so they are sorted, summed and yielded. All rows of a piece are in one
-table. The result depends neither on the order of the rows nor on `PENDING_ROWS`.
+Reading: all runs are merged. The first unread rows of each run are in memory. Each run has a last piece in memory, and
+the smallest of these last pieces is the bound. All rows with pieces below the bound are in memory, so these rows are
+sorted, summed and yielded. All rows of a piece are in one table. The result depends neither on the order of the rows
+nor on `PENDING_ROWS`.
 
-Memory: about 120 bytes per pending row (0.25 GB for 2 M rows). Merging needs as much per row, for half of
-`PENDING_ROWS` rows or for 2 x `BLOCK_ROWS` rows per run, whichever is more.
+Memory: about 120 bytes per row in memory. Adding holds up to `PENDING_ROWS` rows (0.25 GB for 2 M rows). Merging holds
+half of `PENDING_ROWS` rows or 2 x `BLOCK_ROWS` rows per run, whichever is more.
 
-Arithmetic for 1.6 TB of text: 6,400 shards of 1 M rows give at most 3,200 runs of 2 M rows. They take 200 GB on disk
-if no two shards of one run share a piece. Merging holds 6.5 M rows (0.8 GB) in memory. Reading and sorting take 0.5 us
-per row, about an hour in total.
+Arithmetic for 1.6 TB of text: 6,400 shards of 1 M rows give at most 3,200 runs of 2 M rows. The runs take 200 GB on
+disk if no two shards of a run have a piece in common. Merging holds 6.5 M rows (0.8 GB) in memory. Reading and sorting
+take 0.5 us per row, about an hour in total.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ RUN_SCHEMA = pa.schema([("piece", pa.large_binary()), ("dataset", pa.int32()), (
 
 
 class Sums:
-    """Sums of rows of `RUN_SCHEMA` per (piece, dataset). Iteration yields them sorted and can be repeated."""
+    """Sums of counts per (piece, dataset), as rows of `RUN_SCHEMA`.
+
+    Iteration yields the rows in sorted order and can be repeated.
+    """
 
     def __init__(self, folder: Path, pending_rows: int | None = None) -> None:
         """Spill to a file in `folder` when there are more than `pending_rows` rows (default `PENDING_ROWS`)."""
@@ -60,7 +64,7 @@ class Sums:
 
     @property
     def rows(self) -> int:
-        """Number of rows in all runs and in memory, at least the number of different pieces."""
+        """Number of rows on disk and in memory. It is at least the number of different pieces."""
         return self._rows + self._pending_rows
 
     @property
@@ -194,9 +198,9 @@ def _summed(tables: list[pa.Table]) -> pa.Table:
 
 
 def starts(sorted_values: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """Return a mask of the values that differ from the previous value, bool [n]; the first value counts as different.
+    """Return a mask of the values that differ from the previous value, bool [n].
 
-    `sorted_values` must not be empty.
+    The first value counts as different. `sorted_values` must not be empty.
     """
     values = sorted_values.combine_chunks()
     if isinstance(values, pa.ChunkedArray):

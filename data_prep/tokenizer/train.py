@@ -53,13 +53,13 @@ def with_pre_tokenizer(
     """Return the settings with the pre-tokenizer that the tables' manifests record.
 
     Args:
-        config: settings. They are returned unchanged if no manifest records another pre-tokenizer.
+        config: settings of the training. They are returned unchanged if no manifest records another pre-tokenizer.
         tables: count tables.
-        asked: whether the user chose the pre-tokenizer of `config`. If false, the tables' pre-tokenizer replaces it.
+        asked: whether the user chose the pre-tokenizer of `config`. If false, that of the tables replaces it.
 
     Raises:
         ConfigError: if `asked` is true and the tables record another pre-tokenizer.
-        InputError: if the tables contradict each other.
+        InputError: if the tables were counted with different pre-tokenizers.
     """
     counted = pre_tokenizer_of(tables)
     wanted = (config.pre_tokenizer, config.split_digits)
@@ -67,7 +67,7 @@ def with_pre_tokenizer(
         return config
     if asked:
         raise ConfigError(
-            f"the pieces were cut by {described(counted)}, not by {described(wanted)}",
+            f"the pre-tokens were counted with the pre-tokenizer {described(counted)}, not with {described(wanted)}",
             where="tokenizer.pre_tokenizer",
             expected=f"{described(counted)}, or new counts made with {described(wanted)} (bloomery tokenizer count)",
         )
@@ -81,22 +81,22 @@ def train(
     """Train on the tables, write the files into `folder` and return the content of training.json.
 
     Args:
-        config: settings. The pre-tokenizer is not checked against the tables (see `with_pre_tokenizer`).
+        config: settings of the training. `with_pre_tokenizer` must have checked the pre-tokenizer.
         tables: count tables.
-        weights: path of mixture.json or of plain weights. None if counts are not weighted.
+        weights: path of a run's mixture.json or of a file with one weight per language. None for unweighted counts.
         folder: output folder. It also holds a temporary file for counts that do not fit into memory.
 
     Raises:
         ConfigError: if the vocabulary is too small for its fixed tokens.
-        InputError: if counts or weights are missing, damaged or wrong, or if there is nothing to train on.
+        InputError: if counts or weights are missing, damaged or wrong, or if no pre-token has a weight above 0.
     """
     fixed = smallest_vocabulary(config.reserved_tokens)
     if config.vocabulary_size < fixed:
         raise ConfigError(
             f"a vocabulary of {config.vocabulary_size} entries is too small",
             where="tokenizer.vocabulary_size",
-            expected=f"at least {fixed} ({len(SPECIAL_TOKENS)} special, {config.reserved_tokens} reserved, 256 bytes), "
-            "or fewer reserved tokens (--reserved-tokens)",
+            expected=f"at least {fixed} ({len(SPECIAL_TOKENS)} special tokens, {config.reserved_tokens} reserved "
+            "tokens and 256 bytes), or fewer reserved tokens (--reserved-tokens)",
         )
     mixture = None if weights is None else read_weights(weights)
     with explained(folder):
@@ -115,14 +115,14 @@ def train(
     pa.default_memory_pool().release_unused()
     if cut.count:
         say(
-            f"only the most frequent pieces are used: {seen.kept:,} of {seen.pieces:,} pieces are kept, "
-            f"{seen.share:.2%} of all occurrences"
+            f"the training uses only the {seen.kept:,} most frequent of {seen.pieces:,} different pre-tokens "
+            f"(limit: tokenizer.max_pieces), which make up {seen.share:.2%} of all occurrences"
         )
     merges = _merges(trainer, config.vocabulary_size - fixed, seen.kept)
     got = fixed + len(merges)
     if got < config.vocabulary_size:
         say(
-            f"warning: the corpus has no more pairs to merge, so the vocabulary has {got} tokens instead of "
+            f"warning: the corpus has no more pairs of tokens to merge, so the vocabulary has {got} tokens instead of "
             f"{config.vocabulary_size}"
         )
     report: dict[str, Any] = {
@@ -153,14 +153,14 @@ def summary(report: dict[str, Any], folder: Path) -> str:
     file = shlex.quote(str(folder / TOKENIZER))
     return (
         f"{folder}: {report['vocabulary']:,} tokens, {report['merges']:,} of them merges, trained on "
-        f"{report['pieces']:,} pieces\nnext: bloomery tokenizer report --tokenizer {file} --corpus SHARDS "
-        f"--output-json report.json --output-html report.html, or bloomery encode SHARDS --tokenizer {file} "
+        f"{report['pieces']:,} different pre-tokens\nnext: bloomery tokenizer report --tokenizer {file} --corpus "
+        f"SHARDS --output-json report.json --output-html report.html, or bloomery encode SHARDS --tokenizer {file} "
         "--output PREFIX"
     )
 
 
 class _Seen:
-    """Numbers of pieces and of weighted occurrences, before and after the selection of the most frequent pieces."""
+    """Count pieces and their weighted occurrences, before and after the selection of the most frequent pieces."""
 
     def __init__(self) -> None:
         self.pieces = self.occurrences = self.kept = self.kept_occurrences = 0
@@ -186,14 +186,14 @@ def _refuse_missing(mixture: Mixture | None, counted: CountedPieces, weights: Pa
     missing = [name for name in wanted if not counted.bytes.get(name)]
     if missing and len(missing) < len(wanted):
         raise InputError(
-            f"this file sets weights for {', '.join(missing)}, but no such text was counted",
+            f"this file sets weights for {', '.join(missing)}, but no text of these datasets was counted",
             where=str(weights),
-            expected=f"weights for some of {', '.join(sorted(counted.bytes))}",
+            expected=f"weights only for datasets that were counted: {', '.join(sorted(counted.bytes))}",
         )
 
 
 def _merges(trainer: _bpe.Trainer, asked: int, pieces: int) -> npt.NDArray[np.int32]:
-    with Progress(f"train BPE on {pieces:,} pieces", asked, "merges") as bar:
+    with Progress(f"train BPE on {pieces:,} pre-tokens", asked, "merges") as bar:
         merges = trainer.train(asked, lambda done: bar.advance(done - bar.done))
         bar.advance(len(merges) - bar.done)
     return merges

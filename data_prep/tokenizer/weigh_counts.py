@@ -7,7 +7,7 @@ Therefore the counts of l are multiplied by
 
     f(l) = w(l) * S / B(l),        S = max over l of B(l) / w(l).
 
-With this S, the smallest factor is 1. The language that the mixture reduces most keeps its true counts, and all other
+With this S, the smallest factor is 1. The language whose share the mixture reduces most keeps its counts, and all other
 counts are scaled up. Rounding (to the nearest integer, at least 1) therefore never loses a piece and never makes rare
 pieces equally frequent. S bounds the sum of all weighted bytes, and therefore every pair count. For example, 484 GB at
 weight 0.06 give 8e12, far below 2^63. The sum of all weighted bytes is limited to 2^60, which matters only for extreme
@@ -43,7 +43,10 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CountedPieces:
-    """Summed counts of all tables, and the bytes of each dataset. Without a mixture, each language is a dataset."""
+    """Sums of the counts of all tables, and the number of bytes of each dataset.
+
+    Without a mixture, each language is a dataset.
+    """
 
     sums: Sums
     names: list[str] = field(default_factory=list)
@@ -52,7 +55,7 @@ class CountedPieces:
     """Bytes of each dataset's pre-tokens (sum of count x length), by dataset name."""
 
     def read(self, tables: Sequence[CountTable], mixture: Mixture | None) -> None:
-        """Sum the tables. Raises InputError for a bad table, and for counts that overflow 64 bits."""
+        """Sum the counts of the tables. Raises InputError for a wrong table and for counts that overflow 64 bits."""
         for table in track(tables, "sum pre-token counts", len(tables), "tables"):
             for batch in read_batches(table):
                 self._add(batch, table, mixture)
@@ -86,7 +89,9 @@ class CountedPieces:
 
 
 def _overflow(where: str) -> InputError:
-    return InputError("the counts overflow 64 bits", where=where, expected="less than 2^62 bytes of text in all")
+    return InputError(
+        "the counts overflow 64 bits", where=where, expected="less than 2^62 bytes of text in all count tables"
+    )
 
 
 def language_factors(language_bytes: Mapping[str, int], weights: Mapping[str, float]) -> dict[str, float]:
@@ -103,7 +108,10 @@ def language_factors(language_bytes: Mapping[str, int], weights: Mapping[str, fl
 
 @dataclass(frozen=True)
 class WeightedPieces:
-    """Unique pieces in byte order, with weighted counts (integers, at least 1). Iteration yields them in parts."""
+    """Unique pieces in byte order, with weighted counts. Iteration yields several batches of pieces.
+
+    A weighted count is an integer of at least 1.
+    """
 
     counted: CountedPieces
     factors: dict[str, float]
@@ -113,18 +121,18 @@ class WeightedPieces:
     def of(cls, counted: CountedPieces, weights: Mapping[str, float] | None) -> WeightedPieces:
         """Return the pieces weighted by `weights`, or with unchanged counts if `weights` is None.
 
-        Raises InputError if no pieces are left to train on.
+        Raises InputError if no pieces remain to train on.
         """
         sizes = counted.bytes
         factors = dict.fromkeys(sorted(sizes), 1.0) if weights is None else language_factors(sizes, weights)
         if not factors:
-            wanted = "counted text" if weights is None else "counted text in a language or dataset of the mixture"
+            wanted = "tables with counts" if weights is None else "counts of a language or dataset of the mixture"
             named = f" ({', '.join(sorted(weights)) or 'which is empty'})" if weights is not None else ""
-            raise InputError("there are no pre-tokens to train on", expected=wanted + named)
+            raise InputError("there are no pre-tokens to train on", where="--counts", expected=wanted + named)
         return cls(counted, factors)
 
     def __iter__(self) -> Iterator[tuple[pa.Array, Integers]]:
-        """Yield parts: pieces (large_binary) and their weighted counts. Iteration can be repeated."""
+        """Yield batches of pieces (large_binary) with their weighted counts. Iteration can be repeated."""
         factors = np.array([self.factors.get(name, np.nan) for name in self.counted.names])
         for table in self.counted.sums:
             dataset = np.asarray(table["dataset"])

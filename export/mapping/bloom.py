@@ -39,10 +39,10 @@ TABLE: dict[str, str] = {
     "ln_f.weight": "transformer.ln_f.weight",
     "ln_f.bias": "transformer.ln_f.bias",
 }
-"""Transformers' name of each canonical name; `{block}` is replaced by the number of a block."""
+"""Transformers' name of each canonical parameter name. `{block}` stands for the number of a block."""
 
 INVERSE: dict[str, str] = {theirs: ours for ours, theirs in TABLE.items()}
-"""Canonical name of each of transformers' names."""
+"""Canonical parameter name of each name in transformers."""
 
 TIED_HEAD = "lm_head.weight"
 """Transformers' name of the output head, which shares the embedding's memory."""
@@ -56,7 +56,8 @@ def _look_up(table: dict[str, str], name: str) -> str:
     found = table.get(pattern)
     if found is None:
         raise CheckFailedError(
-            f"parameter {name} has no counterpart in the BLOOM mapping", expected="one of " + ", ".join(sorted(table))
+            f"parameter {name} has no counterpart in the table of BLOOM's parameters",
+            expected="one of " + ", ".join(sorted(table)),
         )
     return found if match is None else found.replace("{block}", match.group(2))
 
@@ -67,7 +68,7 @@ def to_transformers(name: str) -> str:
 
 
 def to_canonical(name: str) -> str:
-    """Return the canonical name of transformers' name. Raises CheckFailedError if the table lacks the name."""
+    """Return the canonical name of a parameter in transformers. Raises CheckFailedError if the table lacks the name."""
     return _look_up(INVERSE, name)
 
 
@@ -98,9 +99,13 @@ def check_exportable(model: ModelConfig, vocabulary_rows: int, config: Any) -> N
     ours = {to_transformers(parameter.name): parameter.shape for parameter in declare(model, vocabulary_rows)}
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name):
-            reasons.append(f"{name}: trained {ours.get(name, 'absent')}, transformers {theirs.get(name, 'absent')}")
+            reasons.append(
+                f"{name} has the shape {ours.get(name, 'absent')} in the training and {theirs.get(name, 'absent')} in "
+                "transformers"
+            )
     if reasons:
         raise CheckFailedError(
             "this network cannot be exported as BloomForCausalLM: " + "; ".join(reasons[:5]),
-            expected="ALiBi, embedding LayerNorm, biases, tanh GELU and a feed-forward width of 4 x hidden_size",
+            expected="a network with ALiBi, embedding LayerNorm, biases, tanh GELU and a feed-forward width of 4 x "
+            "hidden_size",
         )

@@ -111,20 +111,28 @@ def load_incidents(name: Path | str) -> IncidentRecord:
         raw = tomllib.loads(text)
     except FileNotFoundError as error:
         raise ConfigError(
-            "no such file", where=str(name), expected=f"a TOML file of incidents, or {BLOOM!r}"
+            "no such file", where=str(name), expected=f"the path of a TOML file of incidents, or {BLOOM!r}"
         ) from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"cannot be read ({why_unreadable(error)})", where=str(name)) from error
+        raise ConfigError(
+            f"the file cannot be read ({why_unreadable(error)})",
+            where=str(name),
+            expected="a TOML file in UTF-8 with [observed] and [[incidents]]",
+        ) from error
     record = validate(raw, IncidentRecord, where=str(name), example="a TOML file with [observed] and [[incidents]]")
     start, end = instant(record.observed.start), instant(record.observed.end)
     if end <= start:
-        raise ConfigError("observed.end is not after observed.start", where=str(name))
+        raise ConfigError(
+            "observed.end is not after observed.start",
+            where=str(name),
+            expected=f"an end of the observed period after {record.observed.start}",
+        )
     for number, incident in enumerate(record.incidents):
         if not start.date() <= instant(incident.date).date() <= end.date():
             raise ConfigError(
                 f"incidents[{number}].date {incident.date} is outside the observed period",
                 where=str(name),
-                expected=f"{record.observed.start} to {record.observed.end}",
+                expected=f"a date from {record.observed.start} to {record.observed.end}",
             )
     return record
 
@@ -142,9 +150,9 @@ class Rate:
         return self.days / self.events if self.events else None
 
     def interval(self, level: float = 0.9) -> tuple[float, float | None]:
-        """Return the shortest and the longest mean of days between events that agree with the count.
+        """Return the confidence interval of the mean days between events: its lower and its upper end.
 
-        `level` is the confidence level of the interval. The longest mean is None if there was no event.
+        `level` is the confidence level of the interval. The upper end is None if there was no event.
         """
         tail = (1 - level) / 2
         greatest = _solve(lambda mean: _poisson_up_to(self.events, mean), tail)
@@ -152,7 +160,7 @@ class Rate:
         return self.days / greatest, self.days / least if least else None
 
     def drawn(self, random: Random) -> float | None:
-        """Draw a mean of days between events as the module describes; None if there was no event."""
+        """Return a random mean of days between events (see the module's docstring), or None if there was no event."""
         return self.days / random.gammavariate(self.events, 1.0) if self.events else None
 
 
@@ -213,8 +221,8 @@ class Rates:
 def calibrate(record: IncidentRecord) -> Rates:
     """Return the rates of failures, maintenances and planned restarts.
 
-    Days are calendar days, although a training can fail only while a job runs. The difference is the share of lost
-    time.
+    The rates count calendar days, although a training can fail only while a job runs. They are therefore slightly too
+    low, by the share of the time in which no job ran.
     """
     days = record.observed.days
     kinds = [incident.kind for incident in record.incidents]

@@ -64,11 +64,11 @@ class Scenario:
     maintenance_hours: float = 0.0
     """Mean hours of a maintenance."""
     days_between_stops: float | None = None
-    """Mean days of training between planned restarts, which save and start a new job. None if there are none."""
+    """Mean days of training between planned restarts, which save and start a new job; None for no planned restarts."""
     keep_last: int = 1
     """Number of newest checkpoints that are retained."""
     keep_every_iterations: int | None = None
-    """Checkpoints at multiples of this number are never removed. None if there is no such rule."""
+    """Checkpoints at multiples of this number of iterations are never removed; None if this rule is not used."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError for numbers that are impossible for a training."""

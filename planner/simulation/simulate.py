@@ -45,7 +45,10 @@ def replicates(
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of all replicates. Quantiles are keyed by percent, and infinite if too few replicates finished."""
+    """Statistics of all replicates.
+
+    Quantiles have percents as keys. They are infinite if too few replicates finished.
+    """
 
     replicates: int
     finished: int
@@ -55,11 +58,11 @@ class Summary:
     checkpoints_at_most: int
     """Largest number of checkpoints on disk in any replicate at any time."""
     wall_hours: float
-    """Mean over the replicates."""
+    """Mean wall-clock hours of a replicate."""
     useful_hours: float
-    """Mean over the replicates."""
+    """Mean hours of a replicate's iterations that were not discarded."""
     lost_hours: dict[str, float]
-    """Mean over the replicates, by cause."""
+    """Mean lost hours of a replicate, by cause."""
     failures: float
     """Mean number of failures. The next three fields are also means over the replicates."""
     maintenances: float

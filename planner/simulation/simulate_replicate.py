@@ -146,7 +146,7 @@ class _Replication:
                 f"the training makes no progress: iteration {self.base} of {self.work.iterations} after "
                 f"{_MOST_JOBS:,} jobs, {self.failures:,} failures and {self.now / 86_400:,.0f} days",
                 where="simulation",
-                expected="fewer failures, more frequent saves, a faster start or longer jobs",
+                expected="fewer failures, a faster start or longer jobs (plan.faults), or more frequent saves",
             )
         return True
 

@@ -112,7 +112,11 @@ def drawing(shown: Curves) -> Callable[[Any], None]:
 def check_name(path: Path) -> None:
     """Raise ConfigError if the file's suffix is neither .svg nor .png."""
     if path.suffix not in (".svg", ".png"):
-        raise ConfigError(f"cannot write a figure as {path.suffix!r}", where=str(path), expected="a .svg or .png file")
+        raise ConfigError(
+            f"cannot write a figure as {path.suffix!r}",
+            where=str(path),
+            expected="a file name that ends with .svg or .png",
+        )
 
 
 def write_figure(path: Path, shown: Curves) -> None:

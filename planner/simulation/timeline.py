@@ -1,4 +1,4 @@
-"""Represent a scenario's work on a clock that runs only while a job trains and loses nothing.
+"""Represent a scenario's work on a clock that runs only while a job trains and no work is lost.
 
 A table stores the time at which each iteration is complete, including its validation and save. Events then need only
 binary searches, for example for the current iteration, the last save or the end of a job. A replicate therefore costs
@@ -18,7 +18,7 @@ from planner.simulation.scenario import Scenario
 
 @dataclass(frozen=True)
 class TimeUse:
-    """Use of the work's seconds."""
+    """Seconds of a training, by what they were used for."""
 
     useful: float
     validation: float
@@ -36,7 +36,7 @@ class Timeline:
         self._saves = [i for i in range(1, self.iterations + 1) if i == self.iterations or is_due(self._checkpoint, i)]
         self._saved_after = frozenset(self._saves)
         self._for_good = list(accumulate((is_for_good(self._checkpoint, i) for i in self._saves), initial=0))
-        """`_for_good[n]` is the number of checkpoints of the first n saves that are never removed."""
+        """`_for_good[n]` is how many checkpoints of the first n saves are never removed."""
         self.done = array("d", [0.0])
         """`done[i]` is the time at which iteration i is complete, with the validation and the save due after it."""
         clock, iteration = 0.0, 0

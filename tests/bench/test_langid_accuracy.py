@@ -1,4 +1,4 @@
-"""Test the accuracy per language on the Declaration of Human Rights and the documented figures."""
+"""Test the measured accuracy per language, and that the documentation states the same figures."""
 
 import json
 import re

@@ -83,7 +83,10 @@ def test_an_unknown_verb_suggests_the_nearest_verb() -> None:
 def test_an_error_prints_one_message_without_a_traceback() -> None:
     done = bloomery("config", "check", "absent.yaml")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: absent.yaml: no such file; expected: a run's YAML, e.g. config/sample.yaml\n"
+    assert (
+        done.stderr
+        == "error: absent.yaml: no such file; expected: the path of a YAML file, such as config/sample.yaml\n"
+    )
 
 
 def test_a_disk_error_also_prints_one_message_without_a_traceback() -> None:

@@ -1,4 +1,4 @@
-"""The verb `bloomery init`: a user's texts become a configuration that the checks accept."""
+"""Test that `bloomery init` makes a configuration from a user's texts, and that the checks accept it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from data_prep.new_run.machine import Machine
 
 @pytest.fixture
 def texts(tmp_path: Path) -> Path:
-    """A folder with a file for each of two languages."""
+    """Make a folder with a file for each of two languages."""
     folder = tmp_path / "texts"
     folder.mkdir()
     for code, text in (("fr", "un texte"), ("sw", "maandishi")):
@@ -74,14 +74,14 @@ def test_rows_with_a_code_of_another_standard_write_nothing(tmp_path: Path) -> N
     (tmp_path / "a.jsonl").write_text('{"text": "一", "lang": "zh"}\n')
     done = invoke("--source", str(tmp_path / "a.jsonl"), "--output", str(tmp_path / "a.yaml"), "--no-probe")
     assert isinstance(done.exception, ConfigError)
-    assert "expected: zhs or zht in these rows" in str(done.exception)
+    assert "expected: the language code zhs or zht in these rows" in str(done.exception)
     assert not (tmp_path / "a.yaml").exists()
 
 
 def test_the_model_is_fitted_to_the_measured_speed(
     texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The probe is replaced by a machine of a known speed: the training must take the time that was given."""
+    """The probe is replaced by one that returns a known speed. At this speed, the training must take the given time."""
     probed = []
 
     def probe(config: Any) -> Probe:
@@ -114,7 +114,8 @@ def test_a_terminal_is_asked_for_what_no_option_states(texts: Path, tmp_path: Pa
     options = ["--output", str(target), "--no-probe", "--minutes", "3"]
     command = [sys.executable, "-m", "bloomery.cli", "init", *options]
     leader, follower = pty.openpty()
-    # source, name, languages, vocabulary, epochs, parameters, sequence length; an empty line takes the proposal.
+    # The lines answer the questions about source, name, languages, vocabulary, epochs, parameters and sequence length.
+    # An empty line accepts the proposed value.
     os.write(leader, f"{texts}\nasked\nsw\n512\n2\n\n64\n".encode())
     try:
         done = subprocess.run(

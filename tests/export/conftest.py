@@ -25,6 +25,7 @@ from bloomery.contracts.paths import RunPaths
 from bloomery.contracts.sample_prefix import SamplePrefix
 from bloomery.contracts.segment import Segment, SegmentStatus, write_segment
 from bloomery.spec.parameters import declare, layer_count, padded_vocabulary
+from bloomery.spec.weight_files import PRECISION_DTYPES
 from export.mapping.bloom import to_transformers
 
 LANGUAGES = {
@@ -157,7 +158,7 @@ def fabricate(tmp_path: Path) -> Callable[..., FabricatedRun]:
         tensor: int = 2, pipeline: int = 1, layers: int = 2, precision: str = "bf16", tied_copy: bool = False
     ) -> FabricatedRun:
         paths = RunPaths(tmp_path / "runs" / "tiny")
-        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        dtype = getattr(torch, PRECISION_DTYPES[precision])
         model = ModelConfig(layers=layers, hidden_size=32, heads=4, sequence_length=32, vocabulary_multiple=16)
         entries = make_tokenizer(paths.tokenizer)
         rows = padded_vocabulary(entries, model, tensor)

@@ -79,9 +79,11 @@ def test_auto_classes_load_the_folder_and_generate(fabricate):
     assert generated.shape[1] > 1
 
 
-def test_a_float32_checkpoint_is_exported_without_change(fabricate):
-    run = fabricate(precision="fp32")
-    export_model(run.with_export(dtype="float32"), run.paths, run.target)
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", "float32"), ("fp16", "float16")])
+def test_weights_are_exported_in_their_own_data_type_without_change(fabricate, precision, dtype):
+    run = fabricate(precision=precision)
+    parity = export_model(run.stage, run.paths, run.target)
+    assert parity.dtype == dtype
     weights = load_file(run.target / "model.safetensors")
     whole = run.whole.state_dict()
     assert all(torch.equal(tensor, whole[name]) for name, tensor in weights.items())

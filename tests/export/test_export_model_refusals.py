@@ -101,7 +101,7 @@ def test_blocks_swapped_before_the_manifest_was_written_fail_parity(fabricate):
         }
         torch.save(mixed, path)
     run.rewrite_manifest()
-    assert "logits differ" in refused(run)
+    assert "logits of the exported model differ" in refused(run)
 
 
 def test_a_missing_file_of_a_rank_is_refused_with_its_name(fabricate):
@@ -178,14 +178,15 @@ def test_a_failed_export_keeps_the_last_good_one(fabricate):
     reference["logits"] *= 1.01
     save_file(reference, path)
     run.rewrite_manifest()
-    with pytest.raises(CheckFailedError, match="logits differ"):
+    with pytest.raises(CheckFailedError, match="logits of the exported model differ"):
         export_model(run.stage, run.paths, run.target)
     assert read_json(run.target / "parity.json") == before
 
 
 def test_a_failure_by_rounding_float32_weights_names_export_dtype(fabricate):
     run = fabricate(precision="fp32")
-    assert "export.dtype rounds the float32 weights" in refused(run)
+    run.stage = run.with_export(dtype="bfloat16")
+    assert "export.dtype rounds the float32 weights of the training to bfloat16" in refused(run)
 
 
 def test_an_unfinished_training_is_refused_unless_a_checkpoint_is_named(fabricate):

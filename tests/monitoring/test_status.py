@@ -50,7 +50,7 @@ def status(*arguments: str, cwd: Path, **environment: str) -> subprocess.Complet
 def test_without_a_run_the_error_names_the_command_to_type(tmp_path: Path) -> None:
     done = status(cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "no run; expected: `make run`" in done.stderr
+    assert "no run in this folder; expected: `make run`" in done.stderr
     (tmp_path / "x").mkdir()
     assert "x: not a run" in status("--run", "x", cwd=tmp_path).stderr
 
@@ -96,13 +96,16 @@ def test_adopted_token_files_are_counted_without_a_corpus(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("ended", "words"),
     [
-        (SegmentStatus.STOPPED, "stopped; the last attempt ended by request after iteration 640"),
-        (SegmentStatus.CRASHED, "stopped; the last attempt ended with a crash after iteration 640: torchrun [9]"),
-        (SegmentStatus.FAILED, "stopped; the last attempt ended with a failed check after iteration 640"),
-        (SegmentStatus.TIME_LIMIT, "stopped; the last attempt ended at its time limit after iteration 640"),
+        (SegmentStatus.STOPPED, "stopped; the last attempt to train ended by request after iteration 640"),
+        (
+            SegmentStatus.CRASHED,
+            "stopped; the last attempt to train ended with a crash after iteration 640: torchrun [9]",
+        ),
+        (SegmentStatus.FAILED, "stopped; the last attempt to train ended with a failed check after iteration 640"),
+        (SegmentStatus.TIME_LIMIT, "stopped; the last attempt to train ended at its time limit after iteration 640"),
         (
             SegmentStatus.ROLLED_BACK,
-            "stopped; the last attempt ended with a roll-back to an earlier checkpoint after iteration 640",
+            "stopped; the last attempt to train ended with a roll-back to an earlier checkpoint after iteration 640",
         ),
     ],
 )
@@ -118,8 +121,8 @@ def test_a_stopped_training_reports_the_reason(tmp_path: Path, ended: SegmentSta
     write_json(paths.run / ".lock", {"pid": ENDED, "host": socket.gethostname(), "command": "snakemake"})
     row = said(paths)
     assert row["state"] == words
-    assert row["workflow"] == f"none; the last was process {ENDED} on {socket.gethostname()}"
-    assert row["next"] == "the command that started the run; it resumes from here"
+    assert row["workflow"] == f"no workflow runs; the last was process {ENDED} on {socket.gethostname()}"
+    assert row["next"] == "repeat the command that started the run; it resumes from here"
     write_json(paths.workflow_command, {"command": "snakemake --profile slurm", "folder": str(Path.cwd())})
     assert said(paths)["next"] == "snakemake --profile slurm"
 
@@ -151,7 +154,7 @@ def test_a_finished_run_reports_its_segments_and_the_next_command(tmp_path: Path
 
 def test_the_sync_reports_its_age_and_later_failures(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
-    assert said(paths)["sync"] == "never"
+    assert said(paths)["sync"] == "the logs were never synced to a Hub"
     state = SyncState(synced="2026-11-21T11:20:00Z", repository="me/logs", failures=2, error="[Errno 2] no\nroute")
     write_sync(paths.sync_state, state)
     assert said(paths)["sync"] == "40 min 0 s ago to me/logs; 2 failures since: [Errno 2] no route"
@@ -177,7 +180,7 @@ def test_without_slurm_the_queue_reports_that_it_is_missing(tmp_path: Path, monk
     paths.monitoring.mkdir()
     paths.slurm_runs.write_text("d2b1-uuid\n")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert said(paths)["queue"] == "no SLURM on this machine"
+    assert said(paths)["queue"] == "SLURM is not on this machine"
     squeue = tmp_path / "squeue"
     squeue.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2\nexit 1\n")
     squeue.chmod(0o755)
@@ -219,7 +222,7 @@ def test_the_queue_is_read_from_recorded_output_of_squeue(tmp_path: Path, monkey
     assert row["2 jobs"] == "measure: 1 running, 1 pending"
 
 
-def test_after_the_last_segment_the_state_is_delivering_and_then_finished(tmp_path: Path) -> None:
+def test_after_the_last_segment_the_run_is_exporting_and_then_finished(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
     write_metrics(paths, CONFIG, 1108)
     lock = RunLock.acquire(paths.run)
@@ -263,7 +266,7 @@ def test_status_shows_the_newest_run_and_names_the_others(tmp_path: Path) -> Non
     assert [run.name for run in find_runs(tmp_path / "runs")] == ["two", "three", "one"]
     done = status(cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "other runs\tthree, one (--run runs/three)" in done.stdout
+    assert "other runs\tthree, one (show one with --run runs/three)" in done.stdout
     facts = json.loads(status("--json", cwd=tmp_path).stdout)
     assert (facts["run"], facts["others"]) == ("runs/two", ["runs/three", "runs/one"])
     assert facts["state"] == "stopped"

@@ -71,7 +71,7 @@ def test_a_training_without_events_shows_no_skipped_updates_and_no_energy(tmp_pa
     paths = trained(tmp_path)
     rows = status_rows(paths)
     assert {"skipped", "energy", "spike"}.isdisjoint(rows)
-    assert rows["loss"] == "1.3514, gradient norm 0.500, validation 3.5000 (perplexity 33.1)"
+    assert rows["loss"] == "1.3514, gradient norm 0.500, validation loss 3.5000 (perplexity 33.1)"
     assert rows["speed"].endswith("1 TFLOP/s per device")
     rows = summary_rows(paths)
     assert {"skipped", "energy"}.isdisjoint(rows)
@@ -92,7 +92,7 @@ def test_events_energy_and_ranks_are_shown(tmp_path: Path) -> None:
     watched(paths)
     rows = status_rows(paths)
     assert rows["loss"].startswith("not finite, gradient norm not finite")
-    assert rows["skipped"] == "1,007 updates (4 not finite), 2,048 samples"
+    assert rows["skipped"] == "1,007 updates (4 with a loss or gradient that is not finite), 2,048 samples"
     assert rows["non finite"] == "iteration 641: the loss is nan [sic] (skip)"
     assert rows["energy"] == "20.5 kWh (estimated), 1.25 kg CO2 by segment 2 on 3 nodes"
     assert "48.2 % MFU; slowest rank 11 (1.75 s), fastest 3 (1.52 s)" in rows["speed"]

@@ -11,7 +11,7 @@ from command_line import bloomery
 def test_the_summary_of_an_unstarted_run_has_empty_sections(tmp_path: Path) -> None:
     empty = bloomery("summary", "--run", str(tmp_path))
     assert (empty.returncode, empty.stdout) == (1, "")
-    assert "not a run; expected: the folder of a run" in empty.stderr
+    assert "not a run, because it has no config/parts.json; expected: the folder of a run" in empty.stderr
     (tmp_path / "config").mkdir()
     (tmp_path / "config/parts.json").write_text("[]")
     done = bloomery("summary", "--run", str(tmp_path), "--json")

@@ -54,9 +54,9 @@ def test_events_energy_ranks_and_skipped_updates_are_shown_only_if_measured() ->
     assert page.count("<svg") == plain.count("<svg") + 3
     short = "".join(f'<td class="short">{each}</td>' for each in ("2026-01-01T00:00:00Z", "non finite", "roll back"))
     assert f'<td class="number">12</td>{short}<td class="long">grew &lt;b&gt;</td>' in page
-    assert "The last 50 of 60." in page
-    assert "12.5 kWh (12 % estimated), 0.7 kg CO2 (2 nodes, codecarbon)" in page
-    assert "1,024 samples, 3 updates (1 not finite)" in page
+    assert "The last 50 of 60 events." in page
+    assert "12.5 kWh (12 % estimated), 0.7 kg CO2 (2 nodes, recorded by codecarbon)" in page
+    assert "1,024 samples, 3 updates (1 with a loss or gradient that is not finite)" in page
 
 
 def test_a_run_without_records_is_refused() -> None:

@@ -37,7 +37,7 @@ def test_an_invalid_number_is_refused_with_file_and_line(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_parse_prints_rows_and_check_reports_departures(tmp_path: Path) -> None:
+def test_parse_prints_rows_and_check_reports_differences(tmp_path: Path) -> None:
     config = str(ROOT / "config/models/tr11-176b.yaml")
     rows = [json.loads(row) for row in run("parse", str(PUBLISHED)).stdout.splitlines()]
     assert (len(rows), rows[0]["iteration"], rows[0]["grad_norm"]) == (12, 12_695, 0.174)
@@ -53,7 +53,7 @@ def test_parse_prints_rows_and_check_reports_departures(tmp_path: Path) -> None:
     assert (found["iteration"], found["column"], found["logged"]) == (31_216, "consumed_samples", "47772593")
     done = run("check", str(ROOT / "config/models/tr8-104b.yaml"), str(PUBLISHED))
     assert done.returncode == 1
-    assert "departures from the plan in 12 lines" in done.stderr
+    assert "values differ from the plan in 12 lines of the log" in done.stderr
 
 
 @pytest.mark.slow
@@ -68,4 +68,4 @@ def test_check_accepts_the_log_lines_of_the_plan(tmp_path: Path) -> None:
     ]
     log = tmp_path / "log.txt"
     log.write_text("".join(lines))
-    assert run("check", config, str(log)).stdout == "3 lines agree with the plan\n"
+    assert run("check", config, str(log)).stdout == "all values in 3 lines of the log agree with the plan\n"

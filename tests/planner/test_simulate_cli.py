@@ -53,8 +53,8 @@ def test_incidents_set_the_rates_and_their_uncertainty_is_printed(run_file: Path
     found = json.loads(done.stdout)
     assert found["rates"]["failures"]["events"] == 1
     assert found["assumed"]["days_between_failures"] == pytest.approx(31.68, abs=0.01)
-    assert "failures: 1 in 31.7 days, so one every 6.7 to 617.6 days (90 % interval)" in done.stderr
-    assert "12 h are assumed" in done.stderr
+    assert "failures: 1 in 31.7 days, so one every 6.7 to 617.6 days (90 % confidence interval)" in done.stderr
+    assert "the simulation assumes 12 h" in done.stderr
     own = run(run_file, "--replicates", 20, "--json", "--incidents", "bloom", "--days-between-failures", 3)
     found = json.loads(own.stdout)
     assert found["assumed"]["days_between_failures"] == 3.0
@@ -68,7 +68,7 @@ def test_a_simulation_without_failures_reports_this(run_file: Path) -> None:
 
 
 def test_a_wrong_figure_name_is_refused_before_the_simulation(run_file: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"a \.svg or \.png file"):
+    with pytest.raises(ConfigError, match=r"ends with \.svg or \.png"):
         run(run_file, "--figure", tmp_path / "figure.gif", "--replicates", 10**9)
 
 

@@ -23,7 +23,7 @@ def test_possible_layouts_are_sorted_by_speed_and_others_have_a_reason(bloom: Ru
     ran = next(each for each in found if (each.tensor, each.pipeline, each.micro_batch_size) == (4, 12, 2))
     assert ran.reason is None
     reasons = " ".join(each.reason or "" for each in found)
-    for said in ("heads do not split over tensor", "cannot fill", "is not divisible by micro-batch", "needs"):
+    for said in ("heads cannot be divided by the tensor", "cannot fill", "is not divisible by micro-batch", "needs"):
         assert said in reasons
     assert all(each.reason for each in suggest(bloom, 8, 80 * GIB, 2048))
 

@@ -1,4 +1,4 @@
-"""Run the processes of a segment: what they print, and how they are asked to stop."""
+"""Test the processes of a segment: where their output is printed, and how they are told to stop."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_without_a_terminal_progress_lines_appear_at_intervals_and_at_the_end(
         assert capsys.readouterr().err == ""
         append(path, line(41) + line(42))
         bar.update()
-        first = "iteration 42 of 100 (42 %): loss 4.5000, 12.3 k tokens/s, 1.0 GiB a rank, 1 min 56 s left\n"
+        first = "iteration 42 of 100 (42 %): loss 4.5000, 12.3 k tokens/s, 1.0 GiB per rank, 1 min 56 s left\n"
         assert capsys.readouterr().err == first
         append(path, line(43))
         clock.seconds = 29
@@ -101,4 +101,4 @@ def test_a_terminal_shows_a_bar_with_messages_above_it(tmp_path: Path, monkeypat
     shown = terminal.getvalue()
     assert "a checkpoint was saved" in shown
     assert "8/100" in shown
-    assert "loss 4.5000, 12.3 k tokens/s, 1.0 GiB a rank, 3 min 4 s left" in shown
+    assert "loss 4.5000, 12.3 k tokens/s, 1.0 GiB per rank, 3 min 4 s left" in shown

@@ -1,4 +1,4 @@
-"""Times of micro-batches and updates from times of steps."""
+"""Test that the times of a micro-batch and of an update are computed from the times of steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from training.time_steps import split_times
 
 
 def test_steps_of_two_lengths_tell_micro_batch_and_update_apart() -> None:
-    # A micro-batch of 2 s and an update of 0.5 s: 2.5 s for one, 6.5 s for three. Medians ignore an outlier.
+    # A micro-batch takes 2 s and an update 0.5 s, so a step takes 2.5 s with one micro-batch and 6.5 s with three. The
+    # medians ignore an outlier.
     assert split_times([2.5, 2.5, 9.0], [6.5, 6.5, 6.5]) == pytest.approx((2.0, 0.5))
 
 

@@ -60,7 +60,7 @@ class CheckpointManager:
         self._tokens = tokens
         self._changes: list[Change] = []
         self.changed: list[Change] = []
-        """Configuration keys whose value differs from the loaded checkpoint's."""
+        """Configuration keys whose values differ from those in the loaded checkpoint."""
         self._pending: Position | None = None
         self._writer = ShardWriter()
         trainer.engine.checkpoint_engine = self._writer
@@ -187,7 +187,11 @@ class CheckpointManager:
             self._store.give_up()
             if isinstance(error, BloomeryError):
                 raise
-            raise ResourceError(f"cannot write: {error.strerror}", where=str(self._store.folder)) from error
+            raise ResourceError(
+                f"cannot write the checkpoint: {error.strerror}",
+                where=str(self._store.folder),
+                expected="a writable folder with enough free space; then run the same command again",
+            ) from error
 
     def _manifest(self, position: Position, files: dict[str, FileEntry]) -> CheckpointManifest:
         trainer, index = self._trainer, self._index

@@ -47,7 +47,7 @@ class Continuity:
     def __str__(self) -> str:
         return (
             f"loss on the reference batch: {self.loss_before:.6f} when saved, {self.loss_now:.6f} now; "
-            f"logits differ by at most {self.difference:.1e} of the largest logit"
+            f"the logits differ by at most {self.difference:.1e} of the largest logit"
         )
 
 
@@ -69,7 +69,7 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
         raise CheckFailedError(
             f"the loaded network differs from the saved network: {found}",
             where=str(folder),
-            expected=f"relative differences of at most {TOLERANCE:g}",
+            expected=f"loss and logits with relative differences of at most {TOLERANCE:g}",
         )
     return found
 

@@ -54,7 +54,7 @@ def newest_good(folder: Path, wanted: Callable[[CheckpointManifest], bool]) -> F
             if problem is None:
                 return Found(manifest, frozenset(damaged))
         if dist.get_rank() == 0:
-            say(f"checkpoint {name} is damaged and skipped: {problem}")
+            say(f"checkpoint {name} is skipped, because it is damaged: {problem}")
         damaged.append(name)
     if damaged:
         raise CheckFailedError(
@@ -72,7 +72,7 @@ def _read(folder: Path) -> tuple[CheckpointManifest | None, str | None]:
     except InputError as error:
         return None, str(error)
     if folder.name != step_name(manifest.iteration):
-        return None, f"its manifest belongs to {step_name(manifest.iteration)}"
+        return None, f"the manifest in this folder belongs to {step_name(manifest.iteration)}"
     return manifest, None
 
 

@@ -14,8 +14,9 @@ import torch
 from bloomery.base.errors import CheckFailedError, ConfigError
 from bloomery.checkpoint.merge import bits_equal, greatest_difference, part_of
 from bloomery.checkpoint.optimizer_state import MASTER, OptimizerState
-from bloomery.checkpoint.weights import DTYPES, Checkpoint
+from bloomery.checkpoint.weights import Checkpoint
 from bloomery.contracts.checkpoint import CheckpointManifest
+from bloomery.spec.weight_files import PRECISION_DTYPES
 from training.loop.build_engine import Trainer
 from training.optim.builder import set_step_count
 
@@ -26,7 +27,7 @@ _SCALE_KEYS = ("cur_scale", "cur_iter", "last_overflow_iter", "cur_hysteresis")
 def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest, *, verified: bool = False) -> None:
     """Load the checkpoint in `folder` into `trainer`.
 
-    This function is not collective: a rank that fails raises alone.
+    This function is not collective: if one rank fails, only that rank raises an error.
 
     Args:
         trainer: trainer of any layout, built with the checkpoint's embedding rows
@@ -48,7 +49,7 @@ def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest
     state = OptimizerState(checkpoint)
     moments = _new_moments(trainer, state)
     mesh, modules = trainer.mesh, trainer.network.local_modules()
-    saved = getattr(torch, DTYPES[checkpoint.trained_with("precision")])
+    saved = getattr(torch, PRECISION_DTYPES[checkpoint.trained_with("precision")])
     with torch.no_grad():
         for parameter in checkpoint.parameters:
             held = [layer for layer in (parameter.layer, *parameter.tied_layers) if layer in modules]
@@ -68,7 +69,7 @@ def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest
                     f"weights of {parameter.name} differ from their fp32 master weights by up to "
                     f"{greatest_difference(master.to(saved), weight):.3g}",
                     where=str(folder),
-                    expected=f"the master weights rounded to {saved}",
+                    expected=f"weights that equal the master weights, rounded to {saved}",
                 )
             here, there = mapping.lp_fragment_address, mapping.hp_fragment_address
             mapping.hp_fragment.data.copy_(master.flatten().narrow(0, here.start, here.numel))
@@ -85,7 +86,7 @@ def _check_fits(trainer: Trainer, checkpoint: Checkpoint) -> None:
         raise ConfigError(
             f"the network has {trainer.vocabulary_rows} embedding rows",
             where="model.padded_vocabulary_size",
-            expected=f"{rows}, as in the checkpoint",
+            expected=f"{rows} embedding rows, as in the checkpoint",
         )
     if trainer.stage.training.precision != precision:
         raise ConfigError(

@@ -26,7 +26,7 @@ from bloomery.spec.save_points import kept
 
 
 class CheckpointFolders:
-    """The checkpoints in `folder`."""
+    """Manager of the checkpoints in `folder`."""
 
     def __init__(self, folder: Path, config: CheckpointConfig) -> None:
         self.folder = folder
@@ -65,9 +65,11 @@ class CheckpointFolders:
         if free < needed_bytes:
             self.give_up()
             raise ResourceError(
-                f"the disk is full: a checkpoint needs {format_bytes(needed_bytes)}, {format_bytes(free)} are free",
+                f"the disk is full: a checkpoint needs {format_bytes(needed_bytes)}, but only {format_bytes(free)} "
+                "are free",
                 where=str(self.folder),
-                expected="more free space; then the same command resumes from the newest complete checkpoint",
+                expected="more free space; then run the same command again to resume from the newest complete "
+                "checkpoint",
             )
 
     def seal(self, manifest: CheckpointManifest) -> None:

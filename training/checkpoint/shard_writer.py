@@ -117,7 +117,9 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
             CheckFailedError: always.
         """
         raise CheckFailedError(
-            "DeepSpeed's own loader must not be used, because it would unpickle this file", where=path
+            "DeepSpeed's own loader must not be used, because it would unpickle this file",
+            where=path,
+            expected="a load by training.checkpoint.load_checkpoint",
         )
 
     def create(self, info: Any) -> None:

@@ -50,16 +50,16 @@ class Verdict:
     action: Action
     message: str
     values: dict[str, float | None]
-    """Measured and usual values. None if a value is not finite."""
+    """Measured and usual values, by name. A value that is not finite is None."""
     skip: range
-    """Samples that a roll-back skips."""
+    """Range of samples that a roll-back skips."""
 
 
 class AnomalyGuard:
     """Judge each iteration and choose the action.
 
-    The state depends on the last iterations and the number of roll-backs only. So a resumed training reaches the same
-    verdicts as an uninterrupted one.
+    The state depends only on the last iterations and the number of roll-backs. So a resumed training reaches the same
+    verdicts as an uninterrupted training.
     """
 
     def __init__(
@@ -135,17 +135,17 @@ class AnomalyGuard:
         if action == "roll_back" and self._roll_backs >= guards.max_roll_backs:
             action = "stop"
             message += (
-                f"; guards have already rolled back {self._roll_backs} times "
+                f"; the training stops, because guards have already rolled back {self._roll_backs} times "
                 f"(training.guards.max_roll_backs = {guards.max_roll_backs})"
             )
         elif self._in_a_row > guards.max_skipped_updates:
             action = "stop"
             message += (
-                f"; {self._in_a_row} updates in a row were skipped "
+                f"; the training stops, because {self._in_a_row} updates in a row were skipped "
                 f"(training.guards.max_skipped_updates = {guards.max_skipped_updates})"
             )
         elif action == "roll_back":
-            message += f"; rolling back, and samples {skip.start} to {skip.stop - 1} will be skipped"
+            message += f"; the training rolls back and skips samples {skip.start} to {skip.stop - 1}"
         elif action == "skip":
             message += "; the update is skipped"
         values = {"loss": _finite(outcome.loss), "grad_norm": _finite(outcome.grad_norm)} | measured

@@ -29,7 +29,7 @@ class Incident(BaseModel):
     event: Literal["spike", "non_finite", "drift"]
     action: Literal["log", "skip", "roll_back", "stop"]
     values: dict[str, float | None] = {}
-    """Measured values, such as `grad_norm` and `usual`. None if a value is not finite."""
+    """Measured values by name, such as `grad_norm` and `usual`. A value that is not finite is None."""
     from_sample: int | None = None
     """First sample of the iteration. None if the event does not concern samples."""
     to_sample: int | None = None
@@ -63,7 +63,9 @@ def read_incident(path: Path) -> Incident:
         return Incident.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(
-            f"this is not a valid incident file: {wrong_values(error, Incident)}", where=str(path)
+            f"this is not a valid incident file: {wrong_values(error, Incident)}",
+            where=str(path),
+            expected="a file that a guard of this version of Bloomery wrote",
         ) from error
 
 

@@ -19,7 +19,7 @@ from training.guards.incident import incident_files, read_incident, texts_path
 from training.loop.die_with_parent import die_with_parent
 
 MOST_SAMPLES = 4096
-"""Most samples of an incident whose documents are looked up. It is twice BLOOM's global batch."""
+"""Maximum number of samples of an incident whose documents are looked up. It is twice BLOOM's global batch."""
 _LOOK_SECONDS = 0.2
 
 
@@ -52,7 +52,7 @@ class IncidentTexts:
             return self._go_on()
         except OSError as error:
             self._given_up = True
-            say(f"cannot fetch more texts of incidents until the next start: {error}")
+            say(f"cannot fetch more texts of incidents until the training is started again: {error}")
             return False
 
     def _go_on(self) -> bool:
@@ -96,7 +96,7 @@ class IncidentTexts:
         """Keep the output of a trace that ended, or report why the trace failed."""
         if trace.process.returncode == 0:
             trace.temporary.replace(trace.target)
-            say(f"the texts of an incident are in {trace.target}")
+            say(f"the texts of an incident's samples are in {trace.target}")
         else:
             trace.temporary.unlink(missing_ok=True)
             say(

@@ -22,11 +22,12 @@ from bloomery.spec.placement import Parameter, Placement
 from training.loop.build_engine import Trainer
 
 _CHUNK = {"cpu": 1 << 15, "cuda": 1 << 24}
-"""Elements to process at a time. As 64-bit integers they take 256 KiB of a core's cache or 128 MiB of GPU memory."""
+"""Number of elements to process at a time. As 64-bit integers, these elements take 256 KiB of a core's cache or 128 MiB
+of GPU memory."""
 _GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 _WORD = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _NAMED = 4
-"""Most tensors that an error message names."""
+"""Maximum number of tensors that an error message names."""
 
 
 def fingerprint(tensor: torch.Tensor) -> torch.Tensor:
@@ -49,11 +50,11 @@ def fingerprint(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class _Copied:
-    """State that several ranks hold copies of, such as a parameter."""
+    """A state of which several ranks hold copies, such as the weights of a parameter."""
 
     name: str
     own: list[torch.Tensor]
-    """This rank's tensors of the state. Empty if this rank holds none."""
+    """This rank's tensors of the state. Empty if this rank holds no copy."""
     groups: list[tuple[int, ...]]
     """Groups of ranks. All ranks of a group must hold the same bits."""
 

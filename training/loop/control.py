@@ -55,7 +55,7 @@ class Report:
     energy: Energy = NO_ENERGY
     """Energy that this rank measured in this segment."""
     memory_bytes: int = 0
-    """Most memory that this rank has held at once."""
+    """Peak memory of this rank so far."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Poll:
     energy: Energy
     """Energy of all nodes in this segment."""
     memory_bytes: int
-    """Most memory that any rank has held at once."""
+    """Highest peak memory of all ranks so far."""
 
 
 class ControlPlane:

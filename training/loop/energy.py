@@ -65,7 +65,7 @@ class EnergyMeter:
             raise ResourceError(
                 f"codecarbon is not installed ({error})",
                 where="training.energy",
-                expected="pip install 'bloomery[energy]', or training.energy: null",
+                expected="the package (pip install 'bloomery[energy]'), or training.energy: null to measure no energy",
             ) from error
         # codecarbon logs messages before it applies the argument `log_level`.
         logging.getLogger("codecarbon").setLevel(logging.ERROR)
@@ -105,7 +105,7 @@ class EnergyMeter:
             raise ResourceError(
                 "codecarbon cannot measure energy on this machine",
                 where="training.energy",
-                expected="training.energy: null",
+                expected="training.energy: null, so that no energy is measured",
             )
 
     def reading(self) -> Energy:
@@ -113,7 +113,7 @@ class EnergyMeter:
         return self._seen
 
     def is_due(self) -> bool:
-        """Whether an energy record is due: at the first call, and 5 minutes after the last call that returned True."""
+        """Return True at the first call and then once every 5 minutes, when an energy record is due."""
         now = time.monotonic()
         if self._recorded and now - self._recorded < _RECORD_EVERY_SECONDS:
             return False

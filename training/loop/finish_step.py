@@ -1,4 +1,4 @@
-"""Finish a step: poll, write its records, and act on the guards' verdict, including a roll-back."""
+"""Finish a step: poll, write the step's records, and act on the guards' verdict, which can be a roll-back."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def record_changes(run: TrainingState) -> None:
             **run.stamp(),
             event="resumed",
             action="log",
-            message=f"changed from iteration {position.iteration + 1} on: {changes}",
+            message=f"keys with new values from iteration {position.iteration + 1} on: {changes}",
         )
     )
 

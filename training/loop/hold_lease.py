@@ -41,7 +41,7 @@ def lease(folder: Path) -> Iterator[None]:
             if not said or time.monotonic() - said > _SAY_EVERY_SECONDS:
                 said = time.monotonic()
                 holder = _holder(handle)
-                end = f" (to stop it now, run: {holder.how_to_end}; it saves a checkpoint first)" if holder else ""
+                end = f" (to save a checkpoint and end it now, run: {holder.how_to_end})" if holder else ""
                 say(f"{folder}: {holder or 'another process'} is training this run; waiting for it to end{end}")
             time.sleep(pause)
         _write(handle, render_holder(LeaseHolder(os.getpid(), socket.gethostname(), slurm.own_job())))
@@ -65,7 +65,7 @@ def _pause(handle: IO[str]) -> float:
         if not slurm.is_alive(str(holder.job)):
             return 0.0
     except BloomeryError as error:
-        say(f"cannot ask the scheduler whether job {holder.job} is still running: {error}")
+        say(f"cannot ask the scheduler whether job {holder.job} is still running ({error}); trying again")
     fcntl.flock(handle, fcntl.LOCK_UN)
     return _JOB_SECONDS
 

@@ -39,12 +39,11 @@ def main() -> None:
         from training.loop.quiet_logging import quiet_logging
 
         quiet_logging()
-        from bloomery.config.stages import TrainStage, read_stage
-        from bloomery.contracts.skips import effective
+        from bloomery.contracts.train_stage import read_effective
         from training.loop.run_segment import run_segment
         from training.parallel.mesh import build_mesh
 
-        stage = effective(read_stage(arguments.config, TrainStage), paths)
+        stage = read_effective(arguments.config, paths)
         import torch
 
         torch.set_num_threads(stage.training.threads_per_rank)

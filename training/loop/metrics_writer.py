@@ -55,7 +55,10 @@ class MetricsWriter:
         """Record a validation, and print its mean loss."""
         self._record(record, render_validation(record))
         mean = format_finite(record.validation_mean, ".4f")
-        say(f" validation after iteration {record.iteration}: mean loss {mean} over {len(record.validation)} sets")
+        say(
+            f" validation after iteration {record.iteration}: mean loss {mean} over "
+            f"{len(record.validation)} validation sets"
+        )
 
     def event(self, record: EventRecord) -> None:
         """Record and print an event of a guard or a resume."""

@@ -66,8 +66,8 @@ class RankLog:
     def note_place(self, mesh: Mesh) -> None:
         """Write the rank's coordinates in the mesh and its device."""
         self.note(
-            f"tensor {mesh.tensor_rank}, pipeline {mesh.pipeline_rank}, data {mesh.data_rank} of "
-            f"{mesh.parallel.tensor} x {mesh.parallel.pipeline} x {mesh.parallel.data}, on {mesh.device}"
+            f"tensor rank {mesh.tensor_rank}, pipeline rank {mesh.pipeline_rank}, data rank {mesh.data_rank} of "
+            f"{mesh.parallel.tensor} x {mesh.parallel.pipeline} x {mesh.parallel.data} ranks, on {mesh.device}"
         )
 
     def note_memory(self) -> None:
@@ -78,7 +78,7 @@ class RankLog:
         said = f"{format_bytes(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)} of main memory"
         if torch.cuda.is_available():
             said += f" and {format_bytes(torch.cuda.max_memory_allocated())} of GPU memory"
-        self.note(f"at most {said}")
+        self.note(f"peak memory: at most {said}")
 
 
 def open_rank_log(folder: Path, rank: int, segment: int) -> RankLog:

@@ -130,7 +130,7 @@ def _validate(run: TrainingState) -> Order:
 
     losses = validate(run.trainer, run.reader, interrupted)
     if losses is None:
-        run.note(f"validation after iteration {run.position.iteration} was interrupted; the next start repeats it")
+        run.note(f"validation after iteration {run.position.iteration} was interrupted; the next segment repeats it")
         return order
     run.micro_batch_shape = None
     run.validated = run.position.iteration

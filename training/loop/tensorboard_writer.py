@@ -30,9 +30,9 @@ class _Axis:
 
     folder: str
     suffix: str
-    """Suffix of the tags."""
+    """Suffix of the names of the curves (TensorBoard's tags)."""
     field: str
-    """Field of the record that contains the position on this axis."""
+    """Name of the record's field that holds the position on this axis."""
 
 
 _AXES = (

@@ -43,7 +43,7 @@ class TrainingHistory:
     records: list[MetricsRecord]
     """Records of the last iterations, in order."""
     validated: int
-    """Last iteration after which a validation was completed. 0 if there is none."""
+    """Last iteration after which a validation was completed. 0 if no validation was completed."""
     roll_backs: int
     """Number of roll-backs by guards."""
 
@@ -71,11 +71,12 @@ class TrainingState:
     metrics: MetricsWriter | None
     """Writer of the metrics on rank 0. None on other ranks."""
     validated: int
-    """Last iteration after which a validation was completed. 0 if there is none."""
+    """Last iteration after which a validation was completed. 0 if no validation was completed."""
     first_iteration: int = field(init=False)
     """First iteration of this segment."""
     micro_batch_shape: tuple[int, int] | None = None
-    """Samples and sequence length of the micro-batches for which the buffers between stages were made, or None."""
+    """Number of samples and sequence length of the micro-batches for which the buffers between stages were made. None
+    if there are no such buffers."""
     saved: tuple[Position, str] | None = None
     """Position and name of the checkpoint that was saved or loaded last. None if there is no checkpoint."""
     pending: float | None = None

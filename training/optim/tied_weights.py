@@ -45,7 +45,10 @@ def _sum_gradients(engine: Any) -> None:
 
 
 def _accumulated(engine: Any, weight: torch.Tensor) -> torch.Tensor | None:
-    """Return the gradient of a weight, summed over all micro-batches, from the optimizer. None if there is none."""
+    """Return the gradient of a weight from the optimizer, summed over all micro-batches.
+
+    Return None if the weight has no gradient.
+    """
     if engine.using_bf16_optimizer:
         kept: torch.Tensor | None = getattr(weight, "_hp_grad", None)
         return kept

@@ -42,7 +42,7 @@ def verify_engine(engine: Any, training: TrainingConfig, groups: Groups, built: 
     _same("gradient accumulation type", _accumulation(wrapper), accumulation)
     _same("gradient communication type", engine.communication_data_type, accumulation)
     _same(
-        f"types of weights that are not {weights}",
+        f"data types of weights that differ from {weights}",
         [p.dtype for p in engine.module.parameters() if p.dtype != weights],
         [],
     )
@@ -81,14 +81,18 @@ def _check_groups(wrapper: Any, groups: Groups) -> None:
         _same(f"{name}number of parameters", len(member), len(promised["params"]))
         foreign = {id(parameter) for parameter in member} - {id(parameter) for parameter in promised["params"]}
         _same(f"{name}number of parameters that were not passed to DeepSpeed", len(foreign), 0)
-        _same(f"{name}type of master weights", master.dtype, torch.float32)
+        _same(f"{name}data type of master weights", master.dtype, torch.float32)
         elements, replicas = sum(p.numel() for p in member), wrapper.partition_count[number]
         # DeepSpeed pads a group to a multiple of 2 elements per replica, to align the all-gather.
         aligned = -(-elements // (2 * replicas)) * 2
-        _same(f"{name}elements of this replica's partition", master.numel(), aligned)
+        _same(f"{name}number of elements in this replica's share", master.numel(), aligned)
 
 
 def _same(what: str, found: object, promised: object) -> None:
     """Raise CheckFailedError if `found` differs from `promised`."""
     if found != promised:
-        raise CheckFailedError(f"{what}: {found}", where="deepspeed.initialize", expected=str(promised))
+        raise CheckFailedError(
+            f"DeepSpeed's engine differs from the configuration; {what}: {found}",
+            where="deepspeed.initialize",
+            expected=str(promised),
+        )

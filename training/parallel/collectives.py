@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 
 class CollectiveTimer:
-    """Timer that sums up seconds. On the CPU, where collectives block, it uses the clock; on a GPU, CUDA events."""
+    """Timer that sums up seconds. It uses the clock on a CPU, where collectives block, and CUDA events on a GPU."""
 
     def __init__(self) -> None:
         self._seconds = 0.0

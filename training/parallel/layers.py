@@ -125,5 +125,8 @@ def vocabulary_parallel_logits(x: torch.Tensor, weight: torch.Tensor, mesh: Mesh
 
 
 def gather_vocabulary(logits: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
-    """Gather logits over the vocabulary: [.., rows / tensor_size] -> [.., rows] on every rank. Without gradient."""
+    """Gather logits over the vocabulary on every rank: [.., rows / tensor_size] -> [.., rows].
+
+    The result has no gradient.
+    """
     return all_gather(logits, group, -1)

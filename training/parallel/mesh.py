@@ -75,6 +75,7 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
             f"{world} processes were started, but tensor x pipeline x data = {parallel.tensor} x {parallel.pipeline} x "
             f"{parallel.data} = {parallel.world_size}",
             where="training.parallel",
+            expected=f"{parallel.world_size} processes, or sizes whose product is {world}",
         )
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if use_gpu:

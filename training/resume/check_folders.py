@@ -30,8 +30,14 @@ def check_folders(paths: RunPaths) -> None:
     for path in folders:
         if os.path.lexists(path) and not path.is_dir():
             raise InputError(
-                "is not a folder", where=str(path), expected=f"a folder or nothing; move this file {again}"
+                "this file has the name of a folder of the run",
+                where=str(path),
+                expected=f"a folder, or nothing; move this file {again}",
             )
     for path in files:
         if path.is_dir():
-            raise InputError("is a folder", where=str(path), expected=f"a file or nothing; move this folder {again}")
+            raise InputError(
+                "this folder has the name of a file of the run",
+                where=str(path),
+                expected=f"a file, or nothing; move this folder {again}",
+            )

@@ -31,7 +31,7 @@ class Policy(StrEnum):
     """When a key may change."""
 
     FREE = "free"
-    """The key may change at any start, because it does not affect what is learnt."""
+    """The key may change at any start, because it does not affect what the model learns."""
     BOUNDARY = "at a boundary"
     """The key may change at a checkpoint with `training.on_change: continue`. Past training stays valid, and later
     updates differ."""
@@ -41,7 +41,7 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True)
 class Rule:
-    """The policy of some keys. The name of a section covers all keys of the section."""
+    """The policy of some configuration keys. The name of a section stands for all keys of the section."""
 
     keys: tuple[str, ...]
     policy: Policy
@@ -56,7 +56,7 @@ def _of(section: str, *names: str) -> tuple[str, ...]:
 
 RULES = (
     Rule(("name",), Policy.FREE, "a run's folder may be copied under a new name"),
-    Rule(("seed",), Policy.NEVER, "it decided the initial weights and the order of the samples"),
+    Rule(("seed",), Policy.NEVER, "the seed decided the initial weights and the order of the samples"),
     Rule((TOKENIZER,), Policy.NEVER, "the same token ids would mean different tokens"),
     Rule(
         _of("model", "family", "layers", "decoder_layers", "hidden_size", "heads", "feed_forward_size", "positions")
@@ -69,16 +69,21 @@ RULES = (
         Policy.NEVER,
         "the index is cut into samples of this length",
     ),
-    Rule(("model.init_std",), Policy.NEVER, "it decided the initial weights"),
+    Rule(("model.init_std",), Policy.NEVER, "this value decided the initial weights"),
     Rule(
         _of("model", "vocabulary_multiple", "padded_vocabulary_size"),
         Policy.NEVER,
         "the checkpoint already has its embedding rows, and every layout keeps them",
     ),
-    Rule(("model.stable_attention",), Policy.BOUNDARY, "the function is the same, but its rounding differs"),
     Rule(
-        _of("training", "train_samples", "train_tokens"), Policy.BOUNDARY, "the end of training and the schedules move"
+        ("model.stable_attention",), Policy.BOUNDARY, "the network computes the same function with different rounding"
     ),
+    Rule(
+        _of("training", "train_samples", "train_tokens"),
+        Policy.BOUNDARY,
+        "the end of the training and its schedules change",
+    ),
+    Rule(("training.train_epochs",), Policy.FREE, "it gives `training.train_samples`, which has its own policy"),
     Rule(
         ("training.parallel", "training.partition"),
         Policy.BOUNDARY,
@@ -87,14 +92,18 @@ RULES = (
     Rule(
         ("training.batch", "training.curriculum"),
         Policy.BOUNDARY,
-        "they depend on the consumed samples, and new values apply from the checkpoint's position on",
+        "these values depend on the consumed samples, and new values apply from the checkpoint's position on",
     ),
-    Rule(_of("training.optimizer", "kind", "momentum"), Policy.NEVER, "the saved optimizer state would not fit"),
+    Rule(
+        _of("training.optimizer", "kind", "momentum"),
+        Policy.NEVER,
+        "the saved optimizer state would not fit the optimizer",
+    ),
     Rule(
         _of("training.optimizer", "learning_rate", "min_learning_rate", "warmup_samples", "warmup_tokens")
         + _of("training.optimizer", "decay_samples", "decay_tokens", "schedule", "cooldown_samples", "cooldown_tokens"),
         Policy.BOUNDARY,
-        "they depend on the consumed samples or tokens, and new values apply from the checkpoint's position on",
+        "these values depend on the consumed samples or tokens, and new values apply from the checkpoint's position on",
     ),
     Rule(
         _of("training.optimizer", "beta1", "beta2", "epsilon", "weight_decay", "gradient_clipping"),
@@ -107,7 +116,7 @@ RULES = (
         Policy.BOUNDARY,
         "new values apply from the next update on",
     ),
-    Rule(("training.zero_stage",), Policy.FREE, "stage 0 runs as stage 1"),
+    Rule(("training.zero_stage",), Policy.FREE, "ZeRO stage 0 runs as stage 1"),
     Rule(
         ("training.activation_checkpointing", "training.kernels", "training.threads_per_rank"),
         Policy.FREE,
@@ -116,7 +125,7 @@ RULES = (
     Rule(
         _of("training", "checkpoint", "validation", "segment", "guards", "energy", "on_change", "peak_tflops"),
         Policy.FREE,
-        "they do not affect what is learnt",
+        "these values do not affect what the model learns",
     ),
     Rule(
         (SKIP,),
@@ -131,7 +140,7 @@ POLICY_OF = {key: rule for rule in RULES for key in rule.keys}
 
 @dataclass(frozen=True)
 class Difference:
-    """A key whose value differs from the checkpoint's."""
+    """A configuration key whose value differs from the value in the checkpoint."""
 
     key: str
     before: Any
@@ -172,7 +181,7 @@ def continues(checkpoint: CheckpointManifest, own: str, index: IndexManifest) ->
 
 
 def differences(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Difference]:
-    """Return the configuration keys whose values differ from the checkpoint's, with the policy of each key.
+    """Return the configuration keys whose values differ from those in the checkpoint, with the policy of each key.
 
     Raises:
         InputError: this version of Bloomery cannot read the configuration in the checkpoint.
@@ -183,7 +192,7 @@ def differences(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Diffe
 
 
 def changes_since(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Change]:
-    """Return the changes since `checkpoint` that affect what is learnt. Manifests of later checkpoints record them."""
+    """Return the changes since `checkpoint` that affect what the model learns. Later manifests record these changes."""
     return [
         Change(iteration=checkpoint.iteration, key=each.key, before=each.before, after=each.after)
         for each in differences(checkpoint, stage)

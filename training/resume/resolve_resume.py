@@ -40,7 +40,7 @@ class ResumePoint:
 
     @property
     def checkpoint_name(self) -> str | None:
-        """Folder name of the checkpoint. None if there is no checkpoint."""
+        """Name of the checkpoint's folder. None if there is no checkpoint."""
         return None if self.checkpoint is None else step_name(self.checkpoint.iteration)
 
     @property
@@ -95,17 +95,17 @@ def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, 
         raise CheckFailedError(
             f"cannot resume from {step_name(newest.iteration)} with these changes: {'; '.join([*never, *boundary])}",
             where=str(paths.checkpoints),
-            expected=f"{keep}; or another run name, or training.on_change: restart",
+            expected=f"{keep}; or another name of the run, or training.on_change: restart",
         )
     if boundary and on_change == "refuse":
         raise CheckFailedError(
-            f"keys changed since {step_name(newest.iteration)}: {'; '.join(boundary)}",
+            f"configuration keys changed since {step_name(newest.iteration)}: {'; '.join(boundary)}",
             where=str(paths.checkpoints),
-            expected="training.on_change: continue to resume with the new values; or the old values, another run name, "
-            "or training.on_change: restart",
+            expected="training.on_change: continue to resume with the new values; or the old values, another name of "
+            "the run, or training.on_change: restart",
         )
     if found:
-        say(f"training resumes from {step_name(newest.iteration)} with these changed keys:")
+        say(f"the training resumes from {step_name(newest.iteration)} with these changed configuration keys:")
         for change in found:
             say(f"  {change}")
     return True
@@ -155,5 +155,5 @@ def _archive(paths: RunPaths, newest: CheckpointManifest, changed: list[str], ke
     ):
         if place.exists():
             place.rename(archive / place.name)
-    say(f"training starts from the beginning because of these changes: {'; '.join(changed)}")
+    say(f"the training starts from the beginning because of these changes: {'; '.join(changed)}")
     say(f"the old training was moved to {archive}; resuming it would need: {keep or 'training.on_change: continue'}")

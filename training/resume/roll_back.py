@@ -59,7 +59,8 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *,
             f"no checkpoint from before sample {to_sample} exists; the oldest checkpoint is "
             f"{step_name(checkpoints[-1].iteration)}",
             where=str(paths.checkpoints),
-            expected="an earlier checkpoint; a larger training.checkpoint.keep_last keeps more of them",
+            expected="a checkpoint from before that sample; to keep more checkpoints, set "
+            "training.checkpoint.keep_last to a larger number",
         )
     if not before and within:
         from_sample = within[-1].consumed_samples
@@ -88,7 +89,7 @@ def complete_roll_backs(paths: RunPaths) -> None:
             folder.mkdir(parents=True, exist_ok=True)
             (paths.checkpoints / name).rename(_free(folder / name))
             fsync_folder(paths.checkpoints)
-        say(f"checkpoint {name} was moved to {folder} by a roll-back: {behind[number - 1].reason}")
+        say(f"a roll-back moved checkpoint {name} to {folder}; reason: {behind[number - 1].reason}")
         moved = True
     if moved:
         left, latest = next(_readable(paths), None), paths.checkpoints / LATEST_NAME

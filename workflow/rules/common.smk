@@ -28,7 +28,7 @@ MODEL = CONFIG.model_name
 ONLINE = PLAN.online
 EVALUATION = PLAN.evaluation_files
 EXISTING_TOKENIZER = CONFIG.tokenizer.existing
-# Empty for a run that only adopts token files: such a run has no corpus and no corpus report.
+# `PARTS` is empty for a run that only adopts token files. Such a run has no corpus and no corpus report.
 PARTS = PLAN.text_parts
 SHARDS = rule_inputs.wildcard_values(part.name for part in PARTS)
 ENCODED_PAIRS = rule_inputs.wildcard_values(PLAN.token_groups)
@@ -71,7 +71,7 @@ def run_folder(*below):
 
 
 def files_of_part(wildcards):
-    """Input function: the source's own files that one job reads; empty for a source that is fetched."""
+    """Input function: the source's own files that one job reads; empty for a source that is not made of files."""
     return rule_inputs.files_of_part(PLAN, f"{wildcards.source}/{wildcards.part}")
 
 
@@ -109,12 +109,12 @@ def training_extra(wildcards):
 
 
 def launch_options(wildcards):
-    """Params function: how a cluster job spreads the training's processes over its nodes; empty on one machine."""
+    """Params function: options that spread a training over the nodes of a cluster job; empty on one machine."""
     return PLAN.training_job.launch_options() if workflow.remote_exec else []
 
 
 def previous_segment(wildcards):
-    """Input function: the file of the segment before this one; none for the first segment."""
+    """Input function: the file of the segment before this one; empty for the first segment."""
     number = int(wildcards.n)
     return checkpoints.train_segment.get(n=number - 1).output if number > 1 else []
 

@@ -97,7 +97,7 @@ rule decontaminate:
     params:
         evaluation=file_options("evaluation"),
     message:
-        "decontaminate {wildcards.source}/{wildcards.part}"
+        "find evaluation texts in {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus decontaminate --config {input.config:q} --input {input.raw:q} {params.evaluation:q}"
         " --output {output.table:q} > {log:q} 2>&1"
@@ -131,7 +131,7 @@ rule clean:
     params:
         tables=file_options("duplicates", "repeated", "contaminated"),
     message:
-        "clean {wildcards.source}/{wildcards.part}"
+        "write the clean documents of {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery corpus clean --config {input.config:q} --raw {input.raw:q} --verdicts {input.verdicts:q}"
         " {params.tables:q} --output {output.table:q} --removed {output.removed:q} > {log:q} 2>&1"

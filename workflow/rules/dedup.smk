@@ -1,7 +1,8 @@
-# Find duplicates over all shards. Each shard's keys are scattered into partitions. Each partition yields pairs of
-# candidates. The pairs of all partitions are connected into clusters. The clusters are distributed over the partitions,
-# and each partition decides which documents of its clusters to keep. A shard is `<source>/<part>`, or a shard of an
-# earlier run that this corpus must not repeat (corpus.dedup.against).
+# Find duplicates over all shards. The keys of each shard are scattered into partitions. Each partition yields
+# candidates, which are pairs of documents that may be duplicates. The candidates of all partitions are connected into
+# clusters. The clusters are distributed over the partitions, and one job per partition decides which documents of its
+# clusters to keep. A shard is `<source>/<part>`, or a shard of an earlier run that this corpus must not repeat
+# (corpus.dedup.against).
 
 
 rule scatter_keys:
@@ -24,7 +25,7 @@ rule scatter_keys:
     params:
         corpus=run_folder("corpus"),
     message:
-        "scatter deduplication keys of {wildcards.shard}"
+        "scatter the deduplication keys of {wildcards.shard} into partitions"
     shell:
         "bloomery corpus dedup keys --config {input.config:q} --corpus {params.corpus:q} --part {wildcards.shard:q}"
         " --output {output.table:q} > {log:q} 2>&1"
@@ -51,7 +52,7 @@ rule find_candidates:
     params:
         corpus=run_folder("corpus"),
     message:
-        "find candidates for duplicates, partition {wildcards.partition}"
+        "find candidates for duplicates, partition {wildcards.partition} of the duplicate search"
     shell:
         "bloomery corpus dedup candidates --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
         " --partition {wildcards.partition:q} --output {output.table:q} --repeated {output.repeated:q}"
@@ -79,7 +80,7 @@ rule connect_candidates:
     params:
         corpus=run_folder("corpus"),
     message:
-        "connect candidates for duplicates"
+        "connect candidates for duplicates into clusters"
     shell:
         "bloomery corpus dedup connect --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
         " --output {output.table:q} --involved {output.involved:q} > {log:q} 2>&1"
@@ -135,7 +136,7 @@ rule resolve_duplicates:
     params:
         corpus=run_folder("corpus"),
     message:
-        "resolve duplicates, partition {wildcards.partition}"
+        "decide which duplicates to keep, partition {wildcards.partition} of the duplicate search"
     shell:
         "bloomery corpus dedup resolve --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
         " --partition {wildcards.partition:q} --output {output.table:q} --survivors {output.survivors:q}"

@@ -33,7 +33,7 @@ rule export_model:
         run=run_folder(),
         shard=WEIGHTS.shard_bytes,
     message:
-        "export {MODEL}"
+        "export the model {MODEL}"
     shell:
         "bloomery export model --config {input.config:q} --run {params.run:q} --output {output.parity:q}"
         " --max-shard-size {params.shard:q} > {log:q} 2>&1"

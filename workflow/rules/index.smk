@@ -33,7 +33,7 @@ rule encode:
     params:
         survivors=file_options("survivors"),
     message:
-        "encode {wildcards.source}/{wildcards.part}"
+        "encode the texts of {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery encode {input.clean:q} --tokenizer {input.tokenizer:q} {params.survivors:q} --output {output.idx:q}"
         " > {log:q} 2>&1"
@@ -66,7 +66,7 @@ rule adopt_tokens:
     params:
         options=adopt_options,
     message:
-        "adopt {wildcards.source}/{wildcards.part}"
+        "check and link the token files {wildcards.source}/{wildcards.part}"
     shell:
         "bloomery index adopt {input.files[0]:q} --tokenizer {input.tokenizer:q} {params.options:q}"
         " --output {output.idx:q} > {log:q} 2>&1"
@@ -94,7 +94,7 @@ rule build_index:
     params:
         index=run_folder("index"),
     message:
-        "build the index"
+        "build the index of training samples"
     shell:
         "bloomery index build --config {input.config:q} --index {params.index:q} --parts {input.parts:q}"
         " --mixture {input.mixture:q} --tokenizer {input.tokenizer:q} --output {output.index:q} > {log:q} 2>&1"
@@ -117,7 +117,7 @@ rule verify_index:
     params:
         index=run_folder("index"),
     message:
-        "verify the index"
+        "verify the index of training samples"
     shell:
         "bloomery index verify --index {params.index:q} --json > {output:q} 2> {log:q}"
 

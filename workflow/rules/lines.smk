@@ -46,7 +46,7 @@ rule find_repeated_lines:
     params:
         corpus=run_folder("corpus"),
     message:
-        "find repeated lines, partition {wildcards.partition}"
+        "find repeated lines, partition {wildcards.partition} of the lines"
     shell:
         "bloomery corpus repeated-lines --config {input.config:q} --corpus {params.corpus:q} --parts {input.parts:q}"
         " --partition {wildcards.partition:q} --output {output.table:q} > {log:q} 2>&1"

@@ -1,6 +1,6 @@
-# Publish model and logs to a Hub if one is configured, otherwise to a local folder of the same layout. A model needs a
-# parity.json to be published. Both rules run beside the workflow, unless the site's file has a section `internet`,
-# because compute nodes often have no Internet.
+# Publish model and logs to a Hub if one is configured, otherwise to a local folder of the same layout. A model without
+# a parity.json is not published. Both rules run on the machine of the workflow, unless the site's file has a section
+# `internet`, because compute nodes often have no Internet.
 
 
 rule publish_run:
@@ -22,12 +22,13 @@ rule publish_run:
     params:
         run=run_folder(),
     message:
-        "publish {MODEL}"
+        "publish the model {MODEL}"
     shell:
         "bloomery publish run --config {input.config:q} --run {params.run:q} --output {output:q} > {log:q} 2>&1"
 
 
-# The last sync of the logs. `bloomery watch` makes the earlier ones beside the workflow (see `WorkflowSession.start`).
+# This rule makes the last sync of the logs. `bloomery watch` makes the earlier syncs while the workflow runs (see
+# `WorkflowSession.start`).
 rule sync_logs:
     input:
         config="<run>/config/publish.json",
@@ -51,7 +52,7 @@ rule sync_logs:
     params:
         run=run_folder(),
     message:
-        "push the logs of {MODEL}"
+        "publish the logs of the training of {MODEL}"
     shell:
         "bloomery sync --run {params.run:q} --wait-seconds 1800 --output {output:q} > {log:q} 2>&1"
 

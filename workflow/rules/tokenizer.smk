@@ -1,5 +1,5 @@
-# Count the pre-tokens of each shard, weigh the counts by the mixture, and train a byte-level BPE tokenizer. With an
-# existing tokenizer, import it instead.
+# Count the pre-tokens of each shard, weigh the counts by the mixture, and train a byte-level BPE tokenizer. If the run
+# names an existing tokenizer, import this tokenizer instead.
 
 
 rule count_pretokens:
@@ -54,7 +54,7 @@ rule train_tokenizer:
         " --weights {input.mixture:q} --output {params.folder:q} > {log:q} 2>&1"
 
 
-# This rule replaces counting and training. It runs beside the workflow, unless the site's file has a section
+# This rule replaces counting and training. It runs on the machine of the workflow, unless the site's file has a section
 # `internet`, because the tokenizer may be on a Hub.
 rule import_tokenizer:
     input:
@@ -101,8 +101,8 @@ rule check_tokenizer:
         # `update` keeps the previous verdict if the check fails. If the file were removed, all text would be encoded
         # again after a later check passes.
         verdict=update("<run>/tokenizer/gate.json"),
-        # Snakemake restores the previous verdict with a new time, so it looks up to date. This file is then missing, so
-        # the next run checks again.
+        # After a failed check, Snakemake restores the previous verdict with a new time, so it looks up to date. The
+        # file gate.kept is then missing, so the next run checks again.
         kept=touch("<run>/tokenizer/gate.kept"),
     log:
         "<logs>/check_tokenizer.log",

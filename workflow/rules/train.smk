@@ -16,7 +16,7 @@ checkpoint train_segment:
         "<logs>/train_segment/{n}.log",
     benchmark:
         "<benchmarks>/train_segment/{n}.tsv"
-    # Snakemake must not retry a segment: the chain has its own budget of crashes, and a stop by a user is not a
+    # Snakemake must not retry a segment: the chain has its own limit of crashes, and a stop by a user is not a
     # failure.
     retries: 0
     conda:
@@ -30,8 +30,8 @@ checkpoint train_segment:
     message:
         "train segment {wildcards.n}"
     # A scheduler that ends the job sends TERM to all its processes. The shell ignores TERM and waits for the launcher,
-    # which first saves. The launcher writes the log itself, so that its progress bar has the terminal. `command`
-    # bypasses the container's `bloomery` function, because the launcher needs the host's srun.
+    # which first saves. The launcher writes the log itself, so that it can draw its progress bar on the terminal.
+    # `command` bypasses the container's `bloomery` function, because the launcher needs the host's srun.
     shell:
         "trap '' TERM; command bloomery train segment --config {input.config:q} --run {params.run:q} --number {wildcards.n:q}"
         " --output {output:q} {params.launch:q} --log {log:q}"

@@ -26,10 +26,11 @@ from data_prep.formats.shard import TableWriter, read_manifest, write_table
 
 PAIR_SCHEMA = pa.schema([("best", pa.int64()), ("other", pa.int64()), ("exact", pa.bool_())])
 REPEATED_SCHEMA = pa.schema([("part", pa.string()), ("row", pa.int64()), ("id", pa.string())])
-"""Second and later documents of an id, each with its new `id`."""
+"""One row for each second or later document with the same id. `id` is its new id."""
 
 _EARLIER_CANDIDATES = 4
-"""Number of documents of earlier runs that a document is compared with per key. More share a band only by chance."""
+"""Number of documents of earlier runs that a document is compared with per key. Further documents usually share
+the key only by chance."""
 
 BYTES_PER_KEY = 112
 """Bytes of memory per key during the sort: its 36 bytes three times (read, concatenated, sorted) and the sort index."""
@@ -50,14 +51,17 @@ def find_candidates(
             rows of each part.
 
     Raises:
-        InputError: the keys of a shard are missing or damaged.
+        InputError: a table of keys is missing or damaged.
     """
     paths = [keys / f"{part}.parquet" for part in catalogue.parts]
     count = sum(count_records(path, partition) for path in paths)
     passes = max(1, -(-count * BYTES_PER_KEY // stage.dedup.memory_bytes))
     counts = {"keys": count, "passes": passes, "exact": 0, "near": 0}
     again: list[tuple[int, str]] = []
-    with TableWriter.open(output, PAIR_SCHEMA) as writer, Progress(f"candidates {partition}", passes) as bar:
+    with (
+        TableWriter.open(output, PAIR_SCHEMA) as writer,
+        Progress(f"find candidates of partition {partition}", passes, unit="passes") as bar,
+    ):
         for number in range(passes):
             found = _in_order(_keys_of(paths, catalogue, partition, stage.dedup.partitions, number, passes))
             again += _repeated(found)
@@ -83,7 +87,7 @@ def find_candidates(
 def _keys_of(
     paths: list[Path], catalogue: NumberedDocuments, partition: int, partitions: int, number: int, passes: int
 ) -> Iterator[Columns]:
-    """Yield the keys of one pass. Their `row` is replaced by the node."""
+    """Yield the keys of one pass. Their column `row` contains nodes instead of rows of the shard."""
     for path, start in zip(paths, catalogue.bounds.tolist(), strict=False):
         for table in read_runs(path, partition, SCHEMA.names):
             keys = {name: table[name].to_numpy() for name in SCHEMA.names}

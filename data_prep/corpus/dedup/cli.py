@@ -10,14 +10,37 @@ import typer
 from bloomery.base.progress import say
 from bloomery.config.stages import DedupStage
 
-app = typer.Typer(no_args_is_help=True, help="Find duplicates over all shards.")
+app = typer.Typer(no_args_is_help=True, help="Find duplicate documents over all shards of a corpus.")
 
-Config = Annotated[Path, typer.Option("--config", help="JSON file with the settings of the dedup stage.")]
+Config = Annotated[
+    Path,
+    typer.Option(
+        "--config", help="JSON file with the settings of the duplicate search, such as runs/sample/config/dedup.json."
+    ),
+]
 Corpus = Annotated[Path, typer.Option("--corpus", help="Corpus folder of the run, such as runs/sample/corpus.")]
-Parts = Annotated[Path, typer.Option("--parts", help="JSON file that lists the parts of the corpus (`source/00000`).")]
-Part = Annotated[str, typer.Option("--part", help="Name of a part, such as `source/00000`.")]
-Partition = Annotated[int, typer.Option("--partition", min=0, help="Number of the partition.")]
-Output = Annotated[Path, typer.Option("--output", help="File to write.")]
+Parts = Annotated[
+    Path,
+    typer.Option(
+        "--parts",
+        help="JSON file that lists the names of all shards of the run, such as runs/sample/config/parts.json.",
+    ),
+]
+Part = Annotated[
+    str,
+    typer.Option(
+        "--part", help="Name of the shard to process: its source and its number in the source, such as `sample/00000`."
+    ),
+]
+Partition = Annotated[
+    int,
+    typer.Option(
+        "--partition",
+        min=0,
+        help="Number of the partition of the duplicate search to process, from 0 to corpus.dedup.partitions - 1.",
+    ),
+]
+Output = Annotated[Path, typer.Option("--output", help="Parquet file to write: the result of this command.")]
 
 
 def _stage(config: Path, partition: int = 0) -> DedupStage:
@@ -27,16 +50,19 @@ def _stage(config: Path, partition: int = 0) -> DedupStage:
     stage = read_stage(config, DedupStage)
     if partition >= stage.dedup.partitions:
         raise InputError(
-            f"there is no partition {partition}",
+            f"the duplicate search has no partition {partition}",
             where="--partition",
-            expected=f"a number below {stage.dedup.partitions}",
+            expected=f"a number from 0 to {stage.dedup.partitions - 1} (corpus.dedup.partitions - 1)",
         )
     return stage
 
 
 @app.command("keys")
 def keys_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> None:
-    """Distribute the keys of a shard's documents over the partitions."""
+    """Write the keys of a shard's documents (ids, content hashes, MinHash bands), sorted by partition.
+
+    Documents with an equal key are compared later.
+    """
     from data_prep.corpus.dedup.scatter_keys import scatter_keys
     from data_prep.corpus.numbered_documents import CorpusTables
 
@@ -51,16 +77,21 @@ def candidates_verb(
     parts: Parts,
     partition: Partition,
     output: Output,
-    repeated: Annotated[Path, typer.Option("--repeated", help="Table of repeated ids to write.")],
+    repeated: Annotated[
+        Path,
+        typer.Option(
+            "--repeated", help="Parquet file to write: documents with the id of an earlier document, and their new ids."
+        ),
+    ],
 ) -> None:
-    """Find pairs of documents that share a key of one partition, and repeated ids."""
+    """Find pairs of documents that may be duplicates, and ids that repeat, among the keys of one partition."""
     from data_prep.corpus.dedup.candidates import find_candidates
     from data_prep.corpus.numbered_documents import NumberedDocuments
 
     stage = _stage(config, partition)
     catalogue = NumberedDocuments(corpus, parts, stage.dedup.against)
     counts = find_candidates(stage, catalogue, partition, corpus / "keys", output, repeated)["counts"]
-    say(f"{counts['exact']} exact and {counts['near']} near candidate pairs")
+    say(f"found {counts['exact']} pairs of equal documents and {counts['near']} pairs that may be near duplicates")
 
 
 @app.command("connect")
@@ -69,9 +100,14 @@ def connect_verb(
     corpus: Corpus,
     parts: Parts,
     output: Output,
-    involved: Annotated[Path, typer.Option("--involved", help="Table to write: documents that are in a pair.")],
+    involved: Annotated[
+        Path,
+        typer.Option(
+            "--involved", help="Parquet file to write: the documents that are in a pair of possible duplicates."
+        ),
+    ],
 ) -> None:
-    """Join the pairs of all partitions into connected components."""
+    """Join the pairs of possible duplicates of all partitions into connected groups."""
     from data_prep.corpus.dedup.connect import connect
     from data_prep.corpus.numbered_documents import NumberedDocuments
 
@@ -80,12 +116,12 @@ def connect_verb(
     counts = connect(stage, NumberedDocuments(corpus, parts, stage.dedup.against), candidates, output, involved)[
         "counts"
     ]
-    say(f"{counts['components']} components")
+    say(f"found {counts['components']} connected groups of possible duplicates")
 
 
 @app.command("members")
 def members_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> None:
-    """Collect the data that resolve needs about a shard's documents in a component."""
+    """Collect what `resolve` needs about the documents of a shard that are in a group of possible duplicates."""
     from data_prep.corpus.dedup.members import gather_members
     from data_prep.corpus.numbered_documents import CorpusTables
 
@@ -103,10 +139,14 @@ def resolve_verb(
     output: Output,
     survivors: Annotated[
         Path,
-        typer.Option("--survivors", help="Table to write: kept documents that are similar to other kept documents."),
+        typer.Option(
+            "--survivors",
+            help="Parquet file to write: kept documents that are similar to another kept document. Such documents are"
+            " not split between training and validation.",
+        ),
     ],
 ) -> None:
-    """Decide which documents of one partition's components are removed, and which document each is a duplicate of."""
+    """Decide which possible duplicates of one partition are removed, and which kept document each one duplicates."""
     from data_prep.corpus.dedup.resolve import resolve
     from data_prep.corpus.numbered_documents import NumberedDocuments
 

@@ -1,4 +1,4 @@
-"""Connect: join the candidate pairs of all partitions into connected components, and assign each to one partition.
+"""Connect: join all candidate pairs into connected components, and assign each component to one partition.
 
 The decision about a document depends only on its component, so the components can be resolved separately.
 """
@@ -44,14 +44,14 @@ def connect(
         involved: table of `INVOLVED_SCHEMA` to write. The `spans` of its manifest give the rows of each part.
 
     Raises:
-        InputError: a partition is missing or damaged.
+        InputError: a table of candidate pairs is missing or damaged.
     """
     partitions, memory = stage.dedup.partitions, stage.dedup.memory_bytes
     if len(candidates) != partitions:
         raise InputError(
-            f"there are {len(candidates)} candidate files",
+            f"there are {len(candidates)} tables of candidate pairs",
             where=str(clusters.parent),
-            expected=f"{partitions} files, one per partition (dedup.partitions)",
+            expected=f"{partitions} tables, one per partition of the duplicate search (corpus.dedup.partitions)",
         )
     manifests = [read_manifest(path) for path in candidates]
     facts: dict[str, Any] = {
@@ -148,7 +148,7 @@ def _write_clusters(
                 columns = [*rows.T[:3], rows[:, 3].astype(np.bool_)]
                 writer.write(pa.record_batch(columns, schema=CLUSTER_SCHEMA))
             spans.append([start, writer.rows])
-    say(f"duplicates: {writer.rows} candidate pairs in {found} components")
+    say(f"there are {writer.rows} pairs of possible duplicates in {found} connected groups")
     return writer.manifest(kind="clusters", counts={"components": found, "spans": spans}, **facts)
 
 

@@ -113,7 +113,7 @@ def components(edges: Iterator[Pairs], count: int, memory_bytes: int, folder: Pa
     Args:
         edges: batches [n, 2] of pairs of nodes >= 0.
         count: number of edges, or an upper bound.
-        memory_bytes: memory for one bucket. The edges of one node are never split, so one node may take more.
+        memory_bytes: memory for one bucket, in bytes. The edges of one node are never split, so one node may take more.
         folder: folder for temporary files of 32 bytes per edge.
     """
     buckets = bucket_count(2 * count, 2, memory_bytes)
@@ -130,7 +130,8 @@ def components(edges: Iterator[Pairs], count: int, memory_bytes: int, folder: Pa
                     stars = stack.enter_context(Buckets(buckets, 2, folder))
                     fingerprint = _small_stars(upward, stars)
             if fingerprint == before:
-                # Every edge now leads to the smallest node. Copies of an edge are in one bucket, which removes them.
+                # Every edge now leads to the smallest node. Copies of an edge are in one bucket, so `unique_rows`
+                # removes them.
                 yield from (unique_rows(rows) for rows in stars.read() if len(rows))
                 return
             before, edges = fingerprint, stars.read()
@@ -156,9 +157,9 @@ def unique_rows(rows: Pairs) -> Pairs:
 
 
 def _least(rows: Pairs) -> tuple[Pairs, Pairs]:
-    """Return the unique rows sorted by first node, and for each row the smallest of its first node's neighbourhood.
+    """Return the unique rows sorted by first node, and for each row the smallest node near its first node.
 
-    The neighbourhood of a node is the node itself and all its neighbours.
+    The nodes near a node are the node itself and all its neighbours.
     """
     rows = unique_rows(rows)
     if not len(rows):

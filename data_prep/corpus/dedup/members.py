@@ -36,7 +36,7 @@ SCHEMA = pa.schema(
     ]
 )
 """One row per document of a component. `shingles` are sorted hashes of 8 bytes each, or empty if the document is
-compared with no other."""
+compared with no other document."""
 
 _BATCH_ROWS = 1024
 

@@ -1,4 +1,4 @@
-"""Rank duplicates: the better one has the source of higher priority, then more words, then the smaller id.
+"""Rank duplicates: the better document has the source of higher priority, then more words, then the smaller id.
 
 Words are counted instead of characters, because more white space does not make a text better. Documents of earlier runs
 are better than all documents of this run.
@@ -27,9 +27,9 @@ def source_ranks(priorities: dict[str, int]) -> dict[str, int]:
     order = sorted(set(priorities.values()), reverse=True)
     if len(order) >= 1 << _PRIORITY_BITS:
         raise InputError(
-            f"there are {len(order)} different priorities",
+            f"the sources have {len(order)} different priorities",
             where="sources[].priority",
-            expected=f"fewer than {1 << _PRIORITY_BITS}",
+            expected=f"fewer than {1 << _PRIORITY_BITS} different priorities; give several sources the same priority",
         )
     return {source: 1 + order.index(priority) for source, priority in priorities.items()}
 
@@ -57,7 +57,10 @@ def id_words(ids: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
 def short_rank(
     source_rank: npt.NDArray[np.int64], words: npt.NDArray[np.int64], ids: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    """Return a rank in 64 bits; smaller is better. Among equal ranks and words, the first bits of the id decide."""
+    """Return a rank of each document in 64 bits; smaller is better.
+
+    Among documents with equal source ranks and numbers of words, the first bits of the id decide.
+    """
     most = (1 << _WORD_BITS) - 1
     fewer = (most - np.minimum(words, most)).astype(np.uint64)
     first: npt.NDArray[np.uint64] = ids[:, 0] >> np.uint64(64 - _ID_BITS)

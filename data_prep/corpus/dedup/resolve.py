@@ -46,10 +46,12 @@ SCHEMA = pa.schema(
     ]
 )
 """One row per removed document. `duplicate_of` is the id of the kept document, `duplicate_of_part` its part.
-`similarity` is null if the two were not compared. `cluster_size` counts the kept document and all of its duplicates."""
+`similarity` is null if the two documents were not compared. `cluster_size` counts the kept document and all of its
+duplicates."""
 
 SURVIVOR_SCHEMA = pa.schema([("part", pa.string()), ("id", pa.string()), ("cluster", pa.string())])
-"""One row per kept document whose cluster has another kept document. `cluster` is the id of the best document in it."""
+"""One row per kept document whose cluster has another kept document. `cluster` is the id of the best of these
+documents."""
 
 _BYTES_PER_MEMBER, _BYTES_PER_PAIR = 256, 128
 """Bytes of memory per document, without its shingles, and per pair."""
@@ -60,7 +62,10 @@ Chosen = Callable[[Ints], Bools]
 
 
 class _Edges(NamedTuple):
-    """Verified pairs, as positions in the documents of a pass. These are sorted from best to worst: better < worse."""
+    """Pairs of similar documents, as positions in a pass.
+
+    The documents of a pass are sorted from best to worst, so `better` is less than `worse`.
+    """
 
     better: Ints
     worse: Ints
@@ -75,9 +80,9 @@ class _Decision(NamedTuple):
     similarity: npt.NDArray[np.float64]
     """Similarity to the document in `duplicate_of`; NaN if the two were not compared."""
     same: Ints
-    """Best document with the same content."""
+    """Best document with the same content as each document."""
     cluster: Ints
-    """Best document in the cluster, which is joined by similarity."""
+    """Best document in the cluster of each document."""
     compared: int
     """Number of candidate pairs that were compared."""
 
@@ -156,7 +161,7 @@ def resolve(
     passes = max(1, -(-size // stage.dedup.memory_bytes))
     tables, kin = [SCHEMA.empty_table()], [SURVIVOR_SCHEMA.empty_table()]
     compared = 0
-    with Progress(f"resolve {partition}", passes) as bar:
+    with Progress(f"resolve duplicates of partition {partition}", passes, unit="passes") as bar:
         for number in range(passes):
 
             def mine(roots: Ints, number: int = number) -> Bools:
@@ -286,7 +291,8 @@ def _best_of_component(count: int, near: Ints) -> Ints:
 def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
     """Compare the candidates, and further pairs found through them; return the pairs that are similar.
 
-    A document that is similar to a removed document may also be similar to the kept one, so this pair is compared too.
+    A document that is similar to a removed document may also be similar to the document that was kept in its place. So
+    this pair is compared too.
     """
     count = len(members.node)
     tested = np.empty(0, dtype=np.int64)

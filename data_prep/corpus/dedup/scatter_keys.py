@@ -29,7 +29,7 @@ IDENTITY, CONTENT = -2, -1
 """Values of the column `table` for ids and contents. For bands, `table` is the number of the band, from 0."""
 
 CHUNK_ROWS = 1 << 16
-"""Number of documents whose keys are sorted together: about 40 bytes per key, 16 keys per document."""
+"""Number of documents whose keys are sorted together. The sort takes about 40 bytes per key, of 16 per document."""
 
 SCHEMA = pa.schema(
     [
@@ -88,9 +88,10 @@ def _refuse_other_parameters(stage: DedupStage, tables: CorpusTables, part: str)
     measures = tables.path("measures", part)
     if read_manifest(measures)["counts"].get("keys") != key_digest(stage.dedup.near, stage.seed, stage.unspaced):
         raise InputError(
-            "was measured with another seed, other MinHash parameters or by another version",
+            "the earlier run was measured with another seed, other MinHash parameters or another version of Bloomery",
             where=str(measures),
-            expected="the seed and corpus.dedup.near of this run; measure the earlier run again with these settings",
+            expected="measures with the seed and corpus.dedup.near of this run; run the earlier run again with these"
+            " settings, or remove it from corpus.dedup.against",
         )
 
 

@@ -32,9 +32,11 @@ class FastTextModel:
             import fasttext
         except ImportError as error:
             raise ResourceError(
-                "fastText is not installed", where=str(path), expected="pip install 'bloomery[fasttext]'"
+                "the package fasttext is not installed",
+                where=str(path),
+                expected="the extra `fasttext`: pip install 'bloomery[fasttext]'",
             ) from error
-        expected = "a fastText classifier (.bin, .ftz)"
+        expected = "a fastText classifier (a .bin or .ftz file)"
         try:
             self._model = fasttext.load_model(str(path))
             # With a threshold of 0, the list of all labels would lack unlikely branches of a hierarchical softmax.

@@ -1,4 +1,7 @@
-"""Identify languages with CLD2 or a fastText model, then with the n-gram model for languages that the first lacks."""
+"""Identify languages with a main detector: CLD2 or a fastText model.
+
+An n-gram model identifies the languages that the main detector lacks.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,12 @@ class LanguageIdentifier:
     def __init__(
         self, detect: Callable[[str], Detection], codes: frozenset[str], fallback: ngrams.NgramModel | None
     ) -> None:
-        """Combine `detect`, which can return `codes`, with the model `fallback` for languages that it lacks."""
+        """Combine `detect`, which can return `codes`, with the model `fallback` for languages outside `codes`."""
         self._detect = detect
         self._fallback = fallback
         self._lacking = frozenset(fallback.languages if fallback else ()) - codes
         self.codes = (codes & CODES) | self._lacking
-        """Every code of the accept sets that one of the detectors can return."""
+        """Codes of accept sets that at least one of the two detectors can return."""
 
     def detect(self, text: str, label: str = "") -> Detection:
         """Return the languages of a text. `label` is the language that the text's source states."""

@@ -1,8 +1,9 @@
 """The n-gram fallback: naive Bayes over hashed character 2- to 4-grams, for the languages that a detector lacks.
 
 A model is one table of integers with one column per language. An entry is the weight of an n-gram as evidence for the
-language, or 0 if the n-gram did not occur in its training text. Most columns are for contrast. They are neighbouring
-languages and other languages of the corpus, and match texts that are in none of the model's own languages. A text is
+language, or 0 if the n-gram did not occur in its training text. Most columns are for contrast. They are columns of
+neighbouring languages and of other languages of the corpus. Texts that are in none of the model's own languages match
+these columns. A text is
 split into pieces. Each piece counts for the language with the highest score, or for none if two scores are close.
 
 Scores are sums of integers, so they are equal on every machine. The speed is about 7 MB/s per core. The fallback reads
@@ -80,7 +81,7 @@ class NgramModel:
     classes: tuple[str, ...]
     """All languages of the training text, one per column of `weights`."""
     weights: npt.NDArray[np.uint8]
-    """[BUCKETS, classes]: log of the frequency of an n-gram over that of an unseen one, in steps of 1 / SCALE."""
+    """[BUCKETS, classes]: log of an n-gram's frequency divided by that of an unseen n-gram, in steps of 1 / SCALE."""
     bytes: tuple[int, ...]
     """UTF-8 bytes of training text per class."""
 
@@ -130,8 +131,8 @@ def load(path: Path) -> NgramModel:
         reason = why_unreadable(error)
         raise InputError(f"not an n-gram language model ({reason})", where=str(path), expected=_EXPECTED) from error
     if not known or weights.shape != (BUCKETS, len(model.classes)) or len(model.classes) < 2:
-        raise InputError("an n-gram language model of another version", where=str(path), expected=_EXPECTED)
+        raise InputError("the n-gram language model is of another version", where=str(path), expected=_EXPECTED)
     return model
 
 
-_EXPECTED = "a file that `bloomery corpus train-langid` wrote"
+_EXPECTED = "a file that `bloomery corpus train-langid` of this version wrote; train the model again"

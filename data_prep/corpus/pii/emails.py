@@ -19,7 +19,7 @@ _FILE_SUFFIXES = frozenset(["png", "jpg", "jpeg", "gif", "svg", "webp", "ico", "
 
 
 def find_emails(passage: Passage) -> Iterator[Span]:
-    """Yield e-mail addresses. File names and `git@host:`, which is a remote and not a person, are skipped."""
+    """Yield e-mail addresses. File names and `git@host:`, which names a server, are skipped."""
     text = passage.text
     at = text.find("@")
     while at >= 0:

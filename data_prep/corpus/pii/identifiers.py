@@ -86,13 +86,13 @@ class Identifier(NamedTuple):
     form: str
     """Pattern of the written number. `~` is one separator (space, dot, hyphen) or none, the same in all places."""
     digits: range
-    """Possible numbers of digits, without letters."""
+    """Possible counts of digits. Letters are not counted."""
     check: Callable[[str], bool]
     """Function that validates the letters and digits of a number."""
     languages: str
     """Codes of the languages in which the number needs no word before it; `*` for all languages."""
     words: str
-    """Words, as an alternation. In any language, one of them before the number is enough."""
+    """Alternatives of a pattern. In any language, one of these words before the number confirms the kind of number."""
 
 
 IDENTIFIERS = [

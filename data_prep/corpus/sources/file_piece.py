@@ -101,7 +101,7 @@ class PieceStream(io.RawIOBase):
         try:
             offset, self._block = next(self._blocks, (-1, b""))
         except OSError as error:
-            raise InputError(f"cannot be read ({error.strerror or error})", where=self._path) from error
+            raise _unreadable(self._path, error) from error
         self._ready = memoryview(self._block)
         if offset < 0:
             return False
@@ -117,7 +117,12 @@ def _open(path: str) -> BinaryIO:
     try:
         return Path(path).open("rb")
     except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror or error})", where=path) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str, error: OSError) -> InputError:
+    what = f"cannot be read ({error.strerror or error})"
+    return InputError(what, where=path, expected="an existing file that you may read, on a disk without errors")
 
 
 def _blocks(file: BinaryIO, suffix: str, stops: tuple[int, int]) -> Iterator[tuple[int, bytes]]:

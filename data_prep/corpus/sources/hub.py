@@ -64,5 +64,7 @@ def _explained(source: HubSource, error: Exception, what: str) -> BloomeryError:
     return kind(
         f"{what} cannot be read: {type(error).__name__}: {str(error)[:300]}",
         where=f"sources[{source.name}].dataset {source.dataset!r}",
-        expected="a dataset (owner/name, or a local folder) with this configuration, split and revision",
+        expected="a working connection to the Hub; run the workflow again later"
+        if network
+        else "a dataset (owner/name, or a local folder) with this configuration, split and revision",
     )

@@ -60,5 +60,7 @@ def _parse(data: bytes, fields: Fields, file: str, line: int) -> Item:
     except (ValueError, RecursionError) as error:
         return BadRow(file, line, "invalid JSON", _reason(error), excerpt_of(text))
     if not isinstance(value, dict):
-        return BadRow(file, line, "not an object", f"a {type(value).__name__}", excerpt_of(text))
+        return BadRow(
+            file, line, "not an object", f"the line holds a value of type {type(value).__name__}", excerpt_of(text)
+        )
     return row_from_fields(value, fields, file, line)

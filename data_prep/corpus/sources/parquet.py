@@ -51,7 +51,9 @@ def read_parquet(
                         yield from _group(file, group, line, fields, name)
                     line += file.metadata.row_group(group).num_rows
         except (FileNotFoundError, PermissionError) as error:
-            raise InputError(f"cannot be read ({error})", where=path) from error
+            raise InputError(
+                f"cannot be read ({error})", where=path, expected="an existing file that you may read"
+            ) from error
         except (pa.ArrowException, OSError) as error:
             if number == 0:
                 yield BadRow(name, 1, "damaged file", str(error))
@@ -78,7 +80,11 @@ def _require(columns: list[str], fields: Fields, path: str) -> None:
         ("id_field", fields.identity),
     ):
         if column is not None and column not in columns:
-            raise InputError(f"has no column {column!r} ({role})", where=path, expected=f"one of {', '.join(columns)}")
+            raise InputError(
+                f"the file has no column {column!r} ({role})",
+                where=path,
+                expected=f"as {role} of the source, one of the columns {', '.join(columns)}",
+            )
 
 
 class _NotText(str):

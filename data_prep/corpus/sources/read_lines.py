@@ -42,7 +42,9 @@ def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterato
                 position += size
                 number += 1
                 if len(body) > limit or not whole:
-                    yield BadRow(name, number, "too long", f"{size} bytes, the limit is {limit}", excerpt_of(line))
+                    yield BadRow(
+                        name, number, "too long", f"the line has {size} bytes, the limit is {limit}", excerpt_of(line)
+                    )
                     continue
                 if number == 1:
                     body = body.removeprefix(b"\xef\xbb\xbf")

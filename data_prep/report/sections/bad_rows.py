@@ -9,7 +9,7 @@ from data_prep.report.wording import count
 
 
 def bad_rows(bad: dict[str, Any]) -> str:
-    """Return the section with the number of bad rows by reason and the first bad rows. Empty if there are none."""
+    """Return the section with the number of bad rows by reason and the first bad rows, or "" without bad rows."""
     if not bad["count"]:
         return ""
     reasons = ", ".join(f"{escape(reason)} {count(number)}" for reason, number in bad["reasons"].items())

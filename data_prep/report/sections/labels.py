@@ -10,7 +10,7 @@ from data_prep.report.wording import count, percent
 
 
 def labels(report: dict[str, Any]) -> str:
-    """Return a table of the documents that were removed for this reason, and of those kept from trusted sources."""
+    """Return a table of the documents that were removed for their label, and of those that trusted sources kept."""
     rows = []
     for code, entry in report["languages"].items():
         removed, stayed = entry["removed"].get("wrong_language", 0), entry["trusted_disagreements"]

@@ -156,7 +156,7 @@ def _control(report: dict[str, Any], rule: str) -> str:
     now = sum(one["removed_now"] for one in entry["languages"].values())
     words = "no limit"
     if held:
-        words = f"limit {limits_in_words(held)}: {documents(now)} removed ({percent(now / total) if total else '–'})"
+        words = f"limit {limits_in_words(held)} removes {documents(now)} ({percent(now / total) if total else '–'})"
     return (
         f"<div class='control' data-rule='{rule}'><label><b>{escape(TITLES.get(rule, rule))}</b> "
         f"<input type='range' min='0' max='{len(entry['at']) - 1}' step='1' hidden></label>"

@@ -11,7 +11,7 @@ from data_prep.report.wording import count, percent
 
 
 def repeated_lines(report: dict[str, Any]) -> str:
-    """Return the section with a row per language with removed lines, by descending number of removed bytes.
+    """Return the section with a row for each language that has removed lines, by descending number of removed bytes.
 
     Return an empty string if the run does not remove repeated lines.
     """

@@ -37,7 +37,7 @@ def _rule(name: str, rule: dict[str, Any], largest: int, came: int) -> str:
     if rule["limits"]:
         notes.append(f"Limit: {limits_in_words(rule['limits'].values())}.")
     if rule["failing_documents"] > rule["documents"]:
-        notes.append(f"Failed by {documents(rule['failing_documents'])}, some of which fail another rule first.")
+        notes.append(f"{documents(rule['failing_documents'])} fail this rule; some of them fail another rule first.")
     if measure := measure_of(name):
         notes.append(f"<a href='#measure-{measure}'>See the measure</a>")
     examples = "".join(_example(example) for example in rule.get("examples", []))
@@ -70,12 +70,12 @@ def _reason(example: dict[str, Any]) -> str:
         side = "" if limit is None else f", limit {number(limit)}"
         return f"measured {value:.4g}{side}"
     if "detected" in example:
-        return f"labelled {example['language']}, detected {example['detected']}"
+        return f"labelled as {example['language']}, detected as {example['detected']}"
     if "duplicate_of" in example:
         return f"{likeness(example['similarity'])}, cluster of {documents(example['cluster_size'])}"
     if "item" in example:
         hits, share = count(example["hits"]), percent(example["share"])
-        return f"n-grams in evaluation texts: {hits} ({share} of the document's), best match {example['item']}"
+        return f"n-grams in evaluation texts: {hits} ({share} of the document's n-grams), best match: {example['item']}"
     return ""
 
 

@@ -1,8 +1,8 @@
 """Build the report: figures per language and facts about the vocabulary.
 
-The figures are also computed for the reference tokenizers, and for a tokenizer of each language's own (monolingual
-tokenizer). Token usage comes from the pre-token counts if they were made with the tokenizer's pre-tokenizer. Otherwise
-it comes from the sample.
+The figures are also computed for the reference tokenizers, and for one monolingual tokenizer per language, which is
+trained on that language alone. The uses of tokens come from the pre-token counts if the tokenizer's pre-tokenizer
+made these counts. Otherwise the uses come from the sample.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _references(
 def _monolingual(
     subject: ReportedTokenizer, material: ReportInputs, texts: dict[str, dict[str, Any]], config: TokenizerReportConfig
 ) -> dict[str, dict[str, Any]]:
-    """Train a tokenizer for each language with counts, and return the tokenizer's figures per language."""
+    """Train a monolingual tokenizer for each language that has counts, and return its figures per language."""
     result: dict[str, dict[str, Any]] = {}
     asked = config.monolingual_vocabulary
     if asked is None or material.counts is None:
@@ -111,7 +111,7 @@ def _monolingual(
 
 
 def _over(entry: dict[str, Any], others: list[dict[str, Any]]) -> float | None:
-    """Return how many more tokens `entry` has than the best of `others`, as a share. Return None without others."""
+    """Return how many more tokens `entry` has than the best of `others`, as a share. None if `others` is empty."""
     if not others:
         return None
     return round(int(entry["tokens"]) / min(int(other["tokens"]) for other in others) - 1, 4)
@@ -131,7 +131,10 @@ def _parity(
         found = parities(subject, rows, reference)
         if found:
             return found, "content"
-        say(f"warning: the aligned text does not have the language {reference}, so parity compares bytes")
+        say(
+            f"warning: the aligned text has no rows in the language {reference}, so parity compares texts with equal "
+            "numbers of bytes"
+        )
     other = figures[reference]["tokens"] / texts[reference]["bytes"]
     by_bytes = {code: round(figures[code]["tokens"] / texts[code]["bytes"] / other, 4) for code in figures}
     return {code: {"parity": ratio, "parity_rows": 0} for code, ratio in by_bytes.items()}, "bytes"

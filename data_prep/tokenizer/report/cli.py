@@ -13,27 +13,49 @@ if TYPE_CHECKING:
 
 
 def report(
-    tokenizer: Annotated[Path, typer.Option(help="A tokenizer.json file, or a folder with one.")],
+    tokenizer: Annotated[
+        Path, typer.Option(help="Tokenizer to report on: a tokenizer.json file, or the folder of one.")
+    ],
     corpus: Annotated[
         list[Path],
-        typer.Option(help="A run's corpus folder, a folder of shards, or a shard. The option can be repeated."),
+        typer.Option(
+            help="Documents to take the report's sample from: a run's corpus folder, a folder of shards, or a shard. "
+            "The option can be repeated."
+        ),
     ],
-    output_json: Annotated[Path, typer.Option(help="JSON file of the report to write.")],
-    output_html: Annotated[Path, typer.Option(help="HTML page of the report to write.")],
+    output_json: Annotated[Path, typer.Option(help="JSON file to write the report to.")],
+    output_html: Annotated[Path, typer.Option(help="HTML file to write the report to, for reading in a browser.")],
     parts: Annotated[
-        Path | None, typer.Option(help="parts.json of a run. Read only the shards of these parts. Default: all shards.")
+        Path | None,
+        typer.Option(
+            help="JSON file that lists the parts of a run's corpus (runs/<name>/config/parts.json). Only the shards of "
+            "these parts are read. Default: all shards."
+        ),
     ] = None,
     counts: Annotated[
         list[Path] | None,
-        typer.Option(help="Folder of pre-token counts, or a count table. The option can be repeated."),
+        typer.Option(
+            help="Table of pre-token counts, or a folder of such tables, to count the uses of each token exactly. The "
+            "option can be repeated."
+        ),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="tokenizer_report.json of a run's configuration.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Configuration of the tokenizer's report (runs/<name>/config/tokenizer_report.json)."),
+    ] = None,
     reference: Annotated[
         list[str] | None,
-        typer.Option(help="Tokenizer to compare with, as NAME=TOKENIZER: a folder, a file, or a Hub repository."),
+        typer.Option(
+            help="Tokenizer to compare with, as NAME=TOKENIZER. TOKENIZER is a folder, a tokenizer.json file, or a Hub "
+            "repository. The option can be repeated."
+        ),
     ] = None,
     parallel: Annotated[
-        Path | None, typer.Option(help="Aligned text: a folder of <language>.txt files, or a JSON Lines file.")
+        Path | None,
+        typer.Option(
+            help="Aligned text, which is the same content in several languages: a folder of <language>.txt files, or a "
+            "JSON Lines file."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON instead of a table.")] = False,
 ) -> None:
@@ -65,10 +87,20 @@ def report(
 
 
 def check(
-    config: Annotated[Path, typer.Option(help="tokenizer_report.json of a run's configuration. It holds the gate.")],
-    output: Annotated[Path, typer.Option(help="JSON file of the verdict to write.")],
+    config: Annotated[
+        Path,
+        typer.Option(
+            help="Configuration of the tokenizer's report, with the limits to check "
+            "(runs/<name>/config/tokenizer_report.json)."
+        ),
+    ],
+    output: Annotated[Path, typer.Option(help="JSON file to write the result of the check to.")],
     report: Annotated[
-        Path | None, typer.Option(help="JSON file of the tokenizer's report. Required if the gate sets limits.")
+        Path | None,
+        typer.Option(
+            help="JSON file with the tokenizer's report (from `bloomery tokenizer report`). Required if limits are "
+            "configured."
+        ),
     ] = None,
 ) -> None:
     """Check a tokenizer's report against the configured limits. If a limit fails, list the failures and exit with 1."""
@@ -80,22 +112,27 @@ def check(
 
     gate = read_stage(config, TokenizerReportStage).report.gate
     if gate is not None and gate.limits and report is None:
-        raise ConfigError("the gate sets limits", where=str(config), expected="--report with the figures to check")
+        raise ConfigError(
+            "limits are configured for the tokenizer (report.gate), but there is no report to check",
+            where=str(config),
+            expected="--report FILE, where FILE is the --output-json of `bloomery tokenizer report`",
+        )
     found = verdict(read_json(report) if report is not None else {}, gate)
     write_json(output, found)
     messages = [failure["message"] for failure in found["failures"]]
     if found["status"] == "failed":
         raise CheckFailedError(
-            f"the tokenizer fails {len(messages)} limits:\n  " + "\n  ".join(messages),
+            "the tokenizer does not meet these limits:\n  " + "\n  ".join(messages),
             where="tokenizer.report.gate",
-            expected=f"another tokenizer or other limits (see the report {report})",
+            expected=f"a tokenizer that meets the limits, or other limits in this section (see the report {report})",
         )
     for message in messages:
         say(f"warning: {message}")
     say(
-        {"none": "the gate sets no limits", "passed": "the tokenizer passes all limits of its gate"}.get(
-            found["status"], "the run continues, because the gate's severity is warn"
-        )
+        {
+            "none": "no limits are configured for the tokenizer (tokenizer.report.gate)",
+            "passed": "the tokenizer meets all configured limits (tokenizer.report.gate)",
+        }.get(found["status"], "the run continues, because tokenizer.report.gate.severity is warn")
     )
 
 
@@ -110,7 +147,8 @@ def _settings(config: Path | None, references: list[str], parallel: Path | None)
         name, mark, place = text.partition("=")
         if not mark or not name or not place:
             raise ConfigError(
-                f"--reference {text!r} is not NAME=TOKENIZER", expected="a value such as bloom=bigscience/bloom"
+                f"--reference {text!r} does not have the form NAME=TOKENIZER",
+                expected="a value such as bloom=bigscience/bloom",
             )
         named.append(ReferenceTokenizer(name=name, tokenizer=place))
     changes: dict[str, Any] = {"references": named} | ({} if parallel is None else {"parallel": str(parallel)})

@@ -20,8 +20,8 @@ from data_prep.tokenizer.sums import RUN_SCHEMA, Sums
 from data_prep.tokenizer.vocabulary import SPECIAL_PATTERN
 
 MOST_PIECES = 1_000_000
-"""Number of pieces, the most frequent ones, on which a language's own tokenizer is trained. A piece takes at most about
-50 bytes, so 46 languages with one million pieces each take 2.3 GB."""
+"""Maximum number of pieces on which a language's own tokenizer is trained. The most frequent pieces are used. A piece
+takes at most about 50 bytes, so 46 languages with one million pieces each take 2.3 GB."""
 Integers = npt.NDArray[np.int64]
 
 
@@ -37,7 +37,7 @@ class Counts:
     def read(cls, tables: Sequence[CountTable], folder: Path) -> Counts:
         """Sum the tables. Counts that do not fit into memory go to a temporary file in `folder`.
 
-        Raises InputError for a missing, damaged or wrong table.
+        Raises InputError if a table is missing, damaged or wrong.
         """
         counts = cls(Sums(folder))
         numbers: dict[str, int] = {}
@@ -52,10 +52,10 @@ class Counts:
         return counts
 
     def __iter__(self) -> Iterator[tuple[pa.Array, Integers, Integers, Integers]]:
-        """Yield parts of the sums: unique pieces (text), and three arrays with one entry per row.
+        """Yield batches of the sums: unique pieces (text), and three arrays with one entry per row of the sums.
 
-        The arrays hold the index of the row's piece in the part, the number of its language, and its count. Raises
-        InputError if a piece is not UTF-8.
+        For each row, the arrays hold the index of the piece in the batch, the number of the language, and the count.
+        Raises InputError if a piece is not UTF-8.
         """
         for table in self.sums:
             pieces = table["piece"].combine_chunks().dictionary_encode()
@@ -63,7 +63,11 @@ class Counts:
             try:
                 texts = pieces.dictionary.cast(pa.large_string())
             except pa.ArrowInvalid as error:
-                raise InputError(f"a piece is not UTF-8 text ({error})", where="the pre-token counts") from error
+                raise InputError(
+                    f"a piece is not UTF-8 text ({error})",
+                    where="the tables of pre-token counts",
+                    expected="UTF-8 text in the column piece, as `bloomery tokenizer count` writes it",
+                ) from error
             rows, languages = np.asarray(pieces.indices, np.int64), np.asarray(table["dataset"], np.int64)
             yield texts, rows, languages, np.asarray(table["count"])
 
@@ -95,23 +99,27 @@ def _most_frequent(table: pa.Table) -> pa.Table:
 
 
 def fits(tables: Sequence[CountTable], description: dict[str, Any]) -> bool:
-    """Return whether the tables were counted with the pre-tokenizer of a tokenizer; if not, log the reason.
+    """Return whether the tables were counted with the tokenizer's pre-tokenizer. If not, log the reason.
 
     Args:
         tables: count tables. Tables without a recorded pre-tokenizer are assumed to fit.
         description: content of the tokenizer's tokenizer.json.
 
     Raises:
-        InputError: if the tables contradict each other.
+        InputError: if the tables were counted with different pre-tokenizers.
     """
     preset, counted = recognise(description), pre_tokenizer_of(tables)
     if preset is None or description.get("normalizer") is not None:
-        say("the pre-token counts are not used: the tokenizer has a normaliser or a pre-tokenizer that is not a preset")
+        say(
+            "the pre-token counts are not used, because the tokenizer has a normaliser, or a pre-tokenizer other than "
+            "Bloomery's presets; the uses of tokens are counted in the sample"
+        )
         return False
     if counted is not None and counted != preset:
         say(
-            f"the pre-token counts are not used: their pieces were cut by {described(counted)}, "
-            f"but the tokenizer uses {described(preset)}"
+            f"the pre-token counts are not used, because they were made with the pre-tokenizer {described(counted)}, "
+            f"but the tokenizer uses {described(preset)}; for exact numbers of uses, count the pre-tokens again with "
+            f"{described(preset)} (bloomery tokenizer count)"
         )
         return False
     return True

@@ -34,7 +34,8 @@ class Series:
     colour: str
     form: str
     value: Callable[[Entry, str], float | None]
-    """Function of a language's report entry and a figure's name. It returns this tokenizer's figure, or None."""
+    """Function of a language's report entry and the name of a figure. It returns the figure of the series' tokenizer,
+    or None if the entry does not have the figure."""
 
     @property
     def sample(self) -> str:
@@ -49,7 +50,10 @@ class Series:
 
 
 def all_series(references: Sequence[str], monolingual: bool) -> list[Series]:
-    """Return all series in drawing order: references, each language's own tokenizer, then the reported tokenizer."""
+    """Return the series of all tokenizers in drawing order.
+
+    The references come first, then each language's own tokenizer, and the reported tokenizer last.
+    """
 
     def of_reference(name: str) -> Callable[[Entry, str], float | None]:
         return lambda entry, figure: _number(entry["references"][name].get(figure))

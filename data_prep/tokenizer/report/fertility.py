@@ -55,7 +55,10 @@ def token_figures(subject: ReportedTokenizer, usage: Usage, text: dict[str, Any]
 
 
 def reference_language(languages: dict[str, dict[str, Any]]) -> str | None:
-    """Return the language with parity 1: English, or the language with most text. None if there are no languages."""
+    """Return the reference language, which has parity 1: English, or the language with most text if English is missing.
+
+    Return None if there are no languages.
+    """
     if REFERENCE in languages:
         return REFERENCE
     return max(sorted(languages), key=lambda code: int(languages[code]["bytes"]), default=None)

@@ -4,7 +4,7 @@ Reasons why a token is never used:
 
 - `byte`: the token is one byte. Thirteen bytes never occur in UTF-8 (C0, C1, F5 to FF). Others belong to scripts that
   the text does not contain.
-- `inside`: the token occurs only inside a longer token, of which training made it as a part.
+- `inside`: training created the token as a part of a longer token, and texts use only the longer token.
 - `absent`: the token occurs in the text neither alone nor inside a longer token.
 
 Signs that a token is a mistake ("glitch"):
@@ -32,7 +32,7 @@ from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer, Usa
 from data_prep.tokenizer.report.unicode_script import BYTES, FRAGMENTS, script_of
 
 LISTED = 100
-"""Greatest number of tokens in a list. The total next to a list counts all tokens."""
+"""Maximum number of tokens in a list. The total next to a list counts all tokens."""
 LONG, RARE, FAMILY = 24, 10, 5
 _FAMILY_CHARACTERS, _FAMILY_PREFIX = 12, 10
 _URL = re.compile(r"://|www\.|\.(?:com|org|net|html?|php)\b", re.IGNORECASE)
@@ -76,7 +76,10 @@ class _Lists:
         self._tokens, self._texts, self._usage = subject.tokens, texts, usage
 
     def one(self, number: int) -> dict[str, Any]:
-        """Return a token's id, text and number of uses. If it is not UTF-8, text is None and `bytes` is added."""
+        """Return a token's id, text and number of uses.
+
+        If the token is not UTF-8, `text` is None and `bytes` holds the token's bytes in hexadecimal.
+        """
         found = {"id": number, "text": self._texts[number], "used": int(self._usage[number])}
         return found if found["text"] is not None else found | {"bytes": self._tokens[number].hex(" ").upper()}
 
@@ -200,7 +203,7 @@ def _scripts(
 
 
 def _ranks(usage: Usage) -> list[list[int]]:
-    """Return (rank, uses) of used tokens, at ranks from 1 that are evenly spaced on a logarithmic scale."""
+    """Return pairs (rank, number of uses) of used tokens. The ranks are evenly spaced on a logarithmic scale."""
     ordered = np.sort(usage[usage > 0])[::-1]
     if not len(ordered):
         return []

@@ -1,4 +1,4 @@
-"""Check a report's figures against the limits of the configuration (the gate), and list every limit that fails."""
+"""Check a report's figures against the configured limits (the gate), and list every limit that is not met."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FIGURES = {
     "max_over_monolingual": ("over_monolingual", "excess of tokens over the language's own tokenizer"),
     "max_over_reference": ("over_reference", "excess of tokens over the best reference"),
 }
-"""For each limit, the key of its figure in a language's report entry, and the figure in words."""
+"""For each limit, the key of the limited figure in a language's report entry, and the figure's name in messages."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A limit that fails."""
+    """A limit that the tokenizer does not meet."""
 
     language: str | None
     """Language code. None if the limit concerns the whole vocabulary."""
@@ -31,13 +31,13 @@ class Failure:
     bound: float | None
     """Value of the limit. None if the report has no languages at all."""
     value: float | None
-    """The figure. None if the report does not have it, so the limit cannot be checked."""
+    """Value of the figure in the report. None if the report has no value, so that the limit cannot be checked."""
 
     def __str__(self) -> str:
         what = FIGURES[self.limit][1] if self.limit in FIGURES else "share of tokens never used"
         who = f"{self.name} ({self.language})" if self.language else "the vocabulary"
         if self.value is None:
-            return f"{who}: {self.limit} cannot be checked, because the report does not have the figure"
+            return f"{who}: {self.limit} cannot be checked, because the report has no value for: {what}"
         side = "at most" if self.limit.startswith("max_") else "at least"
         as_share = "share" in self.limit or "over" in self.limit
         value, bound = (f"{100 * one:.4g} %" if as_share else f"{one:.4g}" for one in (self.value, self.bound or 0.0))
@@ -45,7 +45,7 @@ class Failure:
 
 
 def failures(report: dict[str, Any], gate: TokenizerGate) -> list[Failure]:
-    """Return every limit of `gate` that fails, sorted by language. A limit that cannot be checked fails."""
+    """Return every limit of `gate` that is not met, sorted by language. This includes limits that cannot be checked."""
     found = []
     languages = report["languages"]
     # A limit for a language that the sample lacks must fail, because the code may be mistyped.
@@ -78,7 +78,7 @@ def _bound(limits: float | dict[str, float] | None, language: str) -> float | No
 
 
 def verdict(report: dict[str, Any], gate: TokenizerGate | None) -> dict[str, Any]:
-    """Return the verdict for the page and `gate.json`. Its `status` is none, passed, warned or failed."""
+    """Return the result of the check for the page and `gate.json`. `status` is none, passed, warned or failed."""
     if gate is None or not gate.limits:
         return {"status": "none", "failures": [], "limits": {}}
     found = failures(report, gate)

@@ -13,7 +13,10 @@ from data_prep.report.wording import count, percent
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its head, the path of its figure in a language's entry, the figure's format, and the figure's limit."""
+    """Column of the table, which shows one figure of every language.
+
+    `path` is the path of the figure in a language's report entry, and `limit` is the name of the figure's limit.
+    """
 
     head: str
     path: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Train a tokenizer for one language alone, as a comparison for the shared tokenizer.
+"""Train a tokenizer for one language alone, to compare it with the shared tokenizer of all languages.
 
 The training uses the same trainer and the same counts as the shared tokenizer. The vocabulary is limited so that the
 tokenizer cannot memorise all words of the language. The limit is the smallest of three numbers: the configured size,
@@ -50,7 +50,7 @@ def train_monolingual(shared: ReportedTokenizer, pieces: pa.Table, asked: int) -
     merges = trainer.train(max(monolingual_size(asked, shared.size, repeated) - BYTES, 0))
     tokenizer = build_tokenizer(merges, 0, shared.tokenizer.pre_tokenizer)
     preset = recognise(shared.description)
-    assert preset is not None, "counts exist only for one of our pre-tokenizers"
+    assert preset is not None, "counts are used only for a tokenizer with a pre-tokenizer preset"
     first = len(SPECIAL_TOKENS)
     wholes = np.arange(len(merges), dtype=np.int32) + BYTES
     kernel = _bpe.Encoder(

@@ -19,9 +19,11 @@ from data_prep.formats.shard import iterate_batches
 from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 
 MOST_ROWS = 4096
-"""Greatest number of rows of aligned text that are used."""
+"""Maximum number of rows of aligned text that are used."""
+_ALIGNED = "a folder of <language>.txt files, or a JSON Lines file with one text per language code in each line"
+_ROW = 'a line such as {"en": "...", "fr": "..."}'
 Rows = list[dict[str, str]]
-"""Rows of aligned text. Each row holds one unit of content as text per language code."""
+"""Rows of aligned text. Each row holds the same content as text in several languages, by language code."""
 
 
 def read_parallel(path: Path) -> Rows:
@@ -34,26 +36,29 @@ def read_parallel(path: Path) -> Rows:
         lengths = {code: len(lines) for code, lines in columns.items()}
         if len(set(lengths.values())) > 1:
             raise InputError(
-                f"the files have different lengths (lines): {lengths}",
+                f"the files have different numbers of lines: {lengths}",
                 where=str(path),
-                expected="files whose lines n have the same content",
+                expected="files in which line n has the same content in every language",
             )
         rows = [dict(zip(columns, texts, strict=True)) for texts in zip(*columns.values(), strict=True)]
     elif path.is_file():
         rows = list(_objects(path))
     else:
-        raise InputError("no such file or folder", where=str(path), expected="<language>.txt files, or JSON Lines")
+        raise InputError("no such file or folder", where=str(path), expected=_ALIGNED)
     if not rows:
-        raise InputError("there is no aligned text", where=str(path), expected="<language>.txt files, or JSON Lines")
+        raise InputError("there is no aligned text", where=str(path), expected=_ALIGNED)
     return [{code: text for code, text in row.items() if text.strip()} for row in rows[:MOST_ROWS]]
 
 
 def _lines(file: Path) -> list[str]:
-    """Return all lines of a file. They are not limited to `MOST_ROWS`, because the caller compares the lengths."""
+    """Return all lines of a file.
+
+    More than `MOST_ROWS` lines are returned too, because the caller compares the numbers of lines of the files.
+    """
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise InputError(why_unreadable(error), where=str(file)) from error
+        raise InputError(why_unreadable(error), where=str(file), expected="a file of UTF-8 text") from error
     return lines[:-1] if lines[-1] == "" else lines
 
 
@@ -63,11 +68,9 @@ def _objects(file: Path) -> Iterator[dict[str, str]]:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise InputError(why_unreadable(error), where=f"{file}:{number + 1}") from error
+                raise InputError(why_unreadable(error), where=f"{file}:{number + 1}", expected=_ROW) from error
             if not isinstance(row, dict):
-                raise InputError(
-                    "not a JSON object", where=f"{file}:{number + 1}", expected='{"en": "...", "fr": "..."}'
-                )
+                raise InputError("not a JSON object", where=f"{file}:{number + 1}", expected=_ROW)
             yield {code: text for code, text in row.items() if isinstance(text, str)}
 
 
@@ -93,9 +96,10 @@ def parallel_documents(shards: Mapping[str, Path], source: str) -> Rows:
                     found[key][row["language"]] = min(found[key].get(row["language"], one), one)
     if not found:
         raise InputError(
-            "no document has a field `parallel`",
+            "no document has the field `parallel`",
             where=f"source {source}",
-            expected="the same value in documents with the same content in different languages",
+            expected="the same value of this field in documents with the same content; or another source in "
+            "tokenizer.report.parallel_source",
         )
     return [{code: text for code, (_, text) in sorted(found[key].items())} for key in sorted(found)]
 

@@ -14,7 +14,9 @@ from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer
 
 
 def load_references(references: Sequence[ReferenceTokenizer]) -> dict[str, tuple[ReportedTokenizer, str | None]]:
-    """Return the reference tokenizers by name, in the given order, each with its commit if it comes from a Hub.
+    """Return the reference tokenizers by name, in the given order, each with the commit of its Hub repository.
+
+    The commit is None for a tokenizer that does not come from a Hub.
 
     Raises:
         InputError: if a reference does not exist or is not a tokenizer.

@@ -24,11 +24,11 @@ class ReportInputs:
     texts: dict[str, list[str]]
     """Sampled texts per language."""
     counts: Counts | None = None
-    """Pre-token counts made with the tokenizer's pre-tokenizer. None if there are none."""
+    """Pre-token counts made with the tokenizer's pre-tokenizer. None if the report has no such counts."""
     rows: Rows | None = None
-    """Aligned text. None if none is configured."""
+    """Rows of aligned text. None if no aligned text is configured."""
     references: dict[str, tuple[ReportedTokenizer, str | None]] = field(default_factory=dict)
-    """Reference tokenizers by name, each with its commit, or None if it does not come from a Hub."""
+    """Reference tokenizers by name, each with the commit of its Hub repository. The commit is None for local files."""
 
 
 def find_shards(corpus: Sequence[Path], parts: Sequence[str] | None = None) -> dict[str, Path]:
@@ -51,7 +51,11 @@ def find_shards(corpus: Sequence[Path], parts: Sequence[str] | None = None) -> d
         else:
             found[place.with_suffix("").as_posix()] = place
     if not found:
-        raise InputError("no shards", where=os.pathsep.join(map(str, corpus)), expected="Parquet files of documents")
+        raise InputError(
+            "there are no shards",
+            where=os.pathsep.join(map(str, corpus)),
+            expected="a run's corpus folder, or a folder with Parquet files of documents",
+        )
     return dict(sorted(found.items()))
 
 
@@ -63,15 +67,15 @@ def gather_material(
     folder: Path,
     parts: Sequence[str] | None = None,
 ) -> ReportInputs:
-    """Gather all inputs that `config` requests. References, shards and tables are found before any slow work starts.
+    """Gather all inputs that `config` requests. A missing reference, shard or table raises before slow work starts.
 
     Args:
         subject: the reported tokenizer.
         corpus: see `find_shards`.
         counts: count tables or folders of them. If empty, the report is made without counts.
-        config: settings.
+        config: settings of the report.
         folder: folder for temporary files of counts that do not fit into memory.
-        parts: parts of a run (`source/00000`). None for all.
+        parts: parts of a run (`source/00000`). None for all parts.
 
     Raises:
         InputError: if shards, counts, aligned text or references are missing or damaged.

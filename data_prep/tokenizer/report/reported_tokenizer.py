@@ -1,4 +1,4 @@
-"""The tokenizer of a report, from Bloomery or elsewhere: the bytes of its tokens, and how it encodes texts."""
+"""Represent any tokenizer for a report: the bytes of its tokens, and the way it encodes texts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class ReportedTokenizer:
 
     @cached_property
     def special(self) -> npt.NDArray[np.bool_]:
-        """Mask of special tokens (which text is never encoded to) and of ids without a token, bool [size]."""
+        """Mask of special tokens and of ids without a token, bool [size]. Text is never encoded as one of these ids."""
         result = np.ones(self.size, np.bool_)
         result[list(self.tokenizer.get_vocab(with_added_tokens=False).values())] = False
         for entry in self.description.get("added_tokens", []):
@@ -97,7 +97,10 @@ class ReportedTokenizer:
 
     @cached_property
     def tokens(self) -> list[bytes]:
-        """Bytes of each token in text, by id: the name's bytes for a special token, b"" for an id without a token."""
+        """Bytes of text that each token stands for, by id.
+
+        A special token has the bytes of its name. An id without a token has no bytes.
+        """
         by_bytes, special, result = self.byte_level, self.special, [b""] * self.size
         decoder = self._decoder
         fallback = '"ByteFallback"' in decoder or bool(self.description["model"].get("byte_fallback"))

@@ -21,11 +21,11 @@ _NEVER = {
     "absent": ("absent from the text", "These tokens are not even part of a longer token that is used."),
     "byte": (
         "single bytes",
-        "Thirteen bytes never occur in UTF-8. The others belong to scripts that the text does not contain.",
+        "Thirteen bytes never occur in UTF-8. The other bytes belong to scripts that the text does not contain.",
     ),
 }
 _GLITCHES = {
-    "unreachable": ("unreachable", "The text of each of these tokens is encoded as other tokens."),
+    "unreachable": ("unreachable", "If the text of one of these tokens is encoded, the result is other tokens."),
     "url": (
         "web addresses",
         "These tokens are parts of web addresses. Many come from repeated lines that deduplication did not remove.",
@@ -37,7 +37,7 @@ _GLITCHES = {
 
 
 def scripts(facts: dict[str, Any]) -> str:
-    """Return a bar per script: its tokens that are used, and those that are never used."""
+    """Return the HTML of one bar per script, which shows the script's used tokens and its never used tokens."""
     entries: dict[str, dict[str, int]] = facts["scripts"]
     most = max((one["tokens"] for one in entries.values()), default=1)
     rows = "".join(
@@ -119,7 +119,7 @@ def glitches(facts: dict[str, Any]) -> str:
     )
     why = (
         f"Each family has {FAMILY} or more long tokens with the same beginning (digits count as equal). "
-        "Families come from templates and forms, but also from rich inflection."
+        "Families come from repeated templates and forms, and from languages with many inflected forms."
     )
     number = sum(one["tokens"] for one in families)
     return found + _details("families", why, number, f"<ul class='families'>{rows}</ul>")

@@ -1,4 +1,8 @@
-"""Format tokens as readable HTML: escaped, with invisible characters as code points, and with isolated direction."""
+"""Format tokens as readable HTML.
+
+The text is escaped, and invisible characters are shown as code points. The writing direction of a token does not affect
+other text.
+"""
 
 from __future__ import annotations
 

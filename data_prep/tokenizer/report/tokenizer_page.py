@@ -19,7 +19,7 @@ from data_prep.tokenizer.report.dots import Series, all_series, dot_plot
 from data_prep.tokenizer.report.language_table import figures, two
 
 MOST_FAILURES = 20
-"""Greatest number of failures that the verdict lists."""
+"""Maximum number of failed limits that the page lists."""
 _WORST = 3
 
 
@@ -65,7 +65,10 @@ def render(report: dict[str, Any]) -> str:
 
 
 def _fertility(languages: dict[str, Any], series: list[Series], limit: tuple[float, str] | None) -> str:
-    """Plot languages with and without spaces separately, because words and characters cannot be compared."""
+    """Plot languages with spaces and languages without spaces separately.
+
+    Tokens per word and tokens per character cannot be compared.
+    """
     parts = []
     for unit in ("words", "characters"):
         chosen = {code: one for code, one in languages.items() if one["words_are"] == unit}
@@ -79,15 +82,15 @@ def _file(name: str) -> str:
 
 
 def headline(report: dict[str, Any]) -> str:
-    """Return the gate's verdict in one line."""
+    """Return one line that states whether the tokenizer meets its limits."""
     gate, vocabulary = report["gate"], count(report["vocabulary"])
     failed = len(gate["failures"])
     beyond = f"{failed} figure{' is beyond its limit' if failed == 1 else 's are beyond their limits'}"
     return {
         "none": f"A tokenizer of {vocabulary} tokens for {len(report['languages'])} languages",
-        "passed": f"The tokenizer of {vocabulary} tokens passed its gate",
-        "failed": f"The tokenizer failed its gate: {beyond}",
-        "warned": f"The tokenizer passed its gate with warnings: {beyond}",
+        "passed": f"The tokenizer of {vocabulary} tokens meets all configured limits",
+        "failed": f"The tokenizer does not meet its limits: {beyond}",
+        "warned": f"The tokenizer is accepted with warnings: {beyond}",
     }[gate["status"]]
 
 
@@ -99,11 +102,11 @@ def _lead(report: dict[str, Any]) -> str:
         if one["tokens_per_word"] and one["words_are"] == "words"
     ]
     if not words:
-        return "No words were found on which the tokenizer could be measured."
+        return "The sample contains no words, so the number of tokens per word is unknown."
     worst = ", ".join(f"{name} {two(value)}" for value, name in sorted(words, reverse=True)[:_WORST])
     best = ", ".join(f"{name} {two(value)}" for value, name in sorted(words)[:_WORST])
     gate = " No limits are set." if report["gate"]["status"] == "none" else ""
-    sample = f"Measured on a fixed sample of {len(languages)} languages."
+    sample = f"The figures are measured on a fixed sample of documents in {len(languages)} languages."
     return f"{sample} Most tokens per word: {worst}. Fewest tokens per word: {best}.{gate}"
 
 
@@ -140,18 +143,18 @@ def _cards(report: dict[str, Any]) -> str:
 def _own(report: dict[str, Any]) -> str:
     own = [one["monolingual"] for one in report["languages"].values() if one["monolingual"]]
     if not own:
-        return "No tokenizers were trained for single languages."
+        return "No tokenizers were trained for single languages, so this plot does not show them."
     least, most = min(one["vocabulary"] for one in own), max(one["vocabulary"] for one in own)
     return (
-        "The vertical bar marks a tokenizer that was trained for the language alone, on the same counts. It has at "
-        f"most {count(report['monolingual_vocabulary'])} entries and at most as many as this tokenizer. Languages with "
-        "little text get fewer entries, so that their tokenizers do not memorise whole texts. The sizes are "
-        f"{count(least)} to {count(most)} entries."
+        "The vertical bar marks a tokenizer that was trained for the language alone, on the same pre-token counts. "
+        f"It has at most {count(report['monolingual_vocabulary'])} entries and at most as many as this tokenizer. "
+        "Languages with little text get fewer entries, so that their tokenizers do not memorise whole texts. The "
+        f"smallest of these tokenizers has {count(least)} entries, the largest {count(most)}."
     )
 
 
 def _parity_words(report: dict[str, Any]) -> str:
-    reference = report["languages"].get(report["reference"], {}).get("name", "nothing")
+    reference = report["languages"].get(report["reference"], {}).get("name", "the reference language")
     if report["parity_by"] == "content":
         return f"Number of tokens for the same content (aligned text), relative to {escape(reference)} (1.0)."
     return (
@@ -164,9 +167,9 @@ def _parity_words(report: dict[str, Any]) -> str:
 def _usage_words(report: dict[str, Any]) -> str:
     facts = report["vocabulary_facts"]
     source = (
-        "Uses are counted over the whole corpus (with its pre-token counts)."
+        "The uses of tokens are counted in the whole corpus, from the counts of its pre-tokens."
         if report["usage_from"] == "counts"
-        else "Uses are counted in the sample only, so rare tokens may appear unused."
+        else "The uses of tokens are counted in the sample only, so rare tokens may appear unused."
     )
     return (
         f"{source} {count(facts['used_in_one_language'])} tokens are used in one language only. "

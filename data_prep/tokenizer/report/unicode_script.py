@@ -31,9 +31,9 @@ def _kind(character: str) -> str:
 
 
 def script_of(text: str) -> str:
-    """Return the most frequent script of the text's letters; of equally frequent scripts, the first by name.
+    """Return the most frequent script of the text's letters. Among equally frequent scripts, return the first by name.
 
-    A text without letters has the kind digits if it has any, else punctuation and signs, else white space.
+    For a text without letters, return `DIGITS` if it has digits, or `SIGNS` if it has signs, or `SPACES`.
     """
     counted = Counter(map(_kind, text))
     for weak in (SPACES, SIGNS, DIGITS):

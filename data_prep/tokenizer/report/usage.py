@@ -1,8 +1,7 @@
 """Compute the exact number of uses of each token per language, from pre-token counts.
 
-Each unique piece is encoded once. The result takes 94 MB of memory for BLOOM: 47 languages x 250,680 tokens x
-8 bytes. Sums use
-float64, which is exact below 2^53. ROOTS has only 4e11 tokens.
+Each unique piece is encoded once. The result takes 94 MB of memory for BLOOM: 47 languages x 250,680 tokens x 8 bytes.
+Sums use float64, which is exact below 2^53. ROOTS has only 4e11 tokens.
 """
 
 from __future__ import annotations

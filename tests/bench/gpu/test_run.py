@@ -1,4 +1,4 @@
-"""Test the runner of the GPU measurements with its smallest real piece, and with variants that fail or hang."""
+"""Test the runner of the GPU measurements with its smallest group, and with scripts that fail or hang."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ print(json.dumps({{"step_seconds": step, "tokens_per_second": 1234.5, "model_tfl
 
 @pytest.fixture
 def runner(tmp_path, monkeypatch):
-    """Load run.py with one piece of four scripts in place of the measurements: good, bad, hung and late."""
+    """Load run.py with one group of four scripts instead of the measurements: good, bad, hung and late."""
     specification = importlib.util.spec_from_file_location("gpu_run", RUN)
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
@@ -63,8 +63,8 @@ def runner(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "HERE", scripts)
     monkeypatch.setattr(module, "_pieces", lambda _shape: {"piece": [[f"{name}.py"] for name in actions]})
     monkeypatch.setattr(module, "LEAST_SECONDS", 0.5)
-    # The first value is the start of the piece. The next four are the times before each script. In the second call no
-    # time passes.
+    # These are the values of the clock: the first at the start of the group, and the next four before each of the
+    # scripts. When run.py is called a second time, the clock stays at 0.
     passed = chain([0.0, 0.0, 0.0, module.PIECE_SECONDS - 1.0, module.PIECE_SECONDS], repeat(0.0))
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(passed)))
     monkeypatch.setattr(sys, "argv", ["run.py", "--output", str(tmp_path / "out")])
@@ -73,7 +73,7 @@ def runner(tmp_path, monkeypatch):
 
 
 def _starts(runner) -> dict[str, int]:
-    """Return how often each script was run, without the one that hangs, which may be killed before it counts."""
+    """Return how often each script was run, without the script that hangs, which may be killed before it is counted."""
     counts = {path.stem: len(path.read_text()) for path in runner.scripts.glob("*.count")}
     counts.pop("hung", None)
     return counts
@@ -86,7 +86,7 @@ def test_failed_and_hanging_variants_are_reported_and_only_they_are_retried(runn
     assert lines["good.py"].split()[1:] == ["2.000", "1,234", "500.0", "50.6", "%", "71.2"]
     assert "RuntimeError: CUDA out of memory" in lines["bad.py"]
     assert "did not finish within 1 s" in lines["hung.py"]
-    assert "skipped, because the piece's 450 s were used up" in lines["late.py"]
+    assert "skipped: 450 s, the time limit of a piece, are over" in lines["late.py"]
     assert "1b3: best MFU 50.6 %, goal 50 %" in said
     assert _starts(runner) == {"good": 1, "bad": 1}
     for name in ("bad", "hung"):

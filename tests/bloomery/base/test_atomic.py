@@ -68,8 +68,8 @@ def test_a_killed_writer_leaves_the_old_content(tmp_path: Path) -> None:
     process.wait()
     assert target.read_text() == "old"
     [left] = [path for path in tmp_path.iterdir() if path != target]
-    # Three temporary files must stay: one of a live process of this host, a recent one of another host, and one of a
-    # target with a longer name. The old file of another host must go.
+    # Three temporary files must stay: the file of a live process of this host, the recent file of another host, and the
+    # file of a target with a longer name. The old file of another host must be deleted.
     host = left.name.removeprefix(".file.").split(".")[0]
     alive, young, longer, old = (
         tmp_path / name

@@ -1,4 +1,4 @@
-"""Why a file cannot be read, in the words of the project."""
+"""Test the messages that explain why a file cannot be read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bloomery.base.unreadable import why_unreadable
 
 
 def _error(read: Callable[[], object]) -> Exception:
-    with pytest.raises(Exception) as caught:  # noqa: PT011 (the kind is what the function explains)
+    with pytest.raises(Exception) as caught:  # noqa: PT011 (the function must explain errors of every type)
         read()
     return caught.value
 
@@ -28,8 +28,11 @@ def _error(read: Callable[[], object]) -> Exception:
             lambda: json.loads('{"a" 1}'),
             "not valid JSON: a value, a comma, a colon or a quote is missing (line 1, column 6)",
         ),
-        (lambda: json.loads("{}\n{}"), "not valid JSON: text after the end of the value (line 2, column 1)"),
-        (lambda: json.loads('"a\nb"'), "not valid JSON: a line break or control character inside quotes"),
+        (
+            lambda: json.loads("{}\n{}"),
+            "not valid JSON: there is more text after the end of the value (line 2, column 1)",
+        ),
+        (lambda: json.loads('"a\nb"'), "not valid JSON: there is a line break or a control character inside quotes"),
         (
             lambda: tomllib.loads("a = 1\nb = \n"),
             "not valid TOML in line 2, column 5; expected: lines such as `key = 1`",

@@ -1,4 +1,4 @@
-"""Values of environment variables never reach a message: it shows the text as written."""
+"""Test that messages show `${NAME}` as it was written, and never the value of an environment variable."""
 
 from __future__ import annotations
 

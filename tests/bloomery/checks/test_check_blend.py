@@ -41,21 +41,27 @@ def test_blend_stages_change_only_the_index_section() -> None:
 @pytest.mark.parametrize(
     ("stages", "says"),
     [
-        ([{"from_sample": 8}], "index.blend[0].from_sample 8: the first stage must begin at sample 0; expected: 0"),
+        (
+            [{"from_sample": 8}],
+            "from_sample 8: the first stage of the blend must begin at sample 0; expected: 0",
+        ),
         (
             [{}, {"from_sample": 40}, {"from_sample": 40}],
-            "index.blend[2].from_sample 40 must be above the 40 of the previous stage; expected: at least 41",
+            "index.blend[2].from_sample 40 must be above from_sample 40 of the previous stage of the blend; expected: "
+            "at least 41",
         ),
-        ([{}, {"from_sample": 0}], "index.blend[1].from_sample 0 must be above the 0 of the previous stage"),
+        ([{}, {"from_sample": 0}], "index.blend[1].from_sample 0 must be above from_sample 0 of the previous"),
         (
             [{}, {"from_sample": 80}],
-            "index.blend[1].from_sample 80: the training reads only 80 samples; expected: at most 79",
+            "index.blend[1].from_sample 80: the stage would never begin, because the training reads only 80 samples; "
+            "expected: at most 79",
         ),
         (
             [{"spread_to": 39}, {"from_sample": 40}],
-            "index.blend[0].spread_to 39 is less than the end of its stage, 40; expected: at least 40, or null",
+            "index.blend[0].spread_to 39 is less than 40, the sample at which its stage of the blend ends; expected: "
+            "at least 40, or null",
         ),
-        ([{"spread_to": 79}], "index.blend[0].spread_to 79 is less than the end of its stage, 80"),
+        ([{"spread_to": 79}], "index.blend[0].spread_to 79 is less than 80, the sample at which"),
         ([{"weights": {}}], "index.blend[0].weights: {} is not valid; expected: a weight above 0 for a language"),
         ([{"weights": {"en": 0, "fr": 0.0}}], "index.blend[0].weights: "),
         ([{"weights": {"en": -1, "fr": 1}}], "index.blend[0].weights.en: -1"),

@@ -1,4 +1,4 @@
-"""Language codes of sources, and mixture weights of languages that no source has."""
+"""Test the checks of sources' language codes, and of mixture weights for languages that no source has."""
 
 from __future__ import annotations
 

@@ -14,4 +14,4 @@ def test_bert12s_published_warmup_is_refused() -> None:
             training__batch={"micro_batch_size": 4, "global_batch_size": 8192},
         )
     )
-    assert "the peak is never reached" in text
+    assert "the learning rate would never reach its peak" in text

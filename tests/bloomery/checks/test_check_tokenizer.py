@@ -64,8 +64,8 @@ def test_end_of_document_is_refused_for_a_trained_tokenizer() -> None:
 def test_token_files_require_an_existing_tokenizer_and_a_language() -> None:
     tokens = {"name": "tokens", "kind": "megatron", "paths": ["data/fr_text_document"], "language": "fr"}
     text = message(changed(sources=[tokens]))
-    assert "tokenizer.existing: null, but sources[0].kind megatron" in text
-    assert "expected: the tokenizer that the token files were encoded with" in text
+    assert "tokenizer.existing is null, but a source with sources[0].kind megatron" in text
+    assert "expected: the tokenizer that encoded the token files" in text
     del tokens["language"]
     assert "sources[0].language: missing" in message(
         changed(sources=[tokens], tokenizer={"existing": "data/tokenizer"})

@@ -30,9 +30,9 @@ def test_contradictions_are_reported_with_wrong_values_but_not_caused_by_them() 
         "publish: 5",
         "hidden_size 33 must be divisible by heads 4",
         "model.heads 4 must be divisible by training.parallel.tensor 3",
-        "model.layers 3 cannot fill training.parallel.pipeline 9",
+        "model.layers 3 cannot fill the pipeline stages of training.parallel.pipeline 9",
         "batch sizes 16 are not divisible by micro_batch_size x parallel.data = 3 x 1",
-        "the name 's' is used twice",
+        "several sources have the name 's'",
     ):
         assert text.count(part) == 1, part
     # train_samples and learning_rate are invalid, so checks that use these two values must not report anything.

@@ -143,13 +143,13 @@ def test_doctor_reports_problems_of_the_site_file_and_of_min_job_age(
     assert site().state is FindingState.WARN
     (tmp_path / "site.yaml").write_text("jobs: {partition: cpu}\ntraining: {partition: 'gpu_20h,gpu_40h'}\n")
     assert site().state is FindingState.WARN
-    only = "only gpu_20h, gpu_100h, visu, cpu, old, archive"
+    only = "so choose one of gpu_20h, gpu_100h, visu, cpu, old, archive"
     assert site().advice == f"training.partition: sinfo shows no partition 'gpu_40h', {only}"
     (Path(slurm) / "sinfo").write_text("#!/bin/sh\necho 'cannot reach the controller' >&2\nexit 1\n")
     assert (site().state, site().advice) == (FindingState.OK, ""), (
         "without an answer of sinfo, the site has no known problem"
     )
-    assert (scheduler().state, scheduler().found) == (FindingState.WARN, "sinfo: cannot reach the controller")
+    assert (scheduler().state, scheduler().found) == (FindingState.WARN, "`sinfo` failed: cannot reach the controller")
     (Path(slurm) / "sinfo").write_text("#!/bin/sh\necho 'main* up 4 idle'\n")
     found = scheduler()
     assert found.state is FindingState.WARN

@@ -1,4 +1,4 @@
-"""A token in an environment variable that the YAML uses is never printed, only `${NAME}`."""
+"""Test that only `${NAME}` is printed, and never the value of an environment variable that the YAML uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NUMBER = "737"
 
 @pytest.fixture
 def written(tmp_path: Path) -> Callable[..., Path]:
-    """Write the sample with changed keys to a file."""
+    """Write the sample's configuration with changed keys to a file."""
 
     def write(**changes: Any) -> Path:
         path = tmp_path / "run.yaml"

@@ -25,11 +25,11 @@ def test_doctor_names_the_kernels_that_training_would_choose(monkeypatch: pytest
     assert found([9, 0]) == {
         "PyTorch": "2.11, CUDA 13.0, gloo, nccl",
         "GPU": "1 x NVIDIA H200",
-        "training.kernels.attention": "flash (flash-attn computes ALiBi from its slopes and reads no bias)",
+        "training.kernels.attention": "flash (flash-attn computes ALiBi from the slopes, without reading a bias)",
         "training.kernels.layer_norm": "apex (NVIDIA's apex is installed)",
         "training.kernels.optimizer": "apex (NVIDIA's apex is installed)",
     }
-    assert found([7, 0])["training.kernels.attention"].startswith("sdpa (flash: the GPU is older than ")
+    assert found([7, 0])["training.kernels.attention"].startswith("sdpa (flash is not used: the GPU is older than ")
 
 
 def test_doctor_warns_about_the_wrong_apex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

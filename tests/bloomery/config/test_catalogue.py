@@ -101,9 +101,9 @@ def test_problems_of_rows_name_line_and_column_and_are_reported_with_all_others(
     text = message(path, seed=-1, corpus={"judge": {"recipes": {"gentle": {"min_words": 3}}}})
     for part in (
         f"{path}, line 2, column weight: 'much' is not valid",
-        f"{path}, line 3, column recipe: 'gentel' is not a recipe of this run (did you mean 'gentle'?)",
-        f"{path}, line 5, column documents: unknown key (value 'file'); only another kind of source has this key",
-        f"{path}, line 5, column name: sources: the name 'a' is used twice",
+        f"{path}, line 3, column recipe: 'gentel' is not a recipe in corpus.judge.recipes (did you mean 'gentle'?)",
+        f"{path}, line 5, column documents: unknown key (value 'file'); only sources of another kind have",
+        f"{path}, line 5, column name: sources: several sources have the name 'a'",
         f"{path}, line 6, column kind: 'txt' is not valid; expected: one of 'jsonl', 'parquet'",
         f"{path}, line 7, column paths: missing",
         f"{path}, line 7, column weight: '-1' is not valid",
@@ -123,8 +123,8 @@ def test_problems_of_yaml_sources_keep_their_key_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        (["name,kind,licnece"], "line 1: 'licnece' is not a key of a source (did you mean 'licence'?)"),
-        (["name,kind,name"], "line 1: 'name' appears twice"),
+        (["name,kind,licnece"], "line 1: column 'licnece' is not a key of a source (did you mean 'licence'?)"),
+        (["name,kind,name"], "line 1: column 'name' appears more than once"),
         (["name,paths"], "line 1: column 'kind' is missing"),
         ([], "line 1: column 'name' is missing"),
         (["name,kind", "a,jsonl,x"], "line 2: the row has 3 cells; expected: at most 2 cells"),
@@ -136,9 +136,15 @@ def test_an_invalid_table_of_sources_is_refused(tmp_path: Path, rows: list[str],
 
 
 def test_a_missing_or_unsuitable_catalogue_file_is_refused(tmp_path: Path) -> None:
-    assert "no such file; expected: a table, absolute or relative to" in message(tmp_path / "none.csv")
-    assert "expected: a file that ends in .csv or .tsv" in message(table(tmp_path, "name,kind", name="sources.xlsx"))
-    assert "at least one source, here or in a catalogue" in message(table(tmp_path, "name,kind"))
+    assert "no such file; expected: as the value of the key `catalogue`, the path of an existing" in message(
+        tmp_path / "none.csv"
+    )
+    assert "the file name ends in neither .csv nor .tsv; expected: a table of sources" in message(
+        table(tmp_path, "name,kind", name="sources.xlsx")
+    )
+    assert "at least one source, in `sources` or in the table that `catalogue` names" in message(
+        table(tmp_path, "name,kind")
+    )
     assert "catalogue: 5 is not valid" in message(5)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""The values that a key takes, in words."""
+"""Test the sentences that describe which values a key accepts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bloomery.config.site import Site
         (("model", "feed_forward_size"), "a whole number above 0, or null"),
         (("seed",), "a whole number of at least 0 and below 2^63"),
         (("publish", "hub"), "true or false"),
-        (("export", "dtype"), "one of 'bfloat16', 'float32'"),
+        (("export", "dtype"), "one of 'bfloat16', 'float16', 'float32', or null"),
         (("training", "zero_stage"), "one of 0, 1, 2, 3"),
         (("plan", "disk"), "a size such as 1048576, '64MiB' or '2GB', or null"),
         (("sources", 0, "paths"), "a list with at least 1 entry, each entry text"),

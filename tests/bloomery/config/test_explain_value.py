@@ -1,4 +1,4 @@
-"""What would be right in place of a wrong value, with examples that are valid themselves."""
+"""Test the texts that explain a wrong value and show a right one. Every example in them must be valid."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_damaged_file_of_a_stage_is_explained_without_the_librarys_words() -> 
     assert text == "parts[0].count: 'x' is not valid; expected: a whole number; name: missing; more: unknown key"
     with pytest.raises(ValidationError) as caught:
         _File.model_validate({"parts": [{}, {}, {}], "name": 1})
-    assert wrong_values(caught.value, _File).endswith("; and 4 more")
+    assert wrong_values(caught.value, _File).endswith("; and 4 more problems")
     with pytest.raises(ValidationError) as caught:
         _File.model_validate([1])
     assert wrong_values(caught.value, _File) == (

@@ -1,4 +1,4 @@
-"""The names that people know from other projects."""
+"""Test that a key's names in other projects lead to the key."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def test_an_unknown_key_of_another_project_is_answered_with_ours(place: str, nam
 
 
 def test_a_value_that_counts_something_else_is_explained() -> None:
-    assert "it counts samples: iterations x global_batch_size" in message(changed(train_iters=500))
-    assert "write bf16, fp16 or fp32 as its value" in message(changed(training__bf16=True))
+    assert "this key takes a number of samples: iterations x global_batch_size" in message(changed(train_iters=500))
+    assert "this key takes bf16, fp16 or fp32" in message(changed(training__bf16=True))

@@ -1,4 +1,4 @@
-"""Codes of other standards, and what they mean."""
+"""Test the translation of language codes of other standards into codes of this project."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_code_of_another_standard_names_what_is_meant(code: str, meant: tuple[
     assert meant_codes(code) == meant
 
 
-def test_every_own_code_is_right() -> None:
+def test_every_code_of_a_profile_is_accepted() -> None:
     assert not [code for code in language_profiles() if meant_codes(code)]
 
 

@@ -38,8 +38,8 @@ def test_presets_have_the_published_thresholds() -> None:
     assert (limits("gopher", "fr")["min_words"], limits("gopher", "fr")["max_top_2gram_ratio"]) == (50, 0.2)
     for preset in ("gopher", "roots", "fineweb2"):
         assert limits(preset, "code") == limits("bloomery", "code")
-    # Source: parameters_filtering.py of ROOTS. Its special characters for Hindi include vowel signs, so that limit is
-    # dropped.
+    # Source: parameters_filtering.py of ROOTS. There, Hindi vowel signs count as special characters, so the preset has
+    # no limit for them in Hindi.
     assert limits("roots", "fr")["max_word_repetition_ratio"] == 0.13
     assert limits("roots", "xx")["min_words"] == 10
     assert "max_special_ratio" not in limits("roots", "hi")

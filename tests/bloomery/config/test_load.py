@@ -117,9 +117,17 @@ def test_sizes_are_read_with_their_units() -> None:
         ("training.batch.rampup", {"start": 8, "increment": 8, "samples": 10**9}, "exceeds train_samples"),
         ("corpus.judge.thresholds", {"fr": {"min_words": 9, "max_words": 3}}, "min_words 9 exceeds max_words 3"),
         ("corpus.judge.thresholds", {"default": {"min_mean_word_length": 99}}, "min_mean_word_length 99 exceeds"),
-        ("corpus.measure.words", {"frr": {}}, "corpus.measure.words.frr: unknown language (did you mean 'fr'?)"),
-        ("corpus.measure.words", {"hi": {"stop_words": ["आप, तुम"]}}, "no comma, gloss, byte order mark"),
-        ("corpus.judge.thresholds", {"frr": {}}, "corpus.judge.thresholds.frr: unknown language (did you mean 'fr'?)"),
+        (
+            "corpus.measure.words",
+            {"frr": {}},
+            ".frr: unknown language code 'frr' (did you mean 'fr'?)",
+        ),
+        ("corpus.measure.words", {"hi": {"stop_words": ["आप, तुम"]}}, "no comma, bracket, byte order mark"),
+        (
+            "corpus.judge.thresholds",
+            {"frr": {}},
+            ".frr: unknown language code 'frr' (did you mean 'fr'?)",
+        ),
     ],
 )
 def test_impossible_values_are_refused(key: str, value: Any, says: str) -> None:

@@ -1,4 +1,4 @@
-"""Sixty mistakes, drawn with a seed from the reference of keys: each answer names the key and says what is right."""
+"""Test the errors for sixty random mistakes in configurations. Each names the key and says what would be right."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Mistake:
 
 
 def drawn() -> list[Mistake]:
-    """Draw sixty different mistakes, as many of each kind."""
+    """Draw sixty different mistakes with a fixed seed, equally many of each kind."""
     rng, found = random.Random(60), list[Mistake]()
     while len(found) < 60:
         name = list(MISTAKES)[len(found) % len(MISTAKES)]
@@ -100,7 +100,7 @@ def drawn() -> list[Mistake]:
 
 
 def planted(mistake: Mistake) -> tuple[dict[str, Any], str]:
-    """Return the sample with the mistake, and the path of the wrong key."""
+    """Return the sample's configuration with the mistake, and the path of the wrong key."""
     raw = copy.deepcopy(SAMPLE)
     if mistake.key.path.startswith("sources[]"):
         kind = re.findall(r"`(\w+)`", mistake.title.replace("`sources[]`", "")) or ["jsonl"]
@@ -138,7 +138,9 @@ def test_the_answer_names_the_key_and_what_would_be_right(mistake: Mistake) -> N
     if mistake.name == "a misspelt key":
         right = mistake.key.path.rsplit(".", 1)[-1].removesuffix("[]")
         assert "unknown key" in lines[0]
-        assert re.search(rf"(did you mean '[^']*\b{right}'|this section has .*\b{right}\b)", lines[0]), lines[0]
+        assert re.search(rf"(did you mean '[^']*\b{right}'|the keys of this section are .*\b{right}\b)", lines[0]), (
+            lines[0]
+        )
         return
     assert " is not valid; expected: " in lines[0], lines[0]
     expected = lines[0].split("expected: ", 1)[1]

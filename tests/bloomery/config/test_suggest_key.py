@@ -1,4 +1,4 @@
-"""The key that was probably meant by an unknown one."""
+"""Test the suggestion of the key that the author of an unknown key probably meant."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ def test_the_right_path_is_suggested(location: Location, value: object, right: s
 
 def test_a_name_like_no_other_lists_the_keys_of_a_small_section() -> None:
     assert suggestion(("training", "parallel", "xyz"), RunConfig) == (
-        "; this section has data, pipeline, sequence_parallel, tensor"
+        "; the keys of this section are data, pipeline, sequence_parallel, tensor"
     )
     assert suggestion(("xyz",), RunConfig) == ""
 
 
 def test_a_key_of_another_kind_of_source_is_no_typing_error() -> None:
-    assert suggestion(("sources", 0, "dataset"), RunConfig) == "; only another kind of source has this key"
+    assert (
+        suggestion(("sources", 0, "dataset"), RunConfig)
+        == "; only sources of another kind have this key, so remove it or change `kind`"
+    )
 
 
 def test_paths_say_where_lists_and_mappings_are() -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with broken YAML is said in plain words, with file, line and column."""
+"""Test that errors in broken YAML are explained in plain words, with file, line and column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PYYAML = ("while scanning", "while parsing", "found ", "expected <", "could not"
         (
             "a:\n  b: 1\n c: 2\n",
             "line 3, column 2",
-            "does not fit the lines above it; expected: the same number of spaces",
+            "do not match the lines above it; expected: the same number of spaces",
         ),
         ("a: 'x\n", "line 2, column 1", "a quote that is not closed"),
         (
@@ -37,7 +37,7 @@ PYYAML = ("while scanning", "while parsing", "found ", "expected <", "could not"
         ("a: *x\n", "line 1, column 4", "an alias (`*name`) without its anchor"),
         ("a: !foo 1\n", "line 1, column 4", "a tag (`!name`)"),
         ('a: "\\d"\n', "line 1, column 6", "expected: single quotes around text with backslashes"),
-        ("a: @x\n", "line 1, column 4", "'@' begins a value; expected: a value in quotes"),
+        ("a: @x\n", "line 1, column 4", "a value that begins with '@'; expected: quotes around"),
         ("a: |x\n  b\n", "line 1, column 5", "text after '|' or '>'"),
         ("---\na: 1\n---\nb: 1\n", "line 3, column 1", "a second document after `---`"),
         ("b: 1\na: \x07\n", "line 2, column 4", "a control character"),
@@ -60,6 +60,6 @@ def test_a_date_that_does_not_exist_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("a: 2024-99-99\n")
     with pytest.raises(
-        ConfigError, match="not valid YAML: a date or a number that does not exist; expected: text in quotes"
+        ConfigError, match="not valid YAML: a date or a number that does not exist; expected: an existing date"
     ):
         read_yaml(path)

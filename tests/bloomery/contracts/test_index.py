@@ -106,7 +106,7 @@ def test_a_truncated_file_is_refused(tmp_path, cut, check):
 def test_an_index_of_another_format_is_refused_with_the_next_step(tmp_path, value):
     path = tmp_path / "index.json"
     path.write_text(json.dumps(value))
-    with pytest.raises(InputError, match="format 2; delete it and run the index stage again"):
+    with pytest.raises(InputError, match=r"format 2; delete index\.json and build the index again"):
         read_index_manifest(path)
 
 

@@ -76,7 +76,7 @@ def test_another_spread_to_changes_the_prefix() -> None:
     before, after = sample_prefix(WHOLE, 20), sample_prefix(shorter, 20)
     assert prefix_differences(before, after) == [
         "spread_to of blend stage 0: 100 -> 40",
-        "quota of aa in blend stage 0 and of 1 more: 75 -> 30",
+        "quota of dataset aa in blend stage 0: 75 -> 30 (number of other datasets whose quota differs: 1)",
     ]
     assert how_to_keep(before) == (
         "the same documents and, in index.blend, {from_sample: 0, spread_to: 100} with its old weights; "
@@ -91,14 +91,14 @@ def test_only_documents_of_read_datasets_change_the_prefix() -> None:
     assert sample_prefix(other, 2) == sample_prefix(WHOLE, 2)
     before, after = sample_prefix(WHOLE, 3), sample_prefix(other, 3)
     assert before.datasets == {"aa": "aa", "bb": "bb"}
-    assert prefix_differences(before, after) == ["documents of bb"]
+    assert prefix_differences(before, after) == ["documents of the dataset bb"]
 
 
 def test_an_index_that_is_too_short_differs() -> None:
     short = index((0, 30, {"aa": 75, "bb": 25}))
     assert sample_prefix(short, 30) == sample_prefix(WHOLE, 30)
     assert prefix_differences(sample_prefix(WHOLE, 50), sample_prefix(short, 50)) == [
-        "the index holds 30 samples, but 50 were read",
+        "the index holds 30 samples, but the training has read 50",
         "to_sample of blend stage 0: 50 -> 30",
     ]
 

@@ -107,7 +107,7 @@ def test_an_unknown_validation_set_is_refused_with_the_known_names(reader):
 
 def test_samples_beyond_the_documents_are_refused(tmp_path):
     reader = write_index(tmp_path, [[[5, 2]]], [(0, 0)], 3, [0], starts=[(0, 0), (0, 1)])
-    with pytest.raises(InputError, match="beyond its documents"):
+    with pytest.raises(InputError, match="need more documents than the index lists"):
         reader.train(0)
 
 

@@ -1,4 +1,4 @@
-"""A folder without a site of its own."""
+"""Fixture of a folder without a site file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a configuration names and that do not exist."""
+"""Test the errors for files that a configuration names but that do not exist."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ def test_names_of_a_hub_are_not_files() -> None:
 def test_the_problem_names_path_and_remedy() -> None:
     raw = changed(sources=[{"name": "a", "kind": "jsonl", "paths": ["absent/*.jsonl"]}])
     (problem,) = file_problems(validate_config(raw))
-    assert "sources[a].paths[0]: no file matches 'absent/*.jsonl'; expected: a file or pattern" in str(problem)
+    assert "sources[a].paths[0]: no file matches 'absent/*.jsonl'; expected: the path or pattern of existing files" in str(problem)

@@ -34,16 +34,16 @@ def test_a_site_that_requests_existing_resources_has_no_problems() -> None:
 def test_a_missing_partition_or_account_is_reported_with_its_key(place: str) -> None:
     said = found({place: {"partition": "cpu,prepost,old", "account": "xyz"}})
     assert [line.split(":")[0] for line in said] == [f"{place}.partition", f"{place}.partition", f"{place}.account"]
-    assert "no partition 'prepost', only gpu_20h, gpu_100h, visu, cpu, old, archive" in said[0]
+    assert "no partition 'prepost', so choose one of gpu_20h, gpu_100h, visu, cpu, old, archive" in said[0]
     assert "'old' is down" in said[1]
-    assert "you may not charge account 'xyz', only abc@gpu, abc@cpu" in said[2]
+    assert "you may not charge account 'xyz', so choose one of abc@gpu, abc@cpu" in said[2]
 
 
 def test_too_many_gpus_and_too_long_a_time_are_reported() -> None:
     said = found({"training": {"partition": "visu", "gpus_per_node": 16, "max_minutes": 60}})
     assert said == [
-        "training.gpus_per_node: 16, but a node of 'visu' has 8",
-        "training.max_minutes: 60, but 'visu' allows 30",
+        "training.gpus_per_node: 16, but a node of partition 'visu' has 8 GPUs, so set at most 8",
+        "training.max_minutes: 60, but a job in partition 'visu' may run for at most 30 minutes, so set at most 30",
     ]
 
 

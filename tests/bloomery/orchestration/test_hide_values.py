@@ -1,4 +1,4 @@
-"""Snakemake's own messages show environment variables as they were written."""
+"""Test that Snakemake's messages show `${NAME}` as it was written, and never the value of the variable."""
 
 from __future__ import annotations
 

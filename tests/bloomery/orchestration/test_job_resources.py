@@ -1,4 +1,4 @@
-"""Resources that the workflow's jobs request."""
+"""Test the resources that the workflow's jobs request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bloomery.orchestration.job_resources import job_resources
 pytestmark = pytest.mark.usefixtures("no_site")
 
 
-def test_a_job_asks_for_what_its_rule_states_without_a_site(tmp_path: Path) -> None:
+def test_without_a_site_a_job_requests_the_resources_of_its_rule(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     assert job_resources(plan, mem_mb=2000, runtime=240, rules_in_group=5) == {"mem_mb": 2000, "runtime": 240}
 

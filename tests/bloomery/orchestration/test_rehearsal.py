@@ -100,8 +100,8 @@ def test_a_rehearsal_scales_down_a_curriculum_and_its_schedule() -> None:
         ((4, 12, 8), 32, 8, (4, 4, 2)),
         ((4, 12, 8), 64, 8, (4, 8, 2)),
         ((4, 12, 8), 8, 4, (2, 2, 2)),
-        ((4, 12, 8), 4, 2, (2, 1, 2)),  # pipeline parallelism is given up first
-        ((4, 12, 8), 2, 1, (1, 1, 2)),  # tensor parallelism is given up second
+        ((4, 12, 8), 4, 2, (2, 1, 2)),  # the pipeline size is reduced to 1 first
+        ((4, 12, 8), 2, 1, (1, 1, 2)),  # then the tensor size is reduced to 1
         ((4, 32, 1), 16, 8, (4, 4, 1)),
         ((2, 2, 1), 4, 2, (2, 2, 1)),
         ((2, 2, 1), 16, 8, (2, 2, 4)),

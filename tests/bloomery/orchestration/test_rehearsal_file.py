@@ -16,8 +16,8 @@ def test_comments_state_the_values_of_the_original_run() -> None:
     config = big()
     text = render(rehearsal(config, EIGHT, 2), config.model_dump(mode="json"), "big.yaml", 2, "snakemake")
     assert "  layers: 4  # 70: " in text
-    assert "    pipeline: 2  # 12: fills the nodes exactly" in text
-    assert "  hub: false  # true: nothing leaves the cluster" in text
-    assert "    max_documents: 1000  # all: less text" in text
+    assert "    pipeline: 2  # 12: the layout fills the nodes exactly" in text
+    assert "  hub: false  # true: the rehearsal publishes nothing on a Hub" in text
+    assert "    max_documents: 1000  # all: less text to process" in text
     assert "learning_rate: 6.0e-05\n" in text
     assert yaml.safe_load(text) == rehearsal(config, EIGHT, 2)

@@ -108,7 +108,7 @@ def test_nothing_is_written_while_another_workflow_holds_the_run(
     assert isinstance(second.lock, TryAgainError)
     assert second.parts == first.parts
     assert not (first.paths.config / "ingest/web/00003.json").exists()
-    assert [record.message for record in caplog.records] == [f"{second.lock}; this process writes no files of the run"]
+    assert [record.message for record in caplog.records] == [f"{second.lock}; this workflow writes no files of the run"]
 
 
 def test_a_plan_lists_files_of_tokenizers_and_evaluation_texts(tmp_path: Path) -> None:

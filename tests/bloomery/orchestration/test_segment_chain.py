@@ -51,7 +51,7 @@ def test_a_chain_at_max_segments_is_refused_with_the_key_of_the_limit(tmp_path: 
     chain = [segment_file(tmp_path, number, SegmentStatus.TIME_LIMIT) for number in (1, 2)]
     with pytest.raises(WorkflowError) as caught:
         next_segment(chain, 2)
-    expected = "training is not finished after 2 segments; expected: a larger training.segment.max_segments"
+    expected = "the training is not finished after 2 segments; expected: a larger training.segment.max_segments"
     assert str(caught.value) == expected
 
 

@@ -34,7 +34,7 @@ def test_the_site_file_explains_every_key_and_can_be_read_back(tmp_path: Path) -
     for path in all_keys(Site):
         if not path.startswith("internet."):
             assert f"\n{'  ' * path.count('.')}{path.rsplit('.', 1)[-1]}:" in written
-    meaning = "Longest time limit in minutes that the partition or QoS allows. Jobs never request more."
+    meaning = "Longest time limit that the partition or QoS allows, in minutes. Jobs never request more."
     assert (
         f"# {meaning} Default (null):\n  # each job requests the time that its rule states.\n  max_minutes: 1200"
         in written

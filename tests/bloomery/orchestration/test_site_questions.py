@@ -58,7 +58,7 @@ def test_questions_show_the_proposals_and_answers_replace_them() -> None:
     assert asked["training.max_minutes"] == 1200
     assert asked["modules"] == ["gcc"]
     assert "account" not in asked
-    assert "training.ranks_per_node" not in asked  # ranks equal GPUs, so there is no question
+    assert "training.ranks_per_node" not in asked  # there is one rank per GPU, so it is not asked
     assert (found["account"], found["scratch"]) == ("abc", "${WORK}")
 
 

@@ -86,7 +86,8 @@ def test_a_job_may_request_a_dependency_and_exclusive_nodes():
 
 
 def test_a_layout_that_does_not_fill_its_nodes_is_refused():
-    with pytest.raises(ConfigError, match="= 6 processes do not fill nodes of 4; expected: a multiple of 4"):
+    said = "= 6 processes do not fill nodes of 4 processes each; expected: a multiple of 4 processes"
+    with pytest.raises(ConfigError, match=said):
         training_job(config(2, 3, 1), Site.model_validate({"training": {"ranks_per_node": 4}}))
 
 

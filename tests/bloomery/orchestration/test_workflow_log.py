@@ -136,7 +136,7 @@ def test_a_failed_job_shows_its_cause_and_then_its_log_file(
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("error: disk is full", "measure a/00002"), ("Killed", "one of measure a/00001, measure a/00002")],
+    [("error: disk is full", "measure a/00002"), ("Killed", "one of the jobs measure a/00001, measure a/00002")],
 )
 def test_a_failed_group_names_the_job_with_an_error_or_all_its_jobs(
     log: WorkflowLog, lines: list[str], tmp_path: Path, text: str, named: str
@@ -165,7 +165,7 @@ def test_an_interrupted_workflow_prints_the_resume_command_and_no_failure(
     log.add(message("Complete log(s): x"))
     log.add(message("WorkflowError:\nAt least one job did not complete successfully.", "ERROR", event="error"))
     assert len(lines) == 2
-    assert lines[1].endswith("Resume with: snakemake --profile slurm")
+    assert lines[1].endswith("Resume the run with: snakemake --profile slurm")
 
 
 def test_snakemakes_internal_messages_are_hidden_and_others_are_shown(log: WorkflowLog, lines: list[str]) -> None:

@@ -23,7 +23,7 @@ def test_rank_coordinates_equal_those_of_deepspeed(tensor, pipeline, data):
 
 
 @pytest.mark.parametrize(("tensor", "pipeline", "data"), SIZES)
-def test_each_rank_has_unique_coordinates_and_back(tensor, pipeline, data):
+def test_coordinates_are_unique_and_lead_back_to_their_rank(tensor, pipeline, data):
     parallel = ParallelConfig(tensor=tensor, pipeline=pipeline, data=data)
     places = [RankCoordinates(*each) for each in itertools.product(range(pipeline), range(data), range(tensor))]
     assert [coordinates_of(parallel, rank) for rank in range(parallel.world_size)] == places

@@ -25,7 +25,8 @@ def cut(method: str, count: int, model: ModelConfig = MODEL) -> list[int]:
 
 
 def test_blooms_partition_method_gives_blooms_stages() -> None:
-    # Source: train/tr11-176B-ml, --pp-partition-method 'type:transformer|embedding', with 72 such layers on 12 stages.
+    # Source: train/tr11-176B-ml, --pp-partition-method 'type:transformer|embedding', with 72 transformer and embedding
+    # layers on 12 stages.
     training = BLOOM.training.model_copy(update={"partition": "type:transformer|embedding"})
     found = [str(stage) for stage in stages(BLOOM.model, training, 250_880)]
     assert found == ["embed|5", *["6"] * 10, "5|head"]
@@ -48,10 +49,11 @@ def test_layers_of_a_kind_are_distributed_evenly(method: str, count: int, layers
 def test_an_untied_head_does_not_count_as_an_embedding() -> None:
     untied = MODEL.model_copy(update={"tied_embeddings": False, "layers": 3})
     tied = MODEL.model_copy(update={"layers": 3})
-    # 5 layers match if the embeddings are tied, and the middle stages get more of them. Otherwise only 4 layers match.
+    # With tied embeddings, the pattern matches 5 layers: 3 blocks, the embedding and the head. Otherwise, it matches
+    # only 4 layers, because the head is not an embedding.
     assert cut("type:transformer|embedding", 4, tied) != cut("type:transformer|embedding", 4, untied)
     assert cut("type:transformer|head", 4, untied) == [3, 1, 2, 1]
-    assert partition_problem(untied, 4, "type:transformer|head") == "stage 3 would have no transformer block"
+    assert partition_problem(untied, 4, "type:transformer|head") == "pipeline stage 3 would have no transformer block"
 
 
 def test_a_large_head_counts_by_its_number_of_parameters() -> None:

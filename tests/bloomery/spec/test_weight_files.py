@@ -7,9 +7,17 @@ from repository import ROOT
 from tiny_run import configuration
 
 from bloomery.checks.load_config import validate_config
+from bloomery.config.delivery import ExportConfig
 from bloomery.config.run import RunConfig
 from bloomery.spec.parameters import parameter_count
-from bloomery.spec.weight_files import DTYPE_BYTES, INDEX_NAME, MAX_SHARD_BYTES, WEIGHTS_NAME, weight_files
+from bloomery.spec.weight_files import (
+    DTYPE_BYTES,
+    INDEX_NAME,
+    MAX_SHARD_BYTES,
+    WEIGHTS_NAME,
+    export_dtype,
+    weight_files,
+)
 
 SAMPLE = yaml.safe_load((ROOT / "config/sample.yaml").read_text())
 
@@ -41,6 +49,12 @@ def test_weights_are_split_for_any_number_of_tokenizer_entries() -> None:
     config = configuration(large, existing="owner/name")
     found = weight_files(config)
     assert found.file == INDEX_NAME
-    fewest = parameter_count(config.model, 1) * DTYPE_BYTES[config.export.dtype]
+    fewest = parameter_count(config.model, 1) * DTYPE_BYTES[export_dtype(config.export, config.training.precision)]
     assert found.shard_bytes < fewest
     assert weight_files(configuration(existing="owner/name")).file == WEIGHTS_NAME
+
+
+def test_the_exported_data_type_follows_the_precision() -> None:
+    chosen = [export_dtype(ExportConfig(), precision) for precision in ("bf16", "fp16", "fp32")]
+    assert chosen == ["bfloat16", "float16", "float32"]
+    assert export_dtype(ExportConfig(dtype="bfloat16"), "fp32") == "bfloat16"

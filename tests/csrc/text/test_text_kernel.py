@@ -53,7 +53,7 @@ def script_shares(text: str) -> list[float]:
 
 
 def lists_for(count: int, unspaced: bool) -> tuple[_text.WordLists, NDArray[np.int32]]:
-    """Return an empty word list (number 0) and that of the samples (number 1), and the number 1 for each document."""
+    """Return two word lists, of which number 0 is empty, and the number 1 for each of `count` documents."""
     return _text.WordLists([([], [], False), (STOP, FLAGGED, unspaced)]), np.full(count, 1, np.int32)
 
 

@@ -148,7 +148,7 @@ def test_the_error_of_an_empty_corpus_names_the_rules_that_removed_it(corpus_run
         str(written(tmp_path / "a", *({"text": text} for text in ("word " * 3, "two words", "!!!! word ???? " * 60))))
     ]
     run = corpus_run([{"name": "s", "kind": "jsonl", "paths": paths}])
-    with pytest.raises(InputError, match=r"no document is left; most were removed by min_words \(2\), \w+ \(1\)"):
+    with pytest.raises(InputError, match=r"most were removed by the rules min_words \(2\), \w+ \(1\)"):
         run.all()
 
 

@@ -1,4 +1,4 @@
-"""The first rows of sources against a configuration: `bloomery config check --data`."""
+"""Test `bloomery config check --data`, which compares the first rows of sources with the configuration."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def test_rows_that_fit_are_described(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert found["complete"] is True
     printed = capsys.readouterr()
     assert "s (jsonl)" in printed.out
+    assert "estimated text of all sources: 2 B, about 1 tokens" in printed.out
     assert "warning" not in printed.err
 
 
@@ -51,8 +52,8 @@ def test_a_field_that_no_row_has_is_refused(tmp_path: Path, role: str) -> None:
     assert f"sources[0].{role}: none of the 1 rows has a field 'langu' (did you mean 'langue'?)" in text
 
 
-def test_a_language_field_is_missed_although_the_source_has_a_language(tmp_path: Path) -> None:
-    """Rows without the field silently get the source's language."""
+def test_a_missing_language_field_is_reported_although_the_source_has_a_language(tmp_path: Path) -> None:
+    """Without this error, rows that lack the field would silently get the source's language."""
     path = write(tmp_path / "a.jsonl", FRENCH)
     assert "language_field: none of" in said(paths=[path], language="fr", language_field="language")
 
@@ -61,14 +62,14 @@ def test_rows_with_a_code_of_another_standard_are_refused(tmp_path: Path) -> Non
     path = write(tmp_path / "a.jsonl", FRENCH, {"text": "一", "lang": "zh"}, {"text": "one", "lang": "en-US"})
     text = said(paths=[path], language_field="lang")
     assert "1 of 3 rows have the language 'zh'" in text
-    assert "expected: zhs or zht in these rows" in text
-    assert "expected: en in these rows" in text
+    assert "expected: the language code zhs or zht in these rows" in text
+    assert "expected: the language code en in these rows" in text
 
 
 def test_a_weight_of_a_language_that_no_row_has_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", FRENCH)
     text = said({"weights": {"sw": 1.0, "yo": 0.0}}, paths=[path], language_field="lang")
-    assert "corpus.mixture.weights.sw: none of the 1 rows has the language 'sw'; expected: one of fr" in text
+    assert "corpus.mixture.weights.sw: none of the 1 rows has the language 'sw'; expected: a weight only for" in text
     assert "--rows" not in text  # every row was read
     assert "weights.yo" not in text
 
@@ -76,7 +77,7 @@ def test_a_weight_of_a_language_that_no_row_has_is_refused(tmp_path: Path) -> No
 def test_explicit_weights_name_every_language(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", FRENCH, {"text": "moja", "lang": "sw"})
     text = said({"method": "explicit", "weights": {"fr": 1.0}}, paths=[path], language_field="lang")
-    assert "method explicit has no weight for sw" in text
+    assert "method is explicit, but there is no weight for sw" in text
 
 
 def test_a_source_without_rows_or_with_only_bad_rows_is_refused(tmp_path: Path) -> None:
@@ -84,7 +85,13 @@ def test_a_source_without_rows_or_with_only_bad_rows_is_refused(tmp_path: Path) 
     assert "the source 's' has no row" in said(paths=[str(tmp_path / "blank.jsonl")])
     text = said(paths=[write(tmp_path / "a.jsonl", {"text": "un"})])
     assert "1 of 1 rows are bad; the first is a.jsonl, line 1: no language" in text
-    assert "expected: language, language_field" in text
+    assert "expected: the key language or language_field" in text
+
+
+def test_an_empty_file_is_a_bad_row_without_a_line(tmp_path: Path) -> None:
+    (tmp_path / "fr.jsonl").write_bytes(b"")
+    text = said(paths=[str(tmp_path / "fr.jsonl")])
+    assert "1 of 1 rows are bad; the first is fr.jsonl: empty file" in text
 
 
 def test_repeated_ids_and_languages_without_a_profile_are_warnings(
@@ -93,7 +100,7 @@ def test_repeated_ids_and_languages_without_a_profile_are_warnings(
     path = write(tmp_path / "a.jsonl", {**FRENCH, "lang": "de"}, FRENCH)
     check(paths=[path], language_field="lang", id_field="id")
     warnings = capsys.readouterr().err
-    assert "1 of 2 rows repeat an earlier id" in warnings
+    assert "1 of 2 rows repeat the id of an earlier row" in warnings
     assert "no profile of de" in warnings
 
 

@@ -1,4 +1,4 @@
-"""Documents that quote an evaluation text are removed, and the removal names that text."""
+"""Test that documents which quote an evaluation text are removed, and that the reason names this text."""
 
 from __future__ import annotations
 

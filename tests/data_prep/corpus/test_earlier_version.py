@@ -1,4 +1,4 @@
-"""Tables with the column names of an earlier version are refused, and the error names the files to delete."""
+"""Test that tables with an earlier version's column names are refused. The error names the files to delete."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def earlier_run(sample_run: Any, tmp_path: Path) -> Any:
 
 def refused(path: Path, columns: str, files: str) -> str:
     return (
-        f"{path}: was written by an earlier version: it has no column {columns}; "
-        f"expected: a table of this version; delete {files} of this run and run the workflow again, "
-        "later stages included"
+        f"{path}: the table was written by an earlier version of Bloomery: it has no column {columns}; "
+        f"expected: a table of this version. Delete {files} of this run and run the workflow again, "
+        "with all later stages"
     )
 
 

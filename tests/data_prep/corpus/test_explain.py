@@ -7,13 +7,14 @@ import subprocess
 import sys
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from bloomery.base.digest import document_id
 from bloomery.base.errors import InputError
 from bloomery.contracts.paths import RunPaths
 from data_prep.corpus.explain import explain
-from data_prep.formats.shard import read_table
+from data_prep.formats.shard import TableWriter, read_table
 
 
 def test_a_removed_document_has_all_its_rules_and_its_kept_duplicate(sample_run: Any) -> None:
@@ -89,3 +90,18 @@ def test_explain_reports_documents_that_are_not_yet_measured(corpus_run: Any, tm
     run.ingest()
     [found] = explain(RunPaths(run.folder), run.rows("raw")[0]["id"])
     assert (found["outcome"], found["measures"], found["rules"]) == ("not yet", None, None)
+
+
+def test_explain_names_the_row_that_a_table_lacks(corpus_run: Any, tmp_path: Any) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": f"Sentence number {number}. " * 3}) + "\n" for number in range(3)))
+    run = corpus_run([{"name": "s", "kind": "jsonl", "paths": [str(path)], "language": "en"}])
+    run.ingest()
+    schema = pa.schema([("words", pa.int64())])
+    with TableWriter.open(run.path("measures", "s/00000"), schema) as writer:
+        for number in range(2):  # two row groups
+            writer.write(pa.record_batch([[number]], schema=schema))
+            writer.end_group()
+    writer.manifest(kind="measures", inputs={}, parameters="")
+    with pytest.raises(InputError, match="the table has 2 rows, so row 2 of the raw shard is missing"):
+        explain(RunPaths(run.folder), run.rows("raw")[2]["id"])

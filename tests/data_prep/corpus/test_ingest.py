@@ -66,10 +66,17 @@ def test_too_many_bad_rows_stop_the_source_and_are_listed_in_a_file(tmp_path: Pa
     assert str(tmp_path / "q.failed.jsonl") in message
     assert "a.jsonl, line " in message
     if rows[-1] != "{":
-        assert "3 of 100 rows are bad (3.00 %, max_bad_share 2.00 %)" in message
+        assert "3 of 100 rows are bad (3.00 %, but max_bad_share allows 2.00 %)" in message
     assert not output.exists()
     assert not quarantine.exists()
     assert (tmp_path / "q.failed.jsonl").read_text().count("\n") == rows.count("{")
+
+
+def test_the_first_bad_row_of_an_empty_file_has_no_line(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    files = tmp_path / "a.jsonl", write(tmp_path / "b.jsonl", *["{"] * 100)
+    with pytest.raises(InputError, match=r"first bad row: a\.jsonl: empty file; expected"):
+        ingest(stage(*files), tmp_path / "0.parquet", tmp_path / "q.jsonl")
 
 
 @pytest.mark.parametrize("rows", [[], ["{"], ["{"] + [{"id": 1, "text": "t"}] * 49])

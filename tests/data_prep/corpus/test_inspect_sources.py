@@ -1,4 +1,4 @@
-"""The first rows of sources, and what is counted in them."""
+"""Test the reading of sources' first rows, and the counts of their fields, languages and ids."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_at_most_the_wanted_rows_are_read_and_every_file_gives_some(tmp_path: Pa
     assert sample.languages == {"fr": 2, "sw": 2, "yo": 2}
 
 
-def test_all_rows_are_known_to_be_all_even_if_the_last_file_is_short(tmp_path: Path) -> None:
+def test_a_sample_is_complete_only_if_every_row_was_read(tmp_path: Path) -> None:
     rows(tmp_path / "fr.jsonl", *({"text": str(n)} for n in range(20)))
     rows(tmp_path / "sw.jsonl", {"text": "moja"})
     assert not inspect(20, paths=[str(tmp_path / "*.jsonl")]).complete
     assert inspect(42, paths=[str(tmp_path / "*.jsonl")]).complete
 
 
-def test_max_documents_makes_a_part_complete(tmp_path: Path) -> None:
+def test_a_sample_is_complete_after_max_documents_rows(tmp_path: Path) -> None:
     path = rows(tmp_path / "fr.jsonl", *({"text": str(n)} for n in range(20)))
     sample = inspect(paths=[path], max_documents=5)
     assert (sample.rows, sample.complete) == (5, True)

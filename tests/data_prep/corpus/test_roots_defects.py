@@ -81,7 +81,7 @@ def test_3_the_chain_does_not_change_characters(tmp_path: Path, corpus_run: Any)
 
 @pytest.mark.parametrize("entry", ["आप, तुम, तुजे", "কে ", "\ufeffde", "\u200bque", "a/b", "x (y)"])
 def test_4_word_lists_with_glosses_or_invisible_characters_are_refused(entry: str) -> None:
-    with pytest.raises(ValueError, match="no comma, gloss, byte order mark or zero-width space"):
+    with pytest.raises(ValueError, match="no comma, bracket, byte order mark or zero-width space"):
         WordLists(stop_words=[entry])
 
 

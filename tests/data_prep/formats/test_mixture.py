@@ -41,10 +41,10 @@ def test_a_language_mixed_by_source_has_one_dataset_per_source(tmp_path: Path) -
     [
         ([], "not a mixture"),
         ({"languages": {"en": 1}}, "not a mixture"),
-        ({"languages": {"en": {"weight": -1}}}, "weight -1.0 of 'en'"),
+        ({"languages": {"en": {"weight": -1}}}, "the weight of 'en' is -1.0"),
         ({"languages": {"en": {"weight": 1, "by_source": True}}}, "not a mixture"),
         ({"languages": {"en": {"weight": 1, "by_source": True, "sources": {"a": {"weight": -1}}}}}, "of 'en/a'"),
-        ({"languages": {"en": {"weight": 1}}, "max_epochs": 0}, "max_epochs 0.0"),
+        ({"languages": {"en": {"weight": 1}}, "max_epochs": 0}, "max_epochs is 0.0"),
         ({"languages": {"en": {"weight": 1}}, "max_epochs": "x"}, "not a mixture"),
     ],
 )

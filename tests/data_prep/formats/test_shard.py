@@ -1,4 +1,4 @@
-"""Test the tables: a table is complete or refused, and every reader names a damaged one."""
+"""Test the tables: an incomplete table is refused, and the error of every reader names a damaged table."""
 
 from collections.abc import Callable
 from pathlib import Path

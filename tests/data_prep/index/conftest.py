@@ -111,7 +111,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="session")
 def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Make a run like `run` from texts that are hard to show."""
+    """Make a run like `run` from texts that are difficult to display."""
     made = make_run(tmp_path_factory.mktemp("run"), words=HOSTILE_WORDS)
     made.build()
     return made

@@ -1,4 +1,4 @@
-"""Test the adoption of existing Megatron pairs: those of megatron-core's own builder, and damaged ones of all kinds."""
+"""Test the adoption of Megatron's token files: valid ones of megatron-core's own builder, and damaged ones."""
 
 import hashlib
 import json
@@ -203,7 +203,7 @@ def test_a_cut_idx_is_refused(pair: Path, tokenizer: Path, tmp_path: Path, left:
 @pytest.mark.parametrize("left", [0, -1, -2])
 def test_a_cut_bin_is_refused(pair: Path, tokenizer: Path, tmp_path: Path, left: int) -> None:
     cut(pair, ".bin", left)
-    refused(pair, tokenizer, tmp_path, "by its .idx")
+    refused(pair, tokenizer, tmp_path, "as the .idx file beside it states")
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".idx"])
@@ -215,7 +215,7 @@ def test_a_missing_file_is_named(pair: Path, tokenizer: Path, tmp_path: Path, su
 def test_a_bin_of_another_idx_is_refused(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
     other = write_pair(tmp_path / "other" / "x", encoded(tokenizer, [*TEXTS[1:], TEXTS[0]]))
     other.with_name("x.bin").replace(pair.with_name(f"{pair.name}.bin"))  # of the same size
-    error = refused(pair, tokenizer, tmp_path, "document 0 ends with token")
+    error = refused(pair, tokenizer, tmp_path, "document 0 ends with the token id")
     assert "its own .idx" in str(error)
 
 
@@ -223,9 +223,9 @@ def test_tokens_that_the_tokenizer_lacks_are_refused(tokenizer: Path, tmp_path: 
     documents = encoded(tokenizer)
     documents[2][1] = 40_000
     pair = write_pair(tmp_path / "my.corpus_text_document", documents)
-    refused(pair, tokenizer, tmp_path, "token 40000 in document 2")
+    refused(pair, tokenizer, tmp_path, "document 2 has the token id 40000")
     documents[2][1] = -1
-    refused(write_pair(pair, documents, "<i4"), tokenizer, tmp_path, "token -1 in document 2")
+    refused(write_pair(pair, documents, "<i4"), tokenizer, tmp_path, "document 2 has the token id -1")
 
 
 def test_an_id_without_a_token_is_refused(tokenizer: Path, tmp_path: Path) -> None:
@@ -236,13 +236,13 @@ def test_an_id_without_a_token_is_refused(tokenizer: Path, tmp_path: Path) -> No
     documents = encoded(tmp_path / "tokenizer.json")
     documents[3][0] = 4999
     pair = write_pair(tmp_path / "my.corpus_text_document", documents)
-    refused(pair, tmp_path / "tokenizer.json", tmp_path, "token 4999 in document 3")
+    refused(pair, tmp_path / "tokenizer.json", tmp_path, "document 3 has the token id 4999")
 
 
 def test_documents_without_an_end_token_are_refused_unless_this_is_declared(tokenizer: Path, tmp_path: Path) -> None:
     documents = [document[:-1] for document in encoded(tokenizer) if len(document) > 1]
     pair = write_pair(tmp_path / "my.corpus_text_document", documents)
-    error = refused(pair, tokenizer, tmp_path, "document 0 ends with token")
+    error = refused(pair, tokenizer, tmp_path, "document 0 ends with the token id")
     assert "ends_with_end_of_document: false" in str(error)
     counts = adopted(pair, tokenizer, tmp_path / "run" / "00000", ends_with_end_of_document=False)
     assert counts["ends_with_end_of_document"] is False
@@ -289,7 +289,7 @@ def test_foreign_and_damaged_headers_are_refused(
 def test_a_multimodal_file_is_refused(pair: Path, tokenizer: Path, tmp_path: Path) -> None:
     idx = pair.with_name(f"{pair.name}.idx")
     idx.write_bytes(idx.read_bytes() + bytes(len(TEXTS)))
-    refused(pair, tokenizer, tmp_path, "a multimodal file")
+    refused(pair, tokenizer, tmp_path, "as in multimodal files")
 
 
 def test_a_file_that_shrinks_while_it_is_read_is_an_error(

@@ -193,3 +193,33 @@ def test_int32_token_files_give_the_same_samples_as_uint16_ones(own_run):
     write_idx(prefix.with_name("00000.idx"), lengths, np.dtype("<i4"))
     own_run.build()
     assert [SampleReader(own_run.index).train(number).tolist() for number in range(50)] == before
+
+
+@pytest.mark.parametrize("epochs", [1.0, 2.5])
+def test_a_length_in_epochs_reads_the_training_tokens_so_often(own_run, epochs):
+    own_run.build(train_samples=1, epochs={"train_epochs": epochs, "batch": {"global_batch_size": 4}})
+    manifest = SampleReader(own_run.index).manifest
+    tokens = sum(entry.unique_tokens for entry in manifest.train)
+    read = manifest.train_samples * manifest.sequence_length
+    assert 0 <= epochs * tokens - read <= 5 * manifest.sequence_length
+    assert manifest.train_samples % 4 == 0
+
+
+def test_a_dataset_without_weight_does_not_lengthen_an_epoch(own_run):
+    length = {"train_epochs": 1.0, "batch": {"global_batch_size": 1}}
+    own_run.build(train_samples=1, epochs=length, blend=[{"weights": {"fr": 1.0}}])
+    manifest = SampleReader(own_run.index).manifest
+    (french,) = manifest.train
+    assert manifest.train_samples == (french.unique_tokens - 1) // manifest.sequence_length
+
+
+def test_epochs_that_are_too_short_for_the_batch_or_the_blend_are_refused(own_run):
+    length = {"train_epochs": 0.001, "batch": {"global_batch_size": 64}}
+    with pytest.raises(InputError, match="do not fill the first batch of 64 samples"):
+        own_run.build(train_samples=1, epochs=length)
+    length = {"train_epochs": 1.0, "batch": {"global_batch_size": 4}}
+    late = [{"spread_to": 10**6}, {"from_sample": 10**6}]
+    with pytest.raises(InputError, match="the training reads only"):
+        own_run.build(train_samples=1, epochs=length, blend=late)
+    with pytest.raises(InputError, match="is less than"):
+        own_run.build(train_samples=1, epochs=length, blend=[{"spread_to": 8}])

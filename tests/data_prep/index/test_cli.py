@@ -93,9 +93,9 @@ def test_a_mixture_and_an_order_may_be_given(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["--sequence-length", "16"], "PREFIXES, --sequence-length or --samples is missing"),
+        (["--sequence-length", "16"], "--sequence-length or --samples is missing"),
         (["--sequence-length", "16", "--samples", "5", "--order", "random"], "--order: the value is 'random'"),
-        (["--config", "index.json"], "wrong options with --config"),
+        (["--config", "index.json"], "--config is given without --index"),
     ],
 )
 def test_missing_or_wrong_options_are_a_usage_error(run, tmp_path, words, what):
@@ -116,7 +116,7 @@ def test_a_pair_that_is_given_twice_is_refused(run, tmp_path):
     again = str(run.index / f"tokens/{run.parts[0]}.idx")
     result = built(run, tmp_path, again, "--sequence-length", "16", "--samples", "50")
     assert isinstance(result.exception, ConfigError)
-    assert "the pair was given twice" in str(result.exception)
+    assert "these token files were given twice" in str(result.exception)
 
 
 @pytest.mark.parametrize("name", ["blend.json", "file"])

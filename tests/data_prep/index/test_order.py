@@ -175,7 +175,7 @@ def test_a_shuffle_does_not_depend_on_the_number_of_rows_in_memory(size):
 
 
 def test_every_permutation_is_equally_likely():
-    """Chi-squared of the 24 orders of four documents has 23 degrees of freedom. It exceeds 49.7 once in 1,000."""
+    """Count the 24 orders of four documents. Chi-squared, with 23 degrees of freedom, exceeds 49.7 once in 1,000."""
     draws = 24_000
     found = _index.EpochOrder(np.arange(4, dtype=np.uint64), 5, 0, ANY_BAND).take(4 * draws, 0).reshape(-1, 4)
     counts = Counter(map(tuple, found.tolist()))
@@ -184,7 +184,10 @@ def test_every_permutation_is_equally_likely():
 
 
 def test_a_large_shuffle_distributes_items_uniformly():
-    """Chi-squared of old and new sixteenth of all items has 225 degrees of freedom. It exceeds 297 once in 1,000."""
+    """Count how many items move from each sixteenth of the input to each sixteenth of the output.
+
+    Chi-squared, with 225 degrees of freedom, exceeds 297 once in 1,000.
+    """
     size = 1 << 18
     found = _index.EpochOrder(np.arange(size, dtype=np.uint64), 6, 0, ANY_BAND).take(size, 0)
     cells = np.bincount((found >> np.uint64(14)).astype(np.int64) * 16 + np.arange(size) // (size // 16), minlength=256)

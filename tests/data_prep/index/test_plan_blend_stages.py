@@ -138,7 +138,7 @@ def test_the_cap_on_epochs_applies_to_all_stages_together(
         name: samples_in(int(Fraction(cap) * tokens), LENGTH) for own in TOKENS.values() for name, tokens in own.items()
     }
     if first + 50 > sum(limits[name] for name in ("en/books", "en/web", "fr")):
-        with pytest.raises(InputError, match=r"only \d+ are available: .* epochs of the 3400 tokens with weight"):
+        with pytest.raises(InputError, match=r"only \d+ are available: .* epochs .* of the 3400 tokens whose datasets"):
             plan_stages(mixture, TOKENS, stage)
         return
     (read,) = plan_stages(mixture, TOKENS, index_stage(first, {"spread_to": first + 50}))
@@ -162,7 +162,10 @@ def test_samples_beyond_a_cap_go_to_other_datasets_and_are_reported(capsys: pyte
     # One epoch of books has 49 samples, and stage 0 reads 25. Stage 1 gets the other 24 instead of 25.
     assert counts(stages[0])["en/books"] == 25
     assert counts(stages[1]) == {"en/books": 24, "fr": 26}
-    assert "index.blend[1]: max_epochs 1 reduces these datasets below their weight: en/books" in capsys.readouterr().err
+    assert (
+        "index.blend[1]: max_epochs 1 reduces the share of these datasets below their weight: en/books"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_samples_beyond_a_cap_go_to_other_datasets_and_are_reported(capsys: pyte
             "no text of 'de'; expected: a language or dataset that has text: en, en/books, en/mail, en/web, fr, sw",
         ),
         ({"fr": 1, "en/wiki": 0}, "no text of 'en/wiki'"),
-        ({"en": 1, "en/web": 1}, "weights are given for 'en' and 'en/web'; expected: only one of the two"),
+        ({"en": 1, "en/web": 1}, "weights are given for 'en' and 'en/web'; expected: a weight for the language 'en'"),
     ],
 )
 def test_weights_for_unknown_or_overlapping_names_are_refused(weights: dict[str, float], says: str) -> None:
@@ -185,7 +188,7 @@ def test_weights_for_unknown_or_overlapping_names_are_refused(weights: dict[str,
 
 def test_a_language_without_weight_in_the_mixture_needs_weights_per_dataset() -> None:
     mixture = Mixture({"en": 0.0, "fr": 1.0}, {"en": {"books": 0.0, "web": 0.0}}, None)
-    with pytest.raises(InputError, match="no dataset of 'en' has weight in the mixture; expected: weights"):
+    with pytest.raises(InputError, match=r"no dataset of 'en' has a weight above 0 in the mixture.*expected: weights"):
         plan_stages(mixture, TOKENS, index_stage(10, {"weights": {"en": 1}}))
     (only,) = plan_stages(mixture, TOKENS, index_stage(10, {"weights": {"en/web": 1, "sw": 1}}))
     assert counts(only) == {"en/web": 5, "sw": 5}

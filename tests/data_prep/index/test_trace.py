@@ -160,7 +160,7 @@ def test_the_record_of_training_overrides_a_configuration_changed_since(paths, t
         before["samples"],
     )
     assert found["iteration"]["planned_first_sample"] == 88
-    assert "configuration was changed since" in found["notes"][0]
+    assert "configuration was changed after" in found["notes"][0]
     assert (
         "not trained yet (the last trained iteration is 20)"
         in traced(paths, "--iteration", 21, "--text", "none")["notes"][0]
@@ -245,7 +245,7 @@ def test_a_shard_that_was_changed_or_removed_is_reported(paths, tmp_path):
 def test_the_printed_trace_escapes_control_characters_and_limits_the_samples(paths):
     said = call(paths, "--iteration", 9, "--rank", 5, "--text", "full")
     head = " ".join(said.split("\n\n")[0].split())
-    assert "rank 5: pipeline stage 1, replica 0, tensor rank 1; receives activations, not tokens" in head
+    assert "rank 5: pipeline stage 1, replica 0, tensor rank 1; the rank receives activations, not tokens" in head
     assert said.count("\nsample ") == 8
     everything = call(paths, "--samples", "0:200", "--limit", 200, "--text", "full")
     assert not [character for character in everything if ord(character) < 32 and character != "\n"]
@@ -255,7 +255,7 @@ def test_the_printed_trace_escapes_control_characters_and_limits_the_samples(pat
     assert "👩🏽\u200d🚀" in everything, "joined emoji are not escaped"
     short = call(paths, "--samples", "0:200")
     assert short.count("\nsample ") == 16
-    assert "184 more samples. --limit 200 shows all" in short
+    assert "184 more samples are not shown. --limit 200 shows all samples" in short
     assert max(map(cell_len, short.splitlines())) <= 120
 
 
@@ -267,8 +267,8 @@ def test_the_printed_trace_escapes_control_characters_and_limits_the_samples(pat
         (("--samples", "1", "--rank", "0"), ConfigError, "do not select samples"),
         (("--validation", "en", "--iteration", "1"), ConfigError, "do not select samples"),
         (("--samples", "x"), ConfigError, "'x'.*a number N or a range"),
-        (("--samples", "5:5"), SampleRangeError, "within 0:700"),
-        (("--samples", "699:701"), SampleRangeError, "within 0:700"),
+        (("--samples", "5:5"), SampleRangeError, "B at most 700"),
+        (("--samples", "699:701"), SampleRangeError, "B at most 700"),
         (("--validation", "en", "--samples", "99"), SampleRangeError, "validation set en"),
         (("--validation", "xx"), SampleRangeError, "no validation set 'xx'.*one of"),
         (("--iteration", "0"), InputError, "iteration 0 does not exist.*1 to "),

@@ -1,4 +1,4 @@
-"""`verify_index` finds a blend that differs from its stages, and stages that contradict their quotas."""
+"""Test that `verify_index` finds a blend that differs from its stages, and stages that contradict their quotas."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def swap(run, first, second):
 
 def test_samples_moved_to_another_stage_are_found(staged):
     swap(staged, 299, 300)
-    with pytest.raises(CheckFailedError, match=r"stage 0 reads \d+ samples of '\w+'.*by its quota"):
+    with pytest.raises(
+        CheckFailedError, match=r"stage 0 of the blend reads \d+ samples of '\w+'.*as index.json states"
+    ):
         verify_index(staged.index)
 
 
@@ -48,21 +50,21 @@ def test_samples_of_a_dataset_that_is_not_in_the_stage_are_found(staged):
     del index["stages"][1]["datasets"]["en"]
     index["stages"][1]["datasets"]["hi"] |= {"quota": 400, "taken": 400}
     (staged.index / "index.json").write_text(json.dumps(index))
-    with pytest.raises(CheckFailedError, match=r"stage 1 reads 100 samples of 'en'.*expected: 0, by its quota"):
+    with pytest.raises(CheckFailedError, match=r"stage 1 of the blend reads 100 samples of 'en'.*expected: 0 samples"):
         verify_index(staged.index)
 
 
 @pytest.mark.parametrize(
     ("stage", "dataset", "change", "what"),
     [
-        (0, None, {"from_sample": 1}, "stage 0 goes from 1 to 300, spread to 700"),
-        (0, None, {"to_sample": 299}, "stage 0 takes 120 of 'en' from its sample 0"),
-        (1, None, {"spread_to": 699}, "stage 1 goes from 300 to 700, spread to 699"),
-        (1, None, {"spread_to": 701}, "quotas of stage 1 sum to 400.*expected: 401"),
-        (1, None, {"to_sample": 300}, "stage 1 goes from 300 to 300"),
-        (1, "en", {"quota": 101}, "quotas of stage 1 sum to 401"),
-        (0, "en", {"taken": 121}, "stage 0 takes 121 of 'en' from its sample 0.*expected: 120 from 0, by the quotas"),
-        (1, "en", {"first_sample": 119}, "from its sample 119.*expected: 100 from 120, by the quotas"),
+        (0, None, {"from_sample": 1}, "stage 0 of the blend goes from sample 1 to 300, spread to 700"),
+        (0, None, {"to_sample": 299}, "stage 0 of the blend takes 120 samples of 'en' from sample 0"),
+        (1, None, {"spread_to": 699}, "stage 1 of the blend goes from sample 300 to 700, spread to 699"),
+        (1, None, {"spread_to": 701}, "quotas of stage 1 of the blend sum to 400.*expected: 401"),
+        (1, None, {"to_sample": 300}, "stage 1 of the blend goes from sample 300 to 300"),
+        (1, "en", {"quota": 101}, "quotas of stage 1 of the blend sum to 401"),
+        (0, "en", {"taken": 121}, "takes 121 samples of 'en' from sample 0.*expected: 120 samples from sample 0, as"),
+        (1, "en", {"first_sample": 119}, "from sample 119.*expected: 100 samples from sample 120, as"),
     ],
 )
 def test_stages_that_contradict_themselves_are_found(staged, stage, dataset, change, what):
@@ -80,5 +82,5 @@ def test_stages_with_fewer_samples_than_the_training_are_found(staged):
     index = manifest(staged)
     del index["stages"][1]
     (staged.index / "index.json").write_text(json.dumps(index))
-    with pytest.raises(CheckFailedError, match=r"stages hold 300 samples.*expected: 700"):
+    with pytest.raises(CheckFailedError, match=r"stages of the blend hold 300 samples.*expected: 700"):
         verify_index(staged.index)

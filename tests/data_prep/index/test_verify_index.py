@@ -1,4 +1,4 @@
-"""`verify_index` finds and names every kind of damage."""
+"""Test that `verify_index` finds and names every kind of damage."""
 
 import json
 from itertools import pairwise
@@ -135,7 +135,7 @@ def test_a_changed_array_is_found(own_run):
 def test_an_array_of_another_shape_is_found(own_run):
     manifest = read_index_manifest(own_run.index / "index.json")
     np.save(own_run.index / manifest.blend_sample.path, np.zeros(3, np.int64))
-    with pytest.raises(CheckFailedError, match=r"is int64 \[3\]; expected: uint32 \[700\]"):
+    with pytest.raises(CheckFailedError, match=r"type int64 and shape \[3\]; expected: type uint32 and shape \[700\]"):
         verify_index(own_run.index)
 
 
@@ -219,7 +219,7 @@ def test_an_array_of_another_index_is_found(own_run):
     own_run.build(seed=8)
     manifest = read_index_manifest(own_run.index / "index.json")
     (own_run.index / manifest.train[0].documents.path).write_bytes(mine[0])
-    with pytest.raises(CheckFailedError, match=r"content changed|expected: uint32"):
+    with pytest.raises(CheckFailedError, match=r"content changed|expected: type uint32"):
         verify_index(own_run.index)
 
 
@@ -227,7 +227,7 @@ def test_exchanged_arrays_of_two_datasets_are_found(own_run):
     manifest = read_index_manifest(own_run.index / "index.json")
     one, other = (own_run.index / entry.shuffle.path for entry in manifest.train[:2])
     swap(one, other)
-    with pytest.raises(CheckFailedError, match=r"content changed|expected: uint32"):
+    with pytest.raises(CheckFailedError, match=r"content changed|expected: type uint32"):
         verify_index(own_run.index)
 
 

@@ -44,7 +44,7 @@ def test_quotas_sum_exactly_and_are_within_one_of_the_weights(weights, samples):
 
 
 def test_the_largest_remainder_gets_the_sample_that_rounding_leaves():
-    # The ideal parts of 10 samples at 5:3:1 are 5.56, 3.33 and 1.11, so the largest remainder is that of a.
+    # The ideal parts of 10 samples at 5:3:1 are 5.56, 3.33 and 1.11, so dataset a has the largest remainder.
     assert quotas({"a": 5, "b": 3, "c": 1}, 10) == {"a": 6, "b": 3, "c": 1}
     assert quotas({"b": 1, "a": 1}, 3) == {"a": 2, "b": 1}
 

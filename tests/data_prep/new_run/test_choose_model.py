@@ -1,4 +1,4 @@
-"""A model that fits text, machine and time."""
+"""Test the choice of a model that fits the amount of text, the machine and the time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from bloomery.base.errors import ConfigError
 from bloomery.checks.load_config import validate_config
+from data_prep.corpus.estimate_text import bytes_per_token
 from data_prep.new_run.choose_model import (
     SHAPES,
     Limits,
-    bytes_per_token,
     choose_model,
     fits_memory,
     flops_per_token,
@@ -68,11 +68,6 @@ def test_a_model_must_fit_the_memory() -> None:
     assert fits_memory(10**9, NODE)
 
 
-def test_bytes_of_a_token_have_their_known_ends() -> None:
-    assert bytes_per_token(256) == 1
-    assert bytes_per_token(250_680) == pytest.approx(4.7)
-
-
 def test_the_vocabulary_grows_with_the_text() -> None:
     assert [vocabulary_for(size) for size in (10**6, 10**8, 10**13)] == [4096, 16_384, 250_680]
 
@@ -102,7 +97,8 @@ def test_the_training_is_valid_for_every_machine_and_time(machine: Machine, seco
         pytest.fail(str(error))
     checks = config.training.train_samples / training["batch"]["global_batch_size"]
     checks /= training["validation"]["every_iterations"]
-    # The forward pass of a sample takes a third of its training. One sample of each language is the least.
+    # Validation of a sample, which is only a forward pass, costs a third of its training. Each validation reads at
+    # least one sample of each language.
     validated = checks * languages * training["validation"]["samples"] / 3
     least = checks * languages / 3
     assert validated <= max(0.101 * training["train_samples"], least * 1.001)

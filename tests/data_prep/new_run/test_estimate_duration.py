@@ -1,4 +1,4 @@
-"""The duration of a training from the times of a probe, and the probe itself."""
+"""Test the probe of a training, and the training's duration that is estimated from the probe's times."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_an_iteration_is_its_micro_batches_and_one_update() -> None:
 
 
 def test_a_training_is_its_start_its_iterations_and_its_validations() -> None:
-    # 10 iterations of 9 s; 2 validations of 3 sets of 2 micro-batches, each a third of 2 s.
+    # The training has 10 iterations of 9 s. Its 2 validations read 3 sets of 2 micro-batches, each in a third of 2 s.
     assert training_seconds(small(), PROBE, 3) == pytest.approx(10 + 90 + 2 * 3 * 2 * 2 / 3)
-    # Recomputation makes the forward pass a quarter of a micro-batch.
+    # With recomputation, the forward pass takes a quarter of a micro-batch's time.
     full = small(activation_checkpointing="full")
     assert training_seconds(full, PROBE, 3) == pytest.approx(10 + 90 + 2 * 3 * 2 * 2 / 4)
 

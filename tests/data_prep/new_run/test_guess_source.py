@@ -1,4 +1,4 @@
-"""What a path says about a source: its kind, its files and its fields."""
+"""Test what is guessed about a source from its path: the kind, the files and the fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the machine without torch."""
+"""Test the facts about the machine that are found without torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From answers to a new run."""
+"""Test the new run that is planned from the answers to the questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXTS = {"fr": "un texte", "sw": "maandishi", "yo": "ọ̀rọ̀"}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """One file for each of three languages."""
+    """Write one file for each of three languages."""
     for code, text in TEXTS.items():
         rows = [{"text": f"{text} {n}", "lang": code, "id": n} for n in range(10)]
         (tmp_path / f"{code}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -70,7 +70,7 @@ def test_texts_without_a_language_need_one(tmp_path: Path) -> None:
         plan(source=[str(tmp_path / "notes.txt")], language="zh")
 
 
-@pytest.mark.parametrize(("languages", "right"), [(["zh"], "zhs or zht"), (["de"], "some of fr")])
+@pytest.mark.parametrize(("languages", "right"), [(["zh"], "zhs or zht"), (["de"], "languages of the rows: fr")])
 def test_languages_must_be_codes_that_the_rows_have(folder: Path, languages: list[str], right: str) -> None:
     with pytest.raises(ConfigError, match=right):
         plan(source=[str(folder)], languages=languages)

@@ -1,4 +1,4 @@
-"""The questions of `bloomery init`, their options and their answers."""
+"""Test the questions of `bloomery init`, their options and their answers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_question_has_an_option_and_every_option_a_question() -> None:
         ("parameters", "10_000_000", 10_000_000),
     ],
 )
-def test_what_is_typed_becomes_a_value(name: str, said: str, value: Any) -> None:
+def test_typed_text_becomes_a_value(name: str, said: str, value: Any) -> None:
     assert parse(BY_NAME[name], said) == value
 
 
@@ -48,12 +48,12 @@ def test_what_is_typed_becomes_a_value(name: str, said: str, value: Any) -> None
         ("minutes", "inf"),
     ],
 )
-def test_what_is_no_value_is_refused(name: str, said: str) -> None:
+def test_typed_text_that_is_not_a_valid_value_is_refused(name: str, said: str) -> None:
     with pytest.raises(ValueError, match=r"number|word"):
         parse(BY_NAME[name], said)
 
 
-def test_an_option_goes_before_the_user_and_the_user_before_the_proposal() -> None:
+def test_an_option_replaces_the_question_and_an_answer_replaces_the_proposal() -> None:
     def ask(question: Question, proposed: Any) -> Any:
         return f"{question.name} instead of {proposed}"
 

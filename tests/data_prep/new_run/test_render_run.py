@@ -1,4 +1,4 @@
-"""The YAML of a new run: valid, commented and equal to the planned values."""
+"""Test that the YAML of a new run is valid, has comments and holds the planned values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run_of(folder: Path, machine: Machine, **given: Any) -> NewRun:
 
 @pytest.mark.parametrize("machine", [Machine(2, 1 << 33), GPUS])
 @pytest.mark.parametrize("given", [{}, {"languages": ["fr"]}, {"name": "no", "epochs": 3.0, "parameters": 10**7}])
-def test_the_text_says_what_the_values_say(tmp_path: Path, machine: Machine, given: dict[str, Any]) -> None:
+def test_the_yaml_holds_the_planned_values(tmp_path: Path, machine: Machine, given: dict[str, Any]) -> None:
     run = run_of(tmp_path, machine, **given)
     text = render_run(run, "Estimated on this machine: 1 min.")
     found = yaml.safe_load(text)
@@ -52,3 +52,32 @@ def test_choices_have_comments(tmp_path: Path) -> None:
 def test_paths_that_yaml_would_misread_are_quoted(tmp_path: Path) -> None:
     run = run_of(tmp_path / "a: b #c", GPUS)
     assert yaml.safe_load(render_run(run, ""))["sources"][0]["paths"] == run.sources[0]["paths"]
+
+
+def texts(folder: Path, **given: Any) -> NewRun:
+    """Return a run on 2 MB of text."""
+    path = folder / "fr.jsonl"
+    path.write_text("".join(json.dumps({"text": f"{number} mots " * 100}) + "\n" for number in range(2000)))
+    return plan_run(Answers({"source": [str(path)], **given}, None), Machine(2, 1 << 33), 1e9, show=False)
+
+
+def test_the_length_is_in_epochs_if_the_user_or_the_text_limits_it(tmp_path: Path) -> None:
+    asked = texts(tmp_path, epochs=1.5).values()
+    assert asked["training"]["train_epochs"] == 1.5
+    assert texts(tmp_path, minutes=10**6).values()["training"]["train_epochs"] == 4
+    config = validate_config(asked)
+    assert config.training.train_samples * config.model.sequence_length == pytest.approx(
+        1.5 * asked["plan"]["corpus_tokens"], rel=0.01
+    )
+
+
+def test_the_length_is_in_samples_if_the_time_limits_it(tmp_path: Path) -> None:
+    values = texts(tmp_path, minutes=1).values()
+    assert "train_epochs" not in values["training"]
+    assert values["training"]["train_samples"] > 0
+    assert "plan" not in values
+
+
+def test_a_text_of_less_than_a_batch_gives_one_batch(tmp_path: Path) -> None:
+    training = run_of(tmp_path, GPUS, epochs=1.0).values()["training"]
+    assert training["train_samples"] == training["batch"]["global_batch_size"]

@@ -1,4 +1,4 @@
-"""The page of the corpus report is well formed, small, and complete in one file."""
+"""Test that the page of the corpus report is well formed, small, and complete in one file."""
 
 import json
 import re

@@ -301,13 +301,13 @@ def test_a_slider_shows_the_counts_of_the_data(browser: Browser, page: Any) -> N
                 after = browser.evaluate(f"{SLIDE}({json.dumps(rule)}, {place}, {json.dumps(language)})")
                 number = sum(one["removed"][place] for one in chosen)
                 assert documents_in(after) == number, (rule, place, after)
-                assert after.endswith(f", currently {count(now)}")
+                assert after.endswith(f"; the configured limits remove {count(now)}")
                 told.add(number)
     assert len(told) > 10, "the sliders change the counts"
 
 
 def documents_in(words: str) -> int | None:
-    found = re.search(r": ([\d\u202f]+) documents? ", words)
+    found = re.search(r" removes ([\d\u202f]+) documents? ", words)
     return int(found[1].replace("\u202f", "")) if found else None
 
 

@@ -26,7 +26,7 @@ STAGE = JudgeStage(
 
 
 @pytest.mark.parametrize("measure", ["words", "digit_ratio", "mean_word_length", "longest_line"])
-def test_ladders_ascend(measure: str) -> None:
+def test_the_edges_of_a_histogram_ascend(measure: str) -> None:
     assert (np.diff(ladder(measure)) > 0).all()
 
 

@@ -86,7 +86,7 @@ def test_the_documents_that_each_limit_removes_equal_a_count_over_every_value(me
     assert found["max_words"]["languages"]["en"]["limits"] == []
 
 
-def test_counts_at_edges_are_exact_below_and_up_to(measured: Any) -> None:
+def test_counts_below_and_up_to_each_edge_are_exact(measured: Any) -> None:
     files, table = measured
     one = distributions(files, STAGE)["digit_ratio"]
     assert {0.1234, 0.15, 0.5} <= set(one.edges.tolist())

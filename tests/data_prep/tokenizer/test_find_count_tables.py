@@ -49,12 +49,12 @@ def test_rows_with_a_count_of_0_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"count": [3, -7, 2]}, "count -7 of piece b' b'"),
+        ({"count": [3, -7, 2]}, "count of piece b' b' is -7"),
         ({"piece": ["a", None, "a"]}, "1 nulls in column 'piece'"),
         ({"count": [3, None, 2]}, "1 nulls in column 'count'"),
         ({"language": ["en", None, "en"]}, "1 nulls in column 'language'"),
-        ({"count": [3.0, 1.5, 2.0]}, "counts of type double"),
-        ({"piece": [1, 2, 3]}, "a text column has the type int64"),
+        ({"count": [3.0, 1.5, 2.0]}, "the column count has the type double"),
+        ({"piece": [1, 2, 3]}, "a column of text has the type int64"),
         ({"language": [], "piece": [], "count": []}, "has no rows"),
     ],
 )
@@ -105,10 +105,10 @@ def test_tables_are_found_in_files_and_folders(tmp_path):
         tmp_path / "c/web/00001.parquet",
     ]
     assert [table.name for table in find_tables([tmp_path / "c"], ["web/00001"])] == ["web/00001"]
-    with pytest.raises(InputError, match="twice"):
+    with pytest.raises(InputError, match="two count tables have the name"):
         find_tables([tmp_path / "d.parquet", tmp_path / "d.parquet"])
     (tmp_path / "link.parquet").symlink_to(tmp_path / "d.parquet")
-    with pytest.raises(InputError, match="twice"):
+    with pytest.raises(InputError, match="two count tables have the name"):
         find_tables([tmp_path / "d.parquet", tmp_path / "link.parquet"])
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no count tables"):
@@ -128,5 +128,5 @@ def test_the_pre_tokenizer_is_read_from_the_manifests(make_shard, tmp_path, caps
     assert pre_tokenizer_of([c, foreign]) == ("modern", True)
     assert "f.parquet: without a manifest" in capsys.readouterr().err
     assert pre_tokenizer_of([foreign]) is None
-    with pytest.raises(InputError, match="cut by modern with digits split, those of a by bloom"):
+    with pytest.raises(InputError, match="modern with digits split, but the table a was counted with bloom"):
         pre_tokenizer_of([foreign, a, b, c])

@@ -64,8 +64,8 @@ def test_doctor_compares_the_site_with_the_cluster(
     found = site()
     assert found.state is FindingState.WARN
     assert found.advice.split("; ") == [
-        "training.partition: sinfo shows no partition 'gpu', only main, long",
-        "training.gpus_per_node: 4, but a node of 'long' has 2",
+        "training.partition: sinfo shows no partition 'gpu', so choose one of main, long",
+        "training.gpus_per_node: 4, but a node of partition 'long' has 2 GPUs, so set at most 2",
     ]
     path.write_text("jobs: {partition: main}\ntraining: {partition: long, gpus_per_node: 2}\n")
     assert (site().state, site().advice) == (FindingState.OK, "")

@@ -74,7 +74,7 @@ def test_a_workflow_killed_during_data_jobs_does_not_harm_the_next_one(
 ) -> None:
     workflow = on_cluster()
     process = workflow.start("corpus")
-    # One shard is judged, and others are not.
+    # Wait until one shard is judged, so that the other shards are not judged yet.
     wait_for(lambda: any((workflow.run_folder / "corpus/verdicts").rglob("*.json")), 300, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -55,5 +55,5 @@ def test_the_token_is_removed_from_an_error_that_quotes_it(hub):
 
 def test_a_timeout_that_is_not_a_number_is_refused(hub):
     done = ask(hub.url, 1, hub.environment, BLOOMERY_HUB_TIMEOUT="soon")
-    assert "BLOOMERY_HUB_TIMEOUT: is 'soon'" in done.stdout
+    assert "BLOOMERY_HUB_TIMEOUT: the value 'soon' is not valid" in done.stdout
     assert hub.read("/_test/log") == []

@@ -170,7 +170,7 @@ def _token_inside(run):
     [
         (_no_parity, "no parity.json"),
         (_bad_parity, "parity does not hold"),
-        (_changed, "is not the file that was verified"),
+        (_changed, "the file has changed since the exported model was verified"),
         (_token_inside, "contains the Hub token"),
     ],
 )

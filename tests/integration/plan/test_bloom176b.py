@@ -1,4 +1,4 @@
-"""The plan of config/models/tr11-176b.yaml reproduces BLOOM-176B's published figures and log lines.
+"""Test that the plan of config/models/tr11-176b.yaml has BLOOM-176B's published figures and log lines.
 
 The formulas and lines are from BigScience's train/tr11-176B-ml (tr11-176B-ml.slurm, chronicles.md) and the repository
 of its logs.

@@ -82,7 +82,9 @@ def test_schedule_batch_and_optimizer_change_at_a_checkpoint(tmp_path: Path) -> 
         assert ran["rates"] == {found[last]["learning_rate"]}, "the optimizer used the logged learning rate"
     (event,) = [record for record in records(tmp_path) if "event" in record]
     assert (event["event"], event["iteration"], event["segment"]) == ("resumed", 3, 1)
-    assert event["message"].startswith("changed from iteration 4 on: model.stable_attention: true -> false; ")
+    assert event["message"].startswith(
+        "keys with new values from iteration 4 on: model.stable_attention: true -> false; "
+    )
     assert " training.batch.global_batch_size: 16 -> 24; " in event["message"]
     manifest = read_checkpoint(step_folders(tmp_path / "train" / "checkpoints")[0])
     assert {change.iteration for change in manifest.changes} == {3}

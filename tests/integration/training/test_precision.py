@@ -94,7 +94,8 @@ def _sums(stage: TrainStage, cases: list[tuple[str, str] | None]) -> list[float]
         trainer.engine.train_batch(_batches(trainer))
         found = gradients.take()
         distances.append(
-            # The tied weight is left out because its gradient has two parts, and tiny gradients as they are only noise.
+            # The tied weight is left out because its gradient has two parts. Tiny gradients are left out because they
+            # are only noise.
             max(
                 float((found[name].double() - total).norm() / total.norm())
                 for name, total in exact.items()

@@ -184,7 +184,7 @@ def test_time_limits_make_a_chain_of_segments_and_a_damaged_checkpoint_is_skippe
     process = run.start(3)
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 0, talk
-    assert f"checkpoint {second['checkpoint']} is damaged and skipped" in talk
+    assert f"checkpoint {second['checkpoint']} is skipped, because it is damaged" in talk
     assert f"resuming after iteration {first['iteration']} " in talk
     third = json.loads((run.run / "train/segments/3.json").read_text())
     assert (third["status"], third["first_iteration"]) == ("finished", first["iteration"] + 1)
@@ -212,7 +212,7 @@ def test_a_changed_training_is_refused_or_resumes_or_starts_again_with_the_old_o
     process = run.start()
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 0, talk
-    assert f"training resumes from {old['checkpoint']} with these changed keys:" in talk
+    assert f"the training resumes from {old['checkpoint']} with these changed configuration keys:" in talk
     assert "  training.parallel.pipeline: 2 -> 1 (at a boundary)" in talk
     assert f"resuming after iteration {old['iteration']} " in talk
     longer = json.loads((run.run / "train" / "segments" / "1.json").read_text())
@@ -255,7 +255,7 @@ def test_a_damaged_index_is_named_and_not_retried(launcher):
     run = launcher("broken", **SHAPE | {"samples": 64}, segment={"max_restarts_without_progress": 2})
     array = run.run / "index" / "arrays" / "blend-sample.npy"
     good = array.read_bytes()
-    for damaged, reason in ((b"nonsense", "not a readable array"), (good[:-1] + b"\x01", "its content changed")):
+    for damaged, reason in ((b"nonsense", "not a readable array"), (good[:-1] + b"\x01", "the file's content changed")):
         array.write_bytes(damaged)
         process = run.start()
         talk, _ = process.communicate(timeout=120)

@@ -77,7 +77,7 @@ def test_a_segment_records_its_energy_once_per_node_and_a_log_of_each_rank(launc
     for rank in (0, 1):
         text = (logs / f"ranks/{rank}.log").read_text()
         assert f"rank {rank}, process" in text
-        assert f"tensor 0, pipeline 0, data {rank} of 1 x 1 x 2, on cpu" in text
+        assert f"tensor rank 0, pipeline rank 0, data rank {rank} of 1 x 1 x 2 ranks, on cpu" in text
         assert re.search(r"at most .* of main memory", text)
     assert "segment 1: starting" in (logs / "ranks/0.log").read_text()
     assert "kernels: attention " in (logs / "main_log.txt").read_text()

@@ -110,10 +110,10 @@ def test_the_reported_loss_is_almost_a_whole_save_interval(chronicle: IncidentRe
 
 
 def test_blooms_first_month_is_within_the_simulated_range(chronicle: IncidentRecord, bloom: Scenario) -> None:
-    # The simulated iteration at noon of 2022-04-12 is 30,832 to 32,839 (5 to 95 %) with median 32,645, 1.7 days of work
-    # more than was done. The simulated interruptions cost 17 hours on average, but the real ones cost 50 hours. Between
-    # the entries of 04-04 and 04-06, only 387 iterations (11 hours of work) were done, and the chronicle does not
-    # explain the rest of those two days.
+    # At noon of 2022-04-12, 90 % of the simulated trainings are at iteration 30,832 to 32,839. The median, 32,645, is
+    # 1.7 days of work ahead of the real training. The simulated interruptions cost 17 hours on average, but the real
+    # ones cost 50 hours. Between the entries of 04-04 and 04-06, only 387 iterations (11 hours of work) were done, and
+    # the chronicle does not explain the rest of those two days.
     rates = calibrate(chronicle)
     summary = summarise(simulate(bloom, 1000, rates=rates, stop_at_days=rates.days))
     assert chronicle.observed.iteration is not None

@@ -150,7 +150,7 @@ def test_damaged_checkpoints_are_skipped_and_replaced(tmp_path, capfd):
         good = victim.read_bytes()
         damage(victim)
         said, resumed = run_ranks(resume_and_save, 2, configuration, tmp_path)[0]
-        assert f"step00000004 is damaged and skipped: {victim}" in said
+        assert f"step00000004 is skipped, because it is damaged: {victim}" in said
         assert resumed["position"].iteration == 3
         assert resumed["losses"][0] == whole[3]
         # The new save has replaced the damaged checkpoint.

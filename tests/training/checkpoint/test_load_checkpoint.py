@@ -261,11 +261,12 @@ PLANTED: dict[str, tuple[dict[str, Change], str]] = {
     ),
     "one file with a later step than the other files": (
         {STATES.format(1): _moved_state("step")},
-        f"its groups have made [{SAVED}.0, {SAVED}.5] steps",
+        f"the file's parameter groups have made [{SAVED}.0, {SAVED}.5] optimizer steps",
     ),
     "elements in an order that differs from the layout's": (
         {STATES.format(0): _misplaced},
-        f"group 1 has layer 1's weight at ({HIDDEN}, {HIDDEN}); expected: (0, {HIDDEN})",
+        f"parameter group 1: parameter weight of pipeline layer 1 is at elements {HIDDEN} to {2 * HIDDEN - 1}; "
+        f"expected: at elements 0 to {HIDDEN - 1}",
     ),
     "a state whose unpickling would run a program": (
         {STATES.format(0): lambda file: file.update(payload=_Payload())},
@@ -330,7 +331,7 @@ def test_a_checkpoint_that_differs_from_the_saved_training_is_refused(tmp_path: 
     for problem, (what, (_, expected)) in zip(said[1:], PLANTED.items(), strict=False):
         assert expected in problem, what
     assert "content differs from the manifest" in said[-3]
-    assert said[-2].endswith(f"expected: {ROWS}, as in the checkpoint")
+    assert said[-2].endswith(f"expected: {ROWS} embedding rows, as in the checkpoint")
     assert (
         said[-1] == f"training.precision: the checkpoint {training.checkpoint.name} was trained in fp32; expected: fp32"
     )

@@ -196,7 +196,9 @@ def _all_left_out(configuration: TrainStage, folder: Path) -> str:
 def test_skipped_updates_before_a_restart_count_after_it(tmp_path: Path) -> None:
     configuration = stage(samples=200, guards={"max_skipped_updates": 2}, segment={"iterations": 2})
     (said,) = run_ranks(_all_left_out, 1, configuration, tmp_path)
-    assert said.startswith("segment 2: the loss is nan at iteration 3; 3 updates in a row were skipped")
+    assert said.startswith(
+        "segment 2: the loss is nan at iteration 3; the training stops, because 3 updates in a row were skipped"
+    )
 
 
 def _interrupted(configuration: TrainStage, folder: Path) -> tuple[Segment, Segment]:

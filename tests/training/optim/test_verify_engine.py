@@ -98,7 +98,7 @@ CASES = [
     Case("fp16", "gradient accumulation type: torch.float16", {"data_types": {"grad_accum_dtype": "fp16"}}),
     Case("fp32", "gradient accumulation type: torch.bfloat16", BF16_SUMS),
     Case("fp32", "gradient communication type: torch.bfloat16", {"communication_data_type": "bf16"}),
-    Case("fp32", "types of weights that are not torch.float32: [torch.bfloat16]", built=_round_a_weight),
+    Case("fp32", "data types of weights that differ from torch.float32: [torch.bfloat16]", built=_round_a_weight),
     *(
         case
         for precision in ("bf16", "fp32")
@@ -112,8 +112,8 @@ CASES = [
                 "group 0: number of parameters that were not passed to DeepSpeed: 1",
                 handed=_exchange_parameters,
             ),
-            Case(precision, "group 1: type of master weights: torch.bfloat16", built=_round_masters),
-            Case(precision, "group 1: elements of this replica's partition: ", built=_keep_all_of_the_state),
+            Case(precision, "group 1: data type of master weights: torch.bfloat16", built=_round_masters),
+            Case(precision, "group 1: number of elements in this replica's share: ", built=_keep_all_of_the_state),
         )
     ),
 ]
@@ -149,4 +149,5 @@ def test_an_engine_that_differs_from_the_configuration_is_refused() -> None:
     """Some cases cannot occur with today's DeepSpeed, but a later version may cause them."""
     (errors,) = run_ranks(_errors, 1)
     for error, case in zip(errors, CASES, strict=True):
-        assert error.removeprefix("deepspeed.initialize: ").startswith(case.refusal), (case, error)
+        what = error.removeprefix("deepspeed.initialize: DeepSpeed's engine differs from the configuration; ")
+        assert what.startswith(case.refusal), (case, error)

@@ -36,7 +36,8 @@ def test_a_folder_in_place_of_a_file_or_vice_versa_is_refused_before_any_process
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    problem = f"{place}: is {'a folder' if is_folder else 'not a folder'}; expected: "
+    names = ("folder", "file") if is_folder else ("file", "folder")
+    problem = "{}: this {} has the name of a {} of the run; expected: ".format(place, *names)
     with pytest.raises(InputError, match=problem) as caught:
         launch_segment(configuration, tmp_path, 1, tmp_path / "train" / "segments" / "1.json")
     assert caught.value.exit_code == 1

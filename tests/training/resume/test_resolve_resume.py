@@ -104,7 +104,7 @@ def test_changed_documents_are_refused_with_their_dataset(paths: RunPaths) -> No
         raw["train"][1]["identity"] = "more of it"
 
     rebuilt(paths, edit)
-    assert "the first 40 samples would be different (documents of train/yy)" in refusal(paths)
+    assert "the first 40 samples would be different (documents of the dataset train/yy)" in refusal(paths)
 
 
 def test_a_changed_tokenizer_and_schedule_are_reported(paths: RunPaths) -> None:
@@ -148,7 +148,7 @@ def test_with_continue_training_resumes_and_reports_every_change_with_its_policy
     )
     assert resolve_resume(other, paths).stage == other
     said = capsys.readouterr().err.splitlines()
-    assert said[0] == "training resumes from step00000005 with these changed keys:"
+    assert said[0] == "the training resumes from step00000005 with these changed configuration keys:"
     assert said[1:] == [
         "  training.batch.global_batch_size: 16 -> 8 (at a boundary)",
         "  training.batch.micro_batch_size: 2 -> 1 (at a boundary)",
@@ -170,7 +170,7 @@ def test_with_continue_keys_that_may_never_change_are_refused(paths: RunPaths) -
     other = stage(samples=64, on_change="continue", precision="fp32", optimizer={"learning_rate": 0.5})
     text = refusal(paths, other)
     assert "cannot resume from step00000005 with these changes: training.precision: bf16 -> fp32 (never)" in text
-    assert "expected: the old values; or another run name, or training.on_change: restart" in text
+    assert "expected: the old values; or another name of the run, or training.on_change: restart" in text
     wider = other.model_copy(update={"model": other.model.model_copy(update={"hidden_size": 64})})
     assert "model.hidden_size: 32 -> 64 (never)" in refusal(paths, wider)
     rebuilt(paths, changed_at(CONSUMED - 2, 128))

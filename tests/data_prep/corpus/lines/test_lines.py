@@ -1,4 +1,4 @@
-"""Lines that many documents of a source share are removed. All other bytes stay, and code does not change."""
+"""Test that lines are removed if many documents of a source share them. All other bytes and code must not change."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_later_steps_use_the_text_without_repeated_lines(corpus_run: Any, tmp_pa
         dedup={"near": {"enabled": False}},
     )
     assert len(done.parts) > 2
-    with pytest.raises(InputError, match="there is no partition 2"):
+    with pytest.raises(InputError, match="there is no partition 2 of the line hashes"):
         done.verb(
             "repeated-lines", "--config", done.section("repeated_lines.json"), "--corpus", done.corpus,
             "--parts", done.section("parts.json"), "--partition", 2, "--output", tmp_path / "out.parquet",

@@ -47,5 +47,5 @@ def test_lines_counted_from_an_older_shard_are_refused(tmp_path: Path) -> None:
     # The raw shard is rewritten, but its lines are not counted again.
     raw = tmp_path / "raw" / "web/00000.parquet"
     write_table(raw, read_table(raw).slice(1), kind="documents", inputs={}, parameters="")
-    with pytest.raises(InputError, match="was counted from another version of the shard"):
+    with pytest.raises(InputError, match="were counted in another version of the shard"):
         strip_lines.strip_lines(lines_stage(), raw, tmp_path, tmp_path / "out.parquet")

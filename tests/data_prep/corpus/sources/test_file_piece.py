@@ -1,4 +1,4 @@
-"""A file that is read in any number of pieces gives the same rows as a file that is read whole."""
+"""Test that a file gives the same rows whether it is read whole or in any number of pieces."""
 
 from __future__ import annotations
 

@@ -18,4 +18,4 @@ def test_a_wrong_label_is_shown_with_the_detected_language(corpus_run: Any, tmp_
     data, page = run.report()
     examples = data["rules"]["wrong_language"]["examples"]
     assert [(one["language"], one["detected"]) for one in examples] == [("eu", "es"), ("hi", "es")]
-    assert "labelled hi, detected es" in page
+    assert "labelled as hi, detected as es" in page

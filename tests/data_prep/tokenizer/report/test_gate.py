@@ -49,7 +49,7 @@ def test_limits_may_differ_by_language_or_apply_to_some_languages_only():
 
 def test_a_limit_that_cannot_be_checked_fails():
     assert failing(max_parity=2, languages=["fr"]) == [("fr", "max_parity")]
-    # The sample lacks this language; perhaps its code is misspelt.
+    # The corpus has no language with this code, which may be misspelt.
     assert failing(max_parity={"english": 2}) == [("english", "max_parity")]
     assert failing(max_parity={"default": 2, "fr": 3}) == [("fr", "max_parity")]
     assert failing(max_parity={"fr": 2}, languages=["en"]) == []

@@ -18,7 +18,7 @@ def test_figures_equal_those_counted_by_hand(plant, make_shard, report):
     # "abab ab" has the tokens ab, ab, space, ab: 4 tokens, 7 bytes, 2 words, 1 single byte.
     assert (english["tokens"], english["bytes"], english["words"], english["single_byte_tokens"]) == (4, 7, 2, 1)
     assert (english["tokens_per_word"], english["bytes_per_token"], english["parity"]) == (2.0, 1.75, 1.0)
-    # "é, a" has the tokens two bytes, comma, space, a: 5 tokens, 5 bytes, 4 characters, 2 words.
+    # "é, a" has two byte tokens for é, and the tokens comma, space and a: 5 tokens, 5 bytes, 4 characters, 2 words.
     assert (french["tokens"], french["characters"], french["words"], french["single_byte_share"]) == (5, 4, 2, 1.0)
     assert french["parity"] == 1.75
 

@@ -65,7 +65,7 @@ def test_bytes_are_compared_if_the_aligned_text_lacks_the_reference(plant, make_
         ("x.jsonl", "{", "not valid JSON"),
         ("x.jsonl", "[1]", "not a JSON object"),
         ("x.jsonl", "", "no aligned text"),
-        ("d/en.txt", "a\nb\n", "different lengths"),
+        ("d/en.txt", "a\nb\n", "different numbers of lines"),
         ("none", None, "no such file"),
     ],
 )
@@ -107,5 +107,5 @@ def test_parallel_documents_are_grouped(tmp_path):
         "v/00000": rows("2", ("es", "1-3", "uno")),
     }
     assert parallel_documents(shards, "u") == [{"en": "one", "fr": "un", "hi": "एक"}, {"fr": "quatre"}]
-    with pytest.raises(InputError, match="no document has a field `parallel`"):
+    with pytest.raises(InputError, match="no document has the field `parallel`"):
         parallel_documents({"w/00000": rows("3", ("en", None, "x"))}, "w")

@@ -36,7 +36,7 @@ def test_the_page_shows_the_verdict_first(page):
     text, found = page
     number = len(found["gate"]["failures"])
     assert {one["language"] for one in found["gate"]["failures"]} == {"en", "zhs"}
-    assert f"failed its gate: {number} figures are beyond their limits" in text
+    assert f"does not meet its limits: {number} figures are beyond their limits" in text
     assert text.index("class='verdict failed'") < text.index('class="cards"')
     assert "English (en): tokens per word" in text
 

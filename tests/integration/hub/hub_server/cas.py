@@ -32,7 +32,7 @@ class Cas:
         self.stats: collections.Counter[str] = collections.Counter()
 
     def put_xorb(self, name: str, data: bytes) -> bool:
-        """Store a xorb. Return whether it is new."""
+        """Store a xorb. Return whether the store did not have it before."""
         path = self.root / "xorbs" / name
         if path.exists():
             return False
@@ -44,7 +44,8 @@ class Cas:
     def put_shard(self, data: bytes) -> None:
         """Store the files of a shard.
 
-        After a 48-byte header, a shard has for each file a record, its segments, and the parts that flags announce.
+        A shard begins with a header of 48 bytes. For each file, it then has a record, the file's segments, and optional
+        parts that the record's flags announce.
         """
         if data[:14] != b"HFRepoMetaData":
             raise HttpError(400, "not a shard")
@@ -63,7 +64,7 @@ class Cas:
                 segments.append([hash_text(data[position : position + 32]), size, first, last])
                 position += _RECORD
             if flags >> 31 & 1:
-                position += _RECORD * count  # a verification hash for each segment
+                position += _RECORD * count  # skip one verification hash for each segment
             sha256 = None
             if flags >> 30 & 1:
                 sha256 = hash_text(data[position : position + 32])

@@ -191,7 +191,10 @@ def matches(path: str, patterns: list[str]) -> bool:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Return whether the first bytes of a file are not text. A character that the sample's end cuts counts as text."""
+    """Return whether `sample`, the first bytes of a file, is not text.
+
+    A character that is cut at its end counts as text.
+    """
     if b"\0" in sample:
         return True
     try:

@@ -1,4 +1,4 @@
-"""How much text a source has, estimated from the beginning of its files."""
+"""Test the amount of text of a source, which is estimated from the beginning of its files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from data_prep.new_run.estimate_text import estimate_text_bytes, head_bytes
+from data_prep.corpus.estimate_text import bytes_per_token, estimate_text_bytes, head_bytes
 from data_prep.new_run.guess_source import guess_source
 
 ROWS = [{"text": f"numéro {n} " * 20, "lang": "fr", "id": n} for n in range(3000)]
@@ -36,3 +36,8 @@ def test_a_source_that_was_read_whole_needs_no_estimate(tmp_path: Path) -> None:
 def test_a_damaged_file_counts_as_not_compressed(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"not compressed")
     assert head_bytes(tmp_path / name) == len(b"not compressed")
+
+
+def test_bytes_per_token_are_known_for_the_smallest_and_a_large_vocabulary() -> None:
+    assert bytes_per_token(256) == 1
+    assert bytes_per_token(250_680) == pytest.approx(4.7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import zlib
 from pathlib import Path
 
@@ -14,9 +15,9 @@ _MOST_FILES = 100
 
 
 def estimate_text_bytes(sample: SourceSample) -> int:
-    """Return the bytes of text of a source, estimated. If all rows were read, the number is exact.
+    """Return the estimated bytes of text of a source. If all rows were read, the number is exact.
 
-    The share of text in a row comes from the rows that were read, the number of rows from the size of the files.
+    The share of text in a row comes from the rows that were read. The number of rows comes from the size of the files.
     """
     if sample.complete or not sample.files:
         return sample.text_bytes
@@ -30,11 +31,20 @@ def estimate_text_bytes(sample: SourceSample) -> int:
     return round(whole * _text_share(sample))
 
 
+def bytes_per_token(vocabulary: int) -> float:
+    """Return the estimated bytes of text in a token.
+
+    The estimate is linear in the logarithm of the vocabulary: one byte with 256 entries, and 4.7 bytes with BLOOM's
+    250,680 entries (its mean over ROOTS).
+    """
+    return 1 + 3.7 * (math.log2(vocabulary) - 8) / (math.log2(250_680) - 8)
+
+
 def _text_share(sample: SourceSample) -> float:
     """Return the share of text in the bytes of the rows that were read."""
     if sample.kind == "text" or not sample.values:
         return 1.0
-    # A row in JSON: the values, and about six bytes of quotes and colons for each key.
+    # A row in JSON has the values, and about six bytes of quotes and colons for each key.
     other = sum(
         len(str(value).encode("utf-8", "replace")) + len(name) + 6
         for name, values in sample.values.items()
@@ -67,7 +77,7 @@ def head_bytes(file: Path) -> int:
 
 
 def _parquet_bytes(files: list[Path], sample: SourceSample) -> int:
-    """Return the rows of all files times the mean text of the rows that were read."""
+    """Return the number of rows of all files, times the mean bytes of text in the rows that were read."""
     import pyarrow.parquet as pq
 
     rows: int = sum(pq.ParquetFile(file).metadata.num_rows for file in files[:_MOST_FILES])
