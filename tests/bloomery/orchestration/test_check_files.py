@@ -55,4 +55,7 @@ def test_names_of_a_hub_are_not_files() -> None:
 def test_the_problem_names_path_and_remedy() -> None:
     raw = changed(sources=[{"name": "a", "kind": "jsonl", "paths": ["absent/*.jsonl"]}])
     (problem,) = file_problems(validate_config(raw))
-    assert "sources[a].paths[0]: no file matches 'absent/*.jsonl'; expected: the path or pattern of existing files" in str(problem)
+    assert (
+        "sources[a].paths[0]: no file matches 'absent/*.jsonl'; expected: the path or pattern of existing files"
+        in str(problem)
+    )
