@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import resource
+from pathlib import Path
 
 import torch
+
+_STATUS = Path("/proc/self/status")
 
 
 def peak_memory_bytes(device: torch.device) -> int:
     """Return the most memory that this process has held at once: of the GPU if `device` is one, else main memory."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    # Linux reports KiB.
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else peak_main_memory_bytes()
+
+
+def peak_main_memory_bytes() -> int:
+    """Return the most main memory that this process has held at once, in bytes."""
+    if _STATUS.exists():
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+        if found is not None:
+            return 1024 * int(found.group(1))
+    # Systems without /proc. Here the value may also count the program that started this process, because it survives
+    # exec. Linux reports KiB.
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -10,7 +10,6 @@ import contextlib
 import faulthandler
 import io
 import os
-import resource
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -74,8 +73,9 @@ class RankLog:
         """Write the process's peak memory."""
         import torch
 
-        # Linux reports ru_maxrss in KiB.
-        said = f"{format_bytes(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)} of main memory"
+        from training.loop.peak_memory import peak_main_memory_bytes
+
+        said = f"{format_bytes(peak_main_memory_bytes())} of main memory"
         if torch.cuda.is_available():
             said += f" and {format_bytes(torch.cuda.max_memory_allocated())} of GPU memory"
         self.note(f"peak memory: at most {said}")
