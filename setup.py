@@ -12,7 +12,7 @@ SHARED_HEADERS = ["csrc/text/bytes.hpp", "csrc/text/documents.hpp", "csrc/text/h
 
 
 def files(folder: str, pattern: str) -> list[str]:
-    """Return sorted paths relative to this file's folder, in which setuptools runs this file."""
+    """Return the sorted paths of the matching files, relative to the folder in which setuptools runs this file."""
     return sorted(path.as_posix() for path in Path(folder).glob(pattern))
 
 

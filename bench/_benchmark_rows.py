@@ -15,7 +15,7 @@ class Row(NamedTuple):
     limit: str
     measured: str
     peer: str
-    """The peer, its conditions and how Bloomery compares with it. Empty if there is no peer."""
+    """Text about the peer: its name, its conditions and its results. It is empty if there is no peer."""
 
 
 Result = Any
@@ -277,7 +277,7 @@ def index(result: Result) -> Iterator[Row]:
 
 
 def blend(result: Result) -> Iterator[Row]:
-    """Yield a row of bench/blend.py for each number of datasets, with the most samples."""
+    """Yield a row of bench/blend.py for each number of datasets, from the run with the most samples."""
     largest: dict[str, tuple[int, Any]] = {}
     for name, run in result["runs"].items():
         datasets, samples = name.split(", ")

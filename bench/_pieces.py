@@ -1,8 +1,8 @@
 """Generate pre-tokens for the tokenizer's benchmarks: unique pieces of several scripts with Zipf-like counts.
 
 Each language has an alphabet, stems and endings, all drawn with Zipf-like frequencies like those of words. A piece is a
-stem and an ending, mostly after a space. A character takes one to three bytes, and a piece 8 to 9 bytes on average.
-A seed makes the pieces reproducible.
+stem and an ending; most pieces begin with a space. A character takes one to three bytes, and a piece 8 to 9 bytes on
+average. A seed makes the pieces reproducible.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ACCENTED = "éèàêçôîùâëïü"
 
 
 def zipf_ranks(generator: Generator, kinds: int, size: int, exponent: float = 1.0) -> npt.NDArray[np.int64]:
-    """Draw `size` numbers below `kinds`. The probability of r is proportional to 1 / (r + 2)^exponent."""
+    """Draw `size` numbers below `kinds`. Number r is drawn with a probability proportional to 1 / (r + 2)^exponent."""
     ends = np.cumsum((np.arange(kinds) + 2.0) ** -exponent)
     ranks: npt.NDArray[np.int64] = np.searchsorted(ends, generator.random(size) * ends[-1])
     return ranks
 
 
 def words(generator: Generator, alphabet: list[str], number: int, letters: tuple[int, int]) -> pa.Array:
-    """Return at most `number` different words of letters[0] to letters[1] letters."""
+    """Return at most `number` different words, each of `letters[0]` to `letters[1]` letters."""
     lengths = generator.integers(letters[0], letters[1] + 1, number)
     drawn = zipf_ranks(generator, len(alphabet), int(lengths.sum()), 0.7)
     text = "".join(alphabet[letter] for letter in drawn.tolist())
@@ -73,7 +73,7 @@ def counted_pieces(number: int, seed: int = 0) -> pa.Table:
     """Return a count table (language, piece, count) of about `number` pieces, sorted by (language, piece).
 
     Counts are 1 + floor(log2(c)) for Zipf-distributed c. They are small, so that a trainer which accepts no counts can
-    read each piece repeatedly.
+    read each piece as often as its count.
     """
     generator = np.random.default_rng(seed)
     tables = []

@@ -87,7 +87,7 @@ def one_core() -> None:
 
 
 def read_documents(names: Iterable[str], limit_bytes: int) -> list[Document]:
-    """Read about `limit_bytes` of text of each language, evenly spread over its file."""
+    """Read documents with about `limit_bytes` of text of each language, evenly spread over the language's file."""
     found: list[Document] = []
     for name in names:
         with zstandard.open(CORPUS / f"{name}.jsonl.zst", "rt", encoding="utf-8") as lines:
@@ -97,7 +97,7 @@ def read_documents(names: Iterable[str], limit_bytes: int) -> list[Document]:
 
 
 def evenly(documents: list[Document], limit_bytes: int) -> list[Document]:
-    """Return evenly spread documents with about `limit_bytes` of text in total."""
+    """Return documents with about `limit_bytes` of text in total, evenly spread over `documents`."""
     taken = 0
     found = []
     for number, document in enumerate(documents):
@@ -141,9 +141,9 @@ def configuration(sources: list[dict[str, Any]] | None = None, root: str = "runs
 
 
 def in_turn(contenders: dict[str, Contender], repeats: int) -> dict[str, list[float]]:
-    """Run the contenders in turn, and return the MB/s of each in each round except the first.
+    """Run the contenders in turn, `repeats` + 1 times, and return the MB/s of each in each round except the first.
 
-    A second is a second of processor time of all threads of the process. Other load of the machine therefore hardly
+    Seconds are processor time, summed over all threads of the process. Other load of the machine therefore hardly
     changes the figures.
     """
     speeds: dict[str, list[float]] = {name: [] for name in contenders}
@@ -162,7 +162,7 @@ def in_turn(contenders: dict[str, Contender], repeats: int) -> dict[str, list[fl
 
 
 def spread(values: list[float], digits: int = 2) -> dict[str, float]:
-    """Return median, least and greatest value."""
+    """Return the median, the least and the greatest of `values`, rounded to `digits` decimal places."""
     named = {"median": median(values), "least": min(values), "greatest": max(values)}
     return {name: round(value, digits) for name, value in named.items()}
 

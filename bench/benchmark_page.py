@@ -3,8 +3,8 @@
     python bench/benchmark_page.py > docs/benchmarks.md
 
 Every number on the page comes from a result file. A benchmark may have several result files, one for each condition of
-its peer: `corpus_filters.json` and `corpus_filters-regular_expression.json`. Each file gives its own row. A benchmark
-without a result file is listed as not measured.
+its peer: `corpus_filters.json` (words split by spaCy) and `corpus_filters-regular_expression.json`. Each file gives its
+own row. A benchmark without a result file is listed as not measured.
 """
 
 from __future__ import annotations

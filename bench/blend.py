@@ -2,11 +2,11 @@
 
     python bench/blend.py > bench/results/blend.json
 
-Ours computes quotas and the order, and writes both arrays. The peer is Megatron-core's greedy blend
-(`build_blending_indices` of its compiled helpers). It also saves both arrays, as Megatron-core's cache does. They run
-in turn in separate processes, for 46 and 300 datasets and three sizes. `kernel_seconds` is the time of the order alone.
-Weights are Zipf-like and come from a seed. The program checks that our blend has exactly its quotas. The exit code is 1
-if the claim does not hold.
+Our blend computes the quotas and the order of the samples, and writes its two arrays. The peer is Megatron-core's
+greedy blend (`build_blending_indices` of its compiled helpers). It also saves its two arrays, as Megatron-core's cache
+does. The two blends run in turn in separate processes, for 46 and 300 datasets and three numbers of samples.
+`kernel_seconds` is the time to compute the order alone. Weights are Zipf-like and come from a seed. The program checks
+that our blend takes exactly the quota of each dataset. The exit code is 1 if the claim does not hold.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def weights(datasets: int) -> dict[str, float]:
 
 
 def ours(samples: int, datasets: int, folder: Path) -> dict[str, Any]:
-    """Measure our blend: the seconds of the whole and of the order alone. Check the exact quotas."""
+    """Measure the seconds of our whole blend and of computing the order alone. Check that the quotas are exact."""
     mixed = weights(datasets)
     started = time.perf_counter()
     stage = IndexStage(sequence_length=2048, train_samples=samples, validation_samples=0, validation_share=0.0, seed=0)

@@ -2,13 +2,13 @@
 
     python bench/bpe_train.py > bench/results/bpe_train.json
 
-Both sides train a tokenizer of 250,680 entries from a count table of generated pieces (`_pieces.py`: 8 M different
-pieces of 9 bytes, from a seed), each in its own process, and must produce the same merges. Ours is `bloomery tokenizer
-train`. The peer accepts only text, so it reads each ready-split piece as often as its count. Counts are logarithms, so
-a piece is repeated 2.5 times on average. This repetition does not count against the peer: the training time of a side
-is the time of a run minus the time of a run without merges. Memory is the peak of the whole process minus that of an
-idle interpreter. With few pieces, the libraries dominate the memory and the floor is missed. The peer may use all
-cores. Ours uses one core, and also runs on a sixteenth and a fourth of the pieces. The program prints JSON.
+Both sides train a tokenizer of 250,680 entries, each in its own process, and must produce the same merges. The input is
+a count table of 8 M different generated pieces of about 9 bytes (`_pieces.py`). Ours is `bloomery tokenizer train`. The
+peer accepts only text, so it reads each ready-split piece as often as its count. Counts are logarithms, so a piece is
+repeated 2.5 times on average. This repetition does not count against the peer: the training time of a side is the time
+of a run minus the time of a run without merges. Memory is the peak of the whole process minus that of an idle
+interpreter. With few pieces, the libraries use most of the memory, and the floor for memory is missed. The peer may use
+all cores. Ours uses one core, and also runs on a sixteenth and a fourth of the pieces. The program prints JSON.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python bench/corpus_exact.py > bench/results/corpus_exact.json
 
-The time includes the hash of each document's content and the search in the whole corpus with `dedup.near.enabled:
-false` (keys, candidates, connect, members, resolve). The peer is datatrove's ExactDedupSignature and ExactFindDedups,
-run in turn with ours on the same documents. Both hash the same normal form of a text (white space, NFC), so both must
-find the same number of duplicates.
+The time includes hashing each document's content and searching the whole corpus for duplicates with
+`dedup.near.enabled: false` (jobs keys, candidates, connect, members and resolve). The peer is datatrove's
+ExactDedupSignature and ExactFindDedups, run in turn with ours on the same documents. Both hash the same normal form of
+a text (white space, NFC), so both must find the same number of duplicates.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def prepare(root: Path, names: list[str]) -> DedupStage:
 
 
 def search(stage: DedupStage, run: Path) -> dict[str, int]:
-    """Search duplicates, starting from measures and verdicts, and return their numbers."""
+    """Search for duplicates, starting from measures and verdicts, and return the numbers of exact and near
+    duplicates."""
     corpus = run / "corpus"
     catalogue = NumberedDocuments(corpus, run / "config/parts.json")
     keys, members, duplicates = corpus / "keys", corpus / "members", corpus / "duplicates"
@@ -119,7 +120,7 @@ def run_peer(documents: list[Document], folder: Path) -> int:
     def content(document: PeerDocument) -> bytes:
         return unicodedata.normalize("NFC", " ".join(document.text.split())).encode()
 
-    # datatrove reads the annotation as a type, but here it is text.
+    # datatrove needs a type as annotation, but `from __future__ import annotations` makes it text.
     content.__annotations__["return"] = bytes
     _datatrove.quiet()
     shutil.rmtree(folder, ignore_errors=True)

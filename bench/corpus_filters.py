@@ -1,4 +1,4 @@
-"""Claim: measure and judge process at least 10 MB/s on one core, at least 20 times as fast as datatrove's filters.
+"""Claim: `measure` and `judge` process at least 10 MB/s on one core, at least 20 times as fast as datatrove's filters.
 
     python bench/corpus_filters.py > bench/results/corpus_filters.json
 
@@ -127,7 +127,7 @@ def peer_filters(documents: list[Document]) -> Callable[[], list[bool]]:
     chains = {
         language: (
             gopher_repetition_filter.GopherRepetitionFilter(language=_datatrove.LANGUAGES[language]),
-            # Its stop words are English, so documents in other languages must not be checked for them.
+            # This filter's stop words are English, so documents in other languages must not be checked for them.
             gopher_quality_filter.GopherQualityFilter(min_stop_words=None, language=_datatrove.LANGUAGES[language]),
             fineweb_quality_filter.FineWebQualityFilter(language=_datatrove.LANGUAGES[language]),
         )

@@ -9,9 +9,10 @@ resident memory and the processor time of each job. The result states for each j
 largest peak in MiB, and the total processor seconds. It also states the bytes of the written tables and the numbers of
 documents in and out. `data_prep/corpus/scale.py` uses these figures to estimate a large corpus.
 
-The text repeats that of the corpus with changes. In each further round, one of 20 documents is an exact copy and one
-differs in one word. In the others, every fourth word (or character in languages without spaces) is replaced by another
-word of the document. These are not duplicates, and their language does not change.
+The text is that of the corpus, repeated with changes. In each repetition, one of 20 documents is an exact copy and one
+differs from the original in one word. In the other documents, every fourth word (or character in languages without
+spaces) is replaced by another word of the document. These documents are not duplicates, and their language does not
+change.
 """
 
 from __future__ import annotations
@@ -38,13 +39,14 @@ from bloomery.config.corpus import CorpusConfig
 CEILING_MIB = 1024
 GROWTH = 0.15
 GROWTH_MIB = 96
-"""Memory is flat if the peak at the largest scale exceeds that at the smallest by at most GROWTH or GROWTH_MIB.
+"""Memory is flat if the peak at the largest scale exceeds that at the smallest by at most GROWTH (a share of the
+smaller peak) or GROWTH_MIB, whichever is more.
 
-96 MiB are about three row groups. The smallest scale may have only one row group, while the others hold one that is
-read, one that is written and one in the allocator.
+96 MiB are about three row groups. A job may hold only one row group at the smallest scale, but three at the others: one
+that is read, one that is written and one in the allocator.
 """
 BOUNDED = ("corpus dedup candidates", "corpus dedup connect", "corpus dedup resolve")
-"""Jobs that process the whole corpus. They may use up to `dedup.memory_bytes` before their memory is flat."""
+"""Jobs that process the whole corpus. Their memory counts as flat even if it grows by up to `dedup.memory_bytes`."""
 UNSPACED = ("zhs", "zht", "ja", "th")
 FILE_MEGABYTES = 100
 EVALUATION_ITEMS = 200
@@ -126,7 +128,7 @@ def write_run(folder: Path, documents: list[Document], settings: dict[str, Any])
 
 def run_workflow(folder: Path) -> None:
     """Run the target `corpus`, one job at a time."""
-    # A shell function takes precedence over every program on the PATH.
+    # The rules call `bloomery`. This shell function of that name takes precedence over every program on PATH.
     environment = os.environ | {"BASH_FUNC_bloomery%%": f'() {{ {folder}/measured "$@"; }}'}
     command = [sys.executable, "-m", "snakemake", "corpus", "--snakefile", str(ROOT / "Snakefile"), "--profile",
                str(ROOT / "workflow/profiles/local"), "--cores", "1", "--directory", str(folder), "--configfile",

@@ -3,13 +3,13 @@
     python bench/encode.py > bench/results/encode.json
 
 The tokenizer has BLOOM's pre-tokenizer and a vocabulary of 250,680 (`--vocabulary`), trained on the same texts. The
-peer is `encode_batch_fast` on one thread, including the conversion of the ids to Python. Both run in turn on a part of
-the texts and must give the same ids. Both keep their caches between rounds. The peer's cache contains these texts, and
-ours contains the most recent of all texts, as in the middle of a job.
+peer is `encode_batch_fast` on one thread, including the conversion of the ids to Python. Our encoder and the peer run
+in turn on a part of the texts and must give the same ids. Both keep their caches between rounds. The peer's cache
+contains pieces of these texts. Ours contains pieces of the most recent of all texts, as in the middle of a job.
 
-`jobs` shows how time and memory grow. It runs the workflow's job on a sixteenth, a quarter and all of the texts, each
-in its own process. The job loads and probes the tokenizer, reads the shard and checks its digest, encodes, and writes
-`.bin`, `.idx` and sidecar.
+`jobs` in the result shows how time and memory grow: the workflow's job runs on a sixteenth, a quarter and all of the
+texts, each time in its own process. The job loads and probes the tokenizer, reads the shard and checks its digest,
+encodes, and writes `.bin`, `.idx` and sidecar.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from data_prep.tokenizer.train import train
 FLOOR_MEGABYTES_PER_SECOND = 30.0
 FLOOR_TIMES_FASTER = 5.0
 FLOOR_OF_GROWTH = 0.7
-"""Least ratio of the last texts' speed to the first texts' speed, and of the smallest job's memory to the largest's."""
+"""Floor of two ratios: speed on the last texts to speed on the first, and memory of the smallest job to the largest."""
 
 
 def trained(shard: Path, vocabulary: int, folder: Path) -> Path:

@@ -139,7 +139,7 @@ def main() -> int:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=arguments.folder))
     try:
-        # The build only reads the tokenizer's size and its end of document.
+        # The build reads only the tokenizer's size and its end-of-document token.
         write_text(folder / "tokenizer.json", tokenizer())
         write_json(folder / "tokenizer_config.json", {"eos_token": "</s>"})
         digest = digest_file(folder / "tokenizer.json")

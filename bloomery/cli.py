@@ -27,7 +27,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "logline": ("planner.logline_cli", "Parse a training log, or compare it with the plan of its run."),
     "cluster": (
         "bloomery.commands.cluster",
-        "Write the file that describes a SLURM cluster; test a small copy of a run on it.",
+        "Write the file that describes a SLURM cluster; test a small copy of a run on the cluster.",
     ),
     "status": (
         "monitoring.status_cli",
@@ -35,7 +35,7 @@ VERBS: dict[str, tuple[str, str]] = {
     ),
     "summary": (
         "monitoring.summary_cli",
-        "Summarise the results of a run: sizes, losses, comparison of the exported model.",
+        "Summarise the results of a run: sizes, losses, comparison of the exported model with the trained one.",
     ),
     "corpus": ("data_prep.corpus.cli", "Build the corpus: ingest, measure, filter, deduplicate, clean and mix text."),
     "tokenizer": (

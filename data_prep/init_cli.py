@@ -41,24 +41,33 @@ def init(
         ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0.1, help="Time for the training on this machine, in minutes. Default: 60.")
+        float | None,
+        typer.Option(min=0.1, help="Time that the training may take on this machine, in minutes. Default: 60."),
     ] = None,
     epochs: Annotated[
         float | None,
-        typer.Option(min=0.0001, help="How often the training reads the text. Default: as time allows, at most 4."),
+        typer.Option(
+            min=0.0001, help="How often the training reads the text. Default: as often as --minutes allows, at most 4."
+        ),
     ] = None,
     parameters: Annotated[
         int | None,
-        typer.Option(min=1, help="Approximate number of parameters of the model. Default: chosen for text and time."),
+        typer.Option(
+            min=1, help="Approximate number of parameters of the model. Default: depends on the text and --minutes."
+        ),
     ] = None,
     sequence_length: Annotated[
-        int | None, typer.Option(min=8, help="Number of tokens in a training sample. Default: chosen with the model.")
+        int | None,
+        typer.Option(min=8, help="Number of tokens in a training sample. Default: depends on the model's size."),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Configuration file to write. Default: NAME.yaml.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the configuration file if it exists.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Accept every proposed answer without asking.")] = False,
     probe: Annotated[
-        bool, typer.Option(help="Time some training steps on this machine, to choose a model that fits --minutes.")
+        bool,
+        typer.Option(
+            help="Measure how long training steps take on this machine, to choose a model that fits --minutes."
+        ),
     ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as one JSON document on stdout. Ask no questions.")
@@ -122,8 +131,8 @@ def init(
     if seconds > 1.3 * run.limits.seconds:
         limit = format_seconds(run.limits.seconds)
         say(
-            f"warning: the training takes about {format_seconds(seconds)}, more than {limit}. Ask for fewer --epochs "
-            "or --parameters, or for more --minutes"
+            f"warning: the training takes about {format_seconds(seconds)}, more than the {limit} of --minutes. Choose "
+            "fewer --epochs or --parameters, or more --minutes"
         )
     rows = [
         ("parameters", f"{run.choice.parameters:,}"),

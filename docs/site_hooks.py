@@ -44,7 +44,7 @@ def anchors(text: str) -> set[str]:
 
 
 def links(text: str) -> list[str]:
-    """Return the targets of the links and images of a page that lead to files or anchors of the repository."""
+    """Return the targets of a page's links and images, except those with a URL scheme such as `https:`."""
     targets = _LINK.findall(_INLINE_CODE.sub("``", _FENCE.sub("", text)))
     return [target for target in targets if not re.match(r"[a-z][a-z0-9+.-]*:", target)]
 
@@ -84,6 +84,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         if not target.startswith("#")
     }
     for path in sorted({*pages, *linked}):
-        if (ROOT / path).is_file():  # MkDocs reports the others.
+        if (ROOT / path).is_file():  # MkDocs reports links to missing files.
             chosen.append(File(path.as_posix(), str(ROOT), config.site_dir, config.use_directory_urls))
     return AllFiles(chosen)

@@ -37,7 +37,11 @@ def model(
         ),
     ] = None,
     max_shard_size: Annotated[
-        str, typer.Option(help="Maximum size of a weight file of the exported model, such as 5GB.")
+        str,
+        typer.Option(
+            help="Maximum size of a weight file of the exported model, such as 5GB. "
+            "A larger tensor gets a file of its own."
+        ),
     ] = "5GB",
 ) -> None:
     """Export a checkpoint as a transformers model.

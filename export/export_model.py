@@ -44,7 +44,7 @@ def export_model(
     checkpoint_name: str | None = None,
     max_shard_bytes: int = MAX_SHARD_BYTES,
 ) -> Parity:
-    """Export a checkpoint into the folder `target`, which is created or replaced only if parity holds.
+    """Export a checkpoint into the folder `target`. It is created or replaced only if its logits match the training's.
 
     Args:
         stage: the export's section of the configuration.
@@ -54,9 +54,9 @@ def export_model(
         max_shard_bytes: largest size of a weight file.
 
     Raises:
-        CheckFailedError: the training has not finished, replicas differ, a file differs from the manifest, or the
-            logits differ. If the logits differ, the folder is renamed to `.<model>.failed` beside the target. It then
-            has no parity.json.
+        CheckFailedError: the training has not finished, the replicas in the checkpoint differ, a file differs from the
+            manifest, or the logits differ. If the logits differ, the folder is renamed to `.<model>.failed` beside the
+            target. It then has no parity.json.
         InputError: the checkpoint or the tokenizer is missing, is damaged, or belongs to another network.
         ResourceError: the disk is full or the folder cannot be written.
     """
@@ -79,7 +79,7 @@ def export_model(
         shutil.rmtree(temporary, ignore_errors=True)
     say(
         f"exported {checkpoint.folder.name} to {target}: {parameters:,} parameters, "
-        f"largest difference of the logits {parity.max_difference:.2g}"
+        f"logits differ from those of the training by at most {parity.max_difference:.2g} of the largest logit"
     )
     return parity
 

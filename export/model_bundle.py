@@ -21,7 +21,7 @@ def model_bundle(folder: Path, name: str) -> tuple[Bundle, Parity]:
     if not parity.passed:
         raise CheckFailedError(
             f"parity does not hold: the logits of the exported model and of the training model differ by up to "
-            f"{parity.max_difference:.3g}",
+            f"{parity.max_difference:.3g} of the largest logit",
             where=str(folder / PARITY_NAME),
             expected=f"a difference of at most {parity.tolerance:g}; export the model again (bloomery export model)",
         )

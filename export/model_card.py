@@ -211,7 +211,7 @@ def _losses(facts: CardFacts, paths: RunPaths) -> str:
     if energy := total_energy(path):
         nodes = f"{energy.nodes} nodes" if energy.nodes != 1 else "one node"
         parts.append(
-            f"Energy of the training's processors and memory ({nodes}, by codecarbon): "
+            f"Energy of the training's processors and memory ({nodes}, recorded by codecarbon): "
             f"{format_energy(energy.energy_kwh, energy.co2_kg, energy.estimated_kwh)}. "
             "The CO2 is estimated from the energy mix of the country."
         )

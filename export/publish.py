@@ -24,9 +24,9 @@ def publish_run(stage: PublishStage, paths: RunPaths, output: Path) -> dict[str,
 
     Raises:
         InputError: there is no exported model with a parity.json, or the Hub refuses a request.
-        CheckFailedError: parity does not hold, a file changed after the export, a file contains the token, or the
-            published copy differs.
-        ConfigError: the token is refused.
+        CheckFailedError: parity does not hold, a file changed after the export, a file contains the access token, or
+            the published copy differs.
+        ConfigError: the Hub refuses the access token.
         TryAgainError: the Hub did not answer in time.
         ResourceError: a local folder cannot be written.
     """

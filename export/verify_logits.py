@@ -35,7 +35,7 @@ class Comparison:
 
     @property
     def max_difference(self) -> float:
-        """Largest difference of two logits, divided by the largest logit (at least 1)."""
+        """Largest absolute difference of corresponding logits, divided by the largest absolute logit (at least 1)."""
         return self.max_absolute_difference / max(1.0, self.max_logit)
 
 
@@ -62,7 +62,8 @@ def compare(folder: Path, checkpoint: Checkpoint) -> Comparison:
             raise CheckFailedError(
                 f"transformers reports {kind} when it loads the exported model: {sorted(info[kind])[:3]}",
                 where=str(folder),
-                expected="exactly the weights that the model in transformers has",
+                expected="exactly the weights that the model in transformers has; install the transformers version of "
+                "requirements.lock, and report an error of Bloomery if the difference remains",
             )
     model.eval()
     rows = model.config.vocab_size
@@ -95,7 +96,7 @@ def _reference_tensors(file: Any, path: Path) -> tuple[Any, Any]:
         raise InputError(
             f"the file contains the tensors {sorted(file.keys())}",
             where=str(path),
-            expected="the tensors tokens and logits",
+            expected="the tensors tokens and logits; export another checkpoint (--checkpoint)",
         )
     tokens, logits = file.get_tensor("tokens"), file.get_slice("logits")
     shape = logits.get_shape()
@@ -103,7 +104,8 @@ def _reference_tensors(file: Any, path: Path) -> tuple[Any, Any]:
         raise InputError(
             f"the shapes of tokens {list(tokens.shape)} and logits {shape} do not match",
             where=str(path),
-            expected="tokens [samples, length] and logits [samples, length, vocabulary_rows]",
+            expected="tokens [samples, length] and logits [samples, length, vocabulary_rows]; export another "
+            "checkpoint (--checkpoint)",
         )
     return tokens, logits
 
@@ -111,7 +113,8 @@ def _reference_tensors(file: Any, path: Path) -> tuple[Any, Any]:
 def _continuation(model: Any, tokenizer: Any, sample: Any) -> tuple[str, str]:
     """Return a prompt from the beginning of a sample, and the text that the model generates after it.
 
-    The tokens are sampled with a fixed seed. A small model that always takes the most likely token repeats itself.
+    The tokens are sampled with a fixed seed, because a small model that always takes the most likely token repeats
+    itself.
     """
     import torch
 
@@ -141,5 +144,6 @@ def check(comparison: Comparison, tolerance: float, *, where: str, hint: str | N
             f"token is the same at {100 * comparison.argmax_agreement:.1f} % of the positions"
             + (f"; {hint}" if hint else ""),
             where=where,
-            expected=f"a difference of at most export.tolerance = {tolerance:g}",
+            expected=f"a difference of at most export.tolerance = {tolerance:g}; the rejected model stays in this "
+            "folder, so that you can inspect it",
         )

@@ -15,7 +15,7 @@ _METRICS = "logs/metrics.jsonl"
 
 
 def logs_bundle(stage: PublishStage, paths: RunPaths, folder: Path, *, finished: bool) -> tuple[Bundle, str]:
-    """Return the run's current logs, segments, reports and configuration with a README.md, and the title of a commit.
+    """Return the run's current logs, segments, reports, configuration and README.md, and a title for the commit.
 
     The files are first copied into `folder`, where no process writes to them. `finished` is true if the training ended
     before this call.

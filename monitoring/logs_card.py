@@ -1,6 +1,7 @@
 """Render the README.md of the logs repository: what the run is and how far its training is.
 
-Equal files give equal bytes, and the page has no clock times. So a run without progress makes no commit.
+The page depends only on these files and has no clock times. So it stays the same while the run makes no progress, and a
+sync then makes no commit.
 """
 
 from __future__ import annotations

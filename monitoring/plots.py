@@ -1,4 +1,4 @@
-"""Draw the figures of a training as SVG text. Equal records give equal bytes."""
+"""Draw the figures of a training as SVG text. The same records always give the same SVG text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVENT_COLOUR = "#1f3b57"
 
 
 def _svg(draw: Callable[[Any], None], y_label: str) -> str:
-    """Run `draw` on empty axes over the iterations and return the figure as an `<svg>` element."""
+    """Call `draw` on empty axes whose x axis is the iteration, and return the figure as an `<svg>` element."""
 
     def on_axes(figure: Any) -> None:
         axes = figure.add_subplot()
@@ -94,5 +94,5 @@ def validation(records: Sequence[ValidationRecord], y_label: str) -> str:
 
 
 def _number(value: float | None) -> float:
-    """Return `value`, or NaN if it is None (not finite or not measured). NaN is a gap in the line."""
+    """Return `value`, or NaN if it is None (not finite or not measured). NaN is drawn as a gap in the line."""
     return math.nan if value is None else value

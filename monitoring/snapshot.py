@@ -17,7 +17,7 @@ LINES = (".jsonl", ".txt")
 
 
 def layout(paths: RunPaths) -> dict[str, tuple[Path, tuple[str, ...]]]:
-    """Return, for each top folder of the logs repository, the folder of the run and the patterns of its files."""
+    """Return the sources of each top folder of the logs repository: a folder of the run, and patterns of its files."""
     return {
         # The logs of single ranks (`ranks/`) are not published, because they name machines and folders.
         "logs": (paths.logs, ("*", "tensorboard/**/*")),
@@ -25,7 +25,7 @@ def layout(paths: RunPaths) -> dict[str, tuple[Path, tuple[str, ...]]]:
         "report": (paths.report, ("**/*",)),
         # `config/ingest/` is not published, because it names folders of the user's machine.
         "config": (paths.config, ("*.json",)),
-        # Logs of earlier trainings, which a restart from the beginning moved there with their checkpoints.
+        # Logs of earlier trainings, which a restart from the beginning moved to the archive with their checkpoints.
         "archive": (paths.train / "archive", ("*/logs/*", "*/logs/tensorboard/**/*", "*/history/*.json")),
     }
 
@@ -44,8 +44,8 @@ def chosen(paths: RunPaths) -> Iterator[tuple[str, Path]]:
 def training_ended(paths: RunPaths) -> bool:
     """Return whether the training has ended, so that no process writes to its logs.
 
-    finished.json alone does not prove this: it stays while a changed configuration trains again. So every segment's
-    file must also exist, and none of them may be newer than finished.json.
+    finished.json alone does not prove this: it remains while the run trains again with a changed configuration. So
+    every segment's file must also exist, and none of them may be newer than finished.json.
     """
     try:
         segments = [paths.segments / f"{n + 1}.json" for n in range(read_segment(paths.finished).number)]

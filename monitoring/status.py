@@ -1,6 +1,6 @@
 """Gather the status of a run from its files, and from SLURM's queue if there is one.
 
-Nothing here writes a file or takes a lock.
+This module writes no files and takes no locks.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Queue:
-    """The run's jobs in SLURM's queue. They are only a hint, because the run's files decide which state the run has."""
+    """The run's jobs in SLURM's queue. The state of the run also depends on its files, because the queue may be
+    unknown."""
 
     note: str
     """Reason why the jobs are unknown or absent; empty if the scheduler answered."""
@@ -206,7 +207,7 @@ def _state(
     if not (queue.jobs or (workflow is not None and workflow.alive is True)):
         ended = last is None or last.status == SegmentStatus.FINISHED
         return RunState.FINISHED if ended and is_finished(paths) else RunState.STOPPED
-    # finished.json is written shortly after the last segment's file, so the segment decides here.
+    # finished.json is written shortly after the last segment's file, so check the last segment's file here.
     if last is not None and last.status == SegmentStatus.FINISHED:
         return RunState.FINISHED if published else RunState.DELIVERING
     return RunState.BETWEEN if begun else RunState.PREPARING
@@ -215,7 +216,8 @@ def _state(
 def _trains(held: TrainingProcess | None, queue: Queue) -> bool:
     """Return whether the holder of the lease is training.
 
-    If the holder is on another machine, the scheduler decides. If the scheduler does not know, the lease decides.
+    A holder on another machine counts as training if its job is in the queue. If it has no job, or if the queue is
+    unknown, it also counts as training.
     """
     if held is None:
         return False
@@ -301,7 +303,7 @@ def _sync(paths: RunPaths, now: float) -> Sync | None:
 
 
 def jobs_by_rule(jobs: list[Job]) -> dict[str, Counter[str]]:
-    """Count the states of the data jobs by rule. Training jobs are not counted; `training_jobs` returns them."""
+    """Count the data jobs by rule and state. Training jobs are not counted; `training_jobs` returns them."""
     counted: dict[str, Counter[str]] = {}
     for job in jobs:
         if job.rule != TRAINING_RULE:

@@ -93,9 +93,9 @@ _ENDED = {
     "rolled_back": "with a roll-back to an earlier checkpoint",
     "crashed": "with a crash",
     "failed": "with a failed check",
-    "finished": "with the end of the training",
+    "finished": "at the end of the training",
 }
-"""Words for each status with which an attempt can end."""
+"""Description of each status with which an attempt can end."""
 
 
 def _state(found: RunStatus) -> str:
@@ -160,8 +160,8 @@ def _speed(progress: TrainingProgress) -> str:
         said += f", {100 * progress.mfu:.1f} % MFU"
     if progress.slowest_rank is not None and progress.slowest_rank != progress.fastest_rank:
         said += (
-            f"; slowest rank {progress.slowest_rank} ({progress.slowest_seconds:.3g} s), "
-            f"fastest {progress.fastest_rank} ({progress.fastest_seconds:.3g} s)"
+            f"; slowest rank {progress.slowest_rank} ({progress.slowest_seconds:.3g} s of computation), "
+            f"fastest rank {progress.fastest_rank} ({progress.fastest_seconds:.3g} s)"
         )
     return said
 
@@ -230,7 +230,8 @@ def _sync(found: RunStatus) -> str:
     said = f"{_age(sync.age_seconds)} to {sync.repository}" if sync.age_seconds is not None else "never succeeded"
     if sync.failures:
         count = f"{sync.failures} failure{'s' if sync.failures > 1 else ''}"
-        said += f"; {count} since: {_plain(sync.error or 'no reason given')}"
+        since = " since then" if sync.age_seconds is not None else ""
+        said += f"; {count}{since}; last error: {_plain(sync.error or 'no reason given')}"
     return said
 
 

@@ -53,9 +53,9 @@ class TrainingFacts:
     last_loss: float | None
     """Loss of the last iteration; None if it was not finite."""
     first_validation: float | None
-    """Mean over the sets of the first validation; None if there was none or it was not finite."""
+    """Mean loss over the sets in the first validation; None if there was no validation or the mean was not finite."""
     last_validation: float | None
-    """Mean over the sets of the last validation; None if there was none or it was not finite."""
+    """Mean loss over the sets in the last validation; None if there was no validation or the mean was not finite."""
     skipped_samples: int
     """Number of samples that were consumed but not trained on."""
     skipped_updates: int

@@ -89,8 +89,8 @@ def lines(facts: RunSummary) -> list[tuple[str, str]]:
             ("model", f"{model.folder}: {model.parameters:,} parameters, {format_bytes(model.bytes)}"),
             (
                 "parity",
-                f"{verdict}: exported and trained logits differ by at most {model.max_difference:.2g} "
-                f"(limit {model.tolerance:g})",
+                f"{verdict}: the logits of the exported model differ from those of the training by at most "
+                f"{model.max_difference:.2g} of the largest logit (limit {model.tolerance:g})",
             ),
             ("generated text", _one_line(f"{model.prompt} >>> {model.text}")),
         ]

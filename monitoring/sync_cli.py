@@ -20,10 +20,11 @@ def sync(
         ),
     ] = None,
     wait_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds to wait until another sync of this run ends.")
+        float,
+        typer.Option(min=0, help="Seconds to wait for another sync of this run to end. After that, the command fails."),
     ] = 0.0,
     retry_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds for which calls are retried while the Hub is unavailable.")
+        float, typer.Option(min=0, help="Seconds for which calls to the Hub are retried while it is unavailable.")
     ] = 900.0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the state of the sync as one JSON document on stdout.")

@@ -1,7 +1,7 @@
 """Sync a run every few minutes, in a separate process, until the training has ended.
 
 Each sync is a subprocess. If a sync hangs, crashes or runs out of memory, the loop continues. Each sync also reads the
-token again, which may have been renewed. Nothing here affects the training.
+access token again, because it may have been renewed. Nothing here affects the training.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from monitoring.sync_run import read_publish_stage
 from monitoring.sync_state import failing, read_state, write_sync
 
 _LONGEST_END_SECONDS = 110.0
-"""Longest time from a request to stop to the end. The workflow waits longer (`bloomery.orchestration.sync_process`)."""
+"""Longest time from a request to stop until the loop ends. The workflow waits longer
+(`bloomery.orchestration.sync_process`)."""
 _PATIENCE_SECONDS = 30.0
 """How long syncs retry after a request to stop."""
 _LITTLE_PATIENCE_SECONDS = 5.0
@@ -101,14 +102,16 @@ class SyncLoop:
         try:
             return 60.0 * read_publish_stage(self._paths).publish.sync_minutes
         except BloomeryError:
-            # The file was valid when the loop began. Now it is being written, or another version wrote it.
+            # config/publish.json was valid when the loop began. Now it is being written, or another version of Bloomery
+            # wrote it.
             return 300.0
 
     def _sync(self, retry_seconds: float, longest_seconds: float) -> None:
         """Run one sync. A failure is reported and recorded, and the next sync tries again."""
         failures = read_state(self._paths).failures
         command = [sys.executable, "-m", "bloomery.cli", "sync", "--run", str(self._paths.run)]
-        # In a session of its own, the sync does not receive a Ctrl-C. PARENT_VARIABLE ends it with this process.
+        # In a session of its own, the sync does not receive a Ctrl-C. PARENT_VARIABLE makes it end when this process
+        # ends.
         process = subprocess.Popen(
             [*command, "--retry-seconds", f"{retry_seconds:g}"],
             stdin=subprocess.DEVNULL,

@@ -49,8 +49,8 @@ def sync_run(
         retry_seconds: how long to retry after transient faults of the Hub.
 
     Raises:
-        ConfigError: no Hub is configured and `output` is None, or the Hub refuses the token.
-        CheckFailedError: a file contains the token, or the repository differs from what was sent.
+        ConfigError: no Hub is configured and `output` is None, or the Hub refuses the access token.
+        CheckFailedError: a file contains the access token, or the repository differs from what was sent.
         InputError: config/publish.json is missing, or the Hub refuses a request.
         ResourceError: the run's folder cannot be written.
         TryAgainError: another process syncs this run, or the Hub did not answer in time.
@@ -126,8 +126,8 @@ def _send(
 def _repository(hub: Hub, stage: PublishStage, bundle: Bundle, before: SyncState, *, ask: bool) -> str:
     """Return the repository as `owner/name`.
 
-    Hubs limit how often a client may ask for the owner of a token. So the owner from the previous sync is used, except
-    in the last sync (`ask`).
+    Hubs limit how often a client may ask for the owner of an access token. So the owner from the previous sync is used,
+    except in the last sync (`ask`).
     """
     if stage.publish.owner:
         return f"{stage.publish.owner}/{bundle.name}"

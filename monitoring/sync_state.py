@@ -23,19 +23,19 @@ class SyncState(BaseModel):
     repository: str | None = None
     """Repository as `owner/name`; None if no sync has succeeded."""
     commit: str | None = None
-    """Commit with exactly the files in `files`, in addition to files that others added."""
+    """Commit of the last successful sync. It contains the files in `files`, and files that others added."""
     synced: str | None = None
     """Time when the last successful sync ended: UTC, ISO 8601."""
     finished: bool = False
     """Whether the training ended before the last successful sync began."""
     files: dict[str, int] = {}
-    """Size in bytes of each file, by its path in the repository."""
+    """Size in bytes of each file of the last successful sync, by its path in the repository."""
     failures: int = 0
     """Number of failures in a row since the last successful sync."""
     failed: str | None = None
     """Time of the last failure: UTC, ISO 8601."""
     error: str | None = None
-    """Message of the last failure, without the token."""
+    """Message of the last failure, without the access token."""
 
     @field_validator("synced", "failed")
     @classmethod
@@ -63,14 +63,15 @@ def read_sync(path: Path) -> SyncState:
 
 
 def failing(state: SyncState, error: str) -> SyncState:
-    """Return the state after one more failure; `error` is its message, without the token."""
+    """Return the state after one more failure; `error` is its message, without the access token."""
     return state.model_copy(update={"failures": state.failures + 1, "failed": utc_now(), "error": error})
 
 
 def read_state(paths: RunPaths) -> SyncState:
     """Return the state of a run's syncs.
 
-    If the file is missing or damaged, return an empty state, so that the next sync asks the Hub.
+    If the file is missing or damaged, return an empty state, so that the next sync asks the Hub for everything that it
+    needs.
     """
     try:
         return read_sync(paths.sync_state)

@@ -33,7 +33,7 @@ class Log(Protocol):
     def read(self, start: int, end: int) -> bytes:
         """Return the bytes from `start` to `end`, within the size that `size` returned.
 
-        If the file was cut since then, return fewer bytes.
+        If the file has become shorter since then, return fewer bytes.
         """
         ...
 

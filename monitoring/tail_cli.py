@@ -50,7 +50,8 @@ def tail(
 
     def write(data: bytes) -> None:
         if sys.stdout.isatty():
-            # A log of another program, or of a Hub, must not control this terminal.
+            # Make control characters visible, so that a log of another program or from a Hub cannot control this
+            # terminal.
             data = visible_text(data.decode("utf-8", errors="replace")).encode()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -63,7 +64,7 @@ def tail(
     except KeyboardInterrupt:
         pass
     except BrokenPipeError:
-        # The reader closed the pipe (`| head`). Without this, Python would fail when it flushes stdout at its end.
+        # The reader closed the pipe (`| head`). Without this, Python would fail when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -84,7 +85,7 @@ def _find(run: Path | None, hub: str | None, file: str, *, waiting: bool) -> Log
         from bloomery.base.hub import Hub
         from bloomery.base.hub_access import find_token
 
-        # While following, the next check tries again.
+        # When following a log, retry only for a short time, because the next check tries again.
         return HubLog(Hub(find_token(), retry_seconds=5.0 if waiting else 60.0), hub, file)
     assert run is not None
     folders = {top: folder for top, (folder, _) in layout(RunPaths(run)).items()}

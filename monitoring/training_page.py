@@ -81,7 +81,9 @@ def training_page(
     """
     if not records:
         raise InputError(
-            "no training record", where=name, expected="a training with iterations in train/logs/metrics.jsonl"
+            "the training has no record of an iteration",
+            where=name,
+            expected="at least one record in train/logs/metrics.jsonl; run the training first",
         )
     drawn = [
         ("Training loss", plots.metric(records, "loss", "loss", events=events)),

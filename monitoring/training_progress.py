@@ -1,6 +1,7 @@
-"""Measure the progress of a training from the end of its metrics, its segments and its checkpoints.
+"""Report a training's progress from the end of metrics.jsonl, its last segments and its newest checkpoint.
 
-The cost does not grow with the length of the training.
+Older records and the files of older segments are not read, so the time that this takes hardly depends on the length of
+the training.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class TrainingProgress:
     grad_norm: float | None
     """Gradient norm of the last iteration; None if it was not finite."""
     validation_loss: float | None
-    """Newest mean over the validation sets; None if it is not among the last records or not finite."""
+    """Mean loss over the sets in the newest validation; None if it is not among the last records or not finite."""
     skipped_samples: int
     """Number of samples that were consumed but not trained on."""
     skipped_updates: int
@@ -167,9 +168,10 @@ def progress(paths: RunPaths, stage: TrainStage, now: float) -> TrainingProgress
 def seconds_left(stage: TrainStage, rest: Trajectory, recent: list[MetricsRecord]) -> float:
     """Return the training time, in seconds, of the iterations in `rest` at the pace of the iterations in `recent`.
 
-    `rest` begins after the last iteration of `recent`. The pace is the time per token. The time in which the pipeline
-    is idle also counts as tokens (`samples_of_time`). Otherwise the estimate would be too long during a ramp-up,
-    because the pipeline is idle for a larger share of the time with small batches.
+    `rest` begins after the last iteration of `recent`. The pace is the time that a pipeline stage takes to process one
+    token, without the time in which the stage is idle. The idle time is added for each batch size (`samples_of_time`),
+    because it is a larger share of the time with small batches. Otherwise the estimate would be too long during a
+    ramp-up.
     """
     taken = partial(samples_of_time, stage.training.batch, stage.training.parallel)
     full = stage.model.sequence_length
@@ -241,7 +243,8 @@ def alive_since(pid: int, host: str, written: float) -> bool | None:
         return None
     try:
         process = psutil.Process(pid)
-        # A process that is younger than the file has the reused id of a process that ended.
+        # If the process started after the file was written, another process with the same id wrote the file and has
+        # ended.
         return bool(process.status() != psutil.STATUS_ZOMBIE and process.create_time() <= written + 1.0)
     except psutil.Error:
         return False

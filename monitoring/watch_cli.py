@@ -21,7 +21,7 @@ def watch(
         ),
     ] = None,
     retry_seconds: Annotated[
-        float, typer.Option(min=0, help="Seconds for which calls are retried while the Hub is unavailable.")
+        float, typer.Option(min=0, help="Seconds for which calls to the Hub are retried while it is unavailable.")
     ] = 60.0,
     until_stopped: Annotated[
         bool, typer.Option(help="Continue to sync after the training has ended, until a signal stops the command.")

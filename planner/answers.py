@@ -38,13 +38,13 @@ class Times:
     source: str
     """`stated` if the configuration states the speed, else `estimated`."""
     seconds_per_iteration: float
-    """Seconds of an iteration at the full batch."""
+    """Seconds that an iteration with the full global batch takes."""
     tflops_hardware: float
     tflops_model: float
     mfu: float | None
     hfu: float | None
     days: float
-    """Days of all iterations, saves and validations, without failures."""
+    """Days that all iterations, saves and validations take, without failures."""
     node_hours: float
     gpu_hours: float
     energy_kwh: float | None
@@ -64,7 +64,7 @@ class Failures:
     """Best interval between saves by Daly's formula, in iterations."""
     best_lost_fraction: float
     days_with_failures: float | None
-    """Days of the run with failures at the configured interval.
+    """Expected days of the run, with failures and the configured save interval.
 
     None if failures are so frequent that the run makes no progress.
     """
@@ -96,18 +96,18 @@ class Answers:
     gpu: str | None
     gpu_memory_bytes: int | None
     fits: bool | None
-    """Whether the fullest stage leaves 5 % of the GPU's memory free; None if no GPU is configured."""
+    """Whether the fullest stage leaves at least 5 % of the GPU's memory free; None if no GPU is configured."""
     disk: DiskUse
     batches: list[int]
     micro_batches: int
-    """Micro-batches of a replica at the full batch."""
+    """Number of micro-batches of a replica in an iteration with the full global batch."""
     iterations: int
     train_samples: int
     train_tokens: int
     peak_learning_rate: float
     end_learning_rate: float
     bubble_fraction: float
-    """Share of an iteration during which a stage is idle, at the full batch."""
+    """Share of an iteration with the full global batch during which a pipeline stage is idle."""
     communication: Communication
     model_flops: float
     times: Times | None

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class _DefaultVerb(TyperGroup):
-    """Command group that calls the command `show` if the first word is a configuration file."""
+    """Command group whose default command is `show`, so that the first argument can be a configuration file."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert `show` if the first word is not a command."""
+        """Insert `show` if the first argument is not a command."""
         if args and args[0] not in {*self.commands, "--help"}:
             args = ["show", *args]
         return super().parse_args(ctx, args)
@@ -61,7 +61,8 @@ def show(
     at: Annotated[
         str | None,
         typer.Option(
-            help="Print the counters and the learning rate at iteration=N, samples=N or tokens=N instead of the plan."
+            help="Instead of the plan, print the state of the run at iteration=N, samples=N or tokens=N: iterations, "
+            "samples and tokens so far, global batch size, sequence length and learning rate."
         ),
     ] = None,
     log_line: Annotated[
@@ -143,7 +144,7 @@ def page(
     files: Annotated[list[Path], typer.Argument(help="YAML files with the configurations of the runs.")],
     output: Annotated[Path, typer.Option(help="Folder in which the pages are written.")] = Path("docs/models"),
 ) -> None:
-    """Write a Markdown page with the plan of each run and a figure, and a README.md with a table of all runs."""
+    """For each run, write a Markdown page with its plan and a figure. Write a README.md with a table of all runs."""
     import os
 
     from bloomery.base.atomic import write_if_changed
@@ -344,9 +345,11 @@ def _show_layouts(
         print_titled(
             columns,
             rows,
-            f"{len(fits)} possible layouts of {count} {config.plan.gpu} GPUs (estimates; model, hardware: TFLOP/s)",
+            f"{len(fits)} possible layouts of {count} {config.plan.gpu} GPUs "
+            "(estimates; columns model and hardware: TFLOP/s per GPU)",
         )
-        # Reasons that differ only in their numbers are grouped. The first one is printed as an example.
+        # Reasons that differ only in their numbers are grouped. The first reason of each group is printed as an
+        # example.
         alike: dict[str, list[str]] = {}
         for each in rejected:
             reason = each.reason or ""

@@ -1,7 +1,7 @@
 """Find the values in a training log that differ from the plan.
 
-Counters and learning rate must agree to the printed digit. Samples per second and TFLOPs must agree with the printed
-time of the iteration, within its rounding.
+Counters and learning rate must equal the planned values in every printed digit. Samples per second and TFLOPs must
+agree with the printed time of the iteration, within its rounding.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def departures(
         if not line.seconds:
             continue
         speed = speed_at(config, state, line.seconds, gpu_count)
-        # Largest relative error of a speed computed from a time that was rounded up.
+        # If the printed time was rounded up, the true speed is higher than the computed speed by at most this share.
         slack = SECONDS_ROUNDING / max(line.seconds - SECONDS_ROUNDING, 1e-9)
         if line.samples_per_second is not None:
             allowed = speed.samples_per_second * slack + 0.0005

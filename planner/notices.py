@@ -100,11 +100,12 @@ def _of_gpu(config: RunConfig) -> list[Notice]:
 def _of_pipeline(config: RunConfig) -> list[Notice]:
     parallel = config.training.parallel
     first = ladder_rungs(config.training.batch)[0]
-    found = []
-    if parallel.pipeline > 1 and (idle := bubble_fraction(parallel.pipeline, micro_batches(config, first))) > 0.25:
+    found, turns = [], micro_batches(config, first)
+    if parallel.pipeline > 1 and (idle := bubble_fraction(parallel.pipeline, turns)) > 0.25:
         reason = (
-            f"with the first global batch of {first} samples, a replica has {micro_batches(config, first)} "
-            f"micro-batches for {parallel.pipeline} pipeline stages, so each stage is idle for {idle:.0%} of the time"
+            f"with the first global batch of {first} samples, a replica has {turns} "
+            f"micro-batch{'' if turns == 1 else 'es'} for {parallel.pipeline} pipeline stages, so each stage is idle "
+            f"for {idle:.0%} of the time"
         )
         found.append(Notice("training.batch", first, reason))
     return found

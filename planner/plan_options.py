@@ -20,7 +20,7 @@ Gpu = Annotated[
 def load_planned(file: Path, *, as_json: bool, **stated: Any) -> RunConfig:
     """Load the configuration and apply the command line's assumptions to its section `plan`.
 
-    If the plan is refused, print the reasons and exit with 1.
+    If the plan is refused, print the reasons and exit with code 1.
     """
     from dataclasses import asdict
 

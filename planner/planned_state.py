@@ -24,9 +24,9 @@ class PlannedState:
     consumed_samples: int
     consumed_tokens: int
     global_batch_size: int
-    """Global batch size of the iteration itself."""
+    """Global batch size of this iteration."""
     sequence_length: int
-    """Tokens of each sample of the iteration."""
+    """Number of tokens of each sample in this iteration."""
     learning_rate: float
     remaining_iterations: int
 

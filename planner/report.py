@@ -12,7 +12,7 @@ from planner.answers import Answers, Failures, Times
 Rows = Sequence[tuple[str, ...]]
 
 _SOURCES = {"stated": "stated in the configuration", "estimated": "estimated"}
-"""Words for the two origins of a speed."""
+"""Descriptions of the two sources of a speed."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _model(plan: Answers) -> Rows:
 
 
 def _bytes_both_ways(count: int) -> str:
-    """Return a size in powers of 1024 and of 1000, because published sizes confuse the two."""
+    """Return a size with units of powers of 1024 and of 1000, because published sizes use both."""
     if count < 10**9:
         return format_bytes(count)
     decimal = f"{count / 1e12:.2f} TB" if count >= 10**12 else f"{count / 1e9:.1f} GB"

@@ -56,7 +56,7 @@ def wall_seconds(
 
 
 def risk(interval_seconds: float, save_seconds: float, restart_seconds: float, between_failures_seconds: float) -> Risk:
-    """Return the expected loss with a save every `interval_seconds` of work."""
+    """Return the expected cost of failures with a save every `interval_seconds` of work."""
     try:
         wall = wall_seconds(1.0, interval_seconds, save_seconds, restart_seconds, between_failures_seconds)
     except OverflowError:  # Failures are so frequent that no interval is ever completed.

@@ -40,8 +40,8 @@ def simulate(
     incidents: Annotated[
         str | None,
         typer.Option(
-            help="TOML file of past incidents, from which the rates of failures are estimated. `bloom`: the incidents "
-            "of BLOOM's first month."
+            help="TOML file of past incidents, from which the rates of failures are estimated, or `bloom` for the "
+            "incidents of the first month of BLOOM's training."
         ),
     ] = None,
     stop_at_days: Annotated[

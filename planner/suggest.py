@@ -95,9 +95,9 @@ def _impossible(config: RunConfig, layout: Layout, batch_samples: int) -> str | 
         f"{model.layers} layers cannot fill {pipeline} pipeline stages": pipeline > model.layers,
         f"the layers of a {model.family} model cannot be divided over pipeline stages": model.family != "gpt"
         and pipeline > 1,
-        f"global batch size {batch_samples} is not divisible by micro-batch size x data size = {unit}": batch_samples
-        % unit
-        != 0,
+        f"global batch size {batch_samples} is not divisible by micro-batch size x data-parallel size = {unit}": (
+            batch_samples % unit != 0
+        ),
     }
     reason = next((reason for reason, fails in checks.items() if fails), None)
     return reason or partition_problem(model, pipeline, config.training.partition)

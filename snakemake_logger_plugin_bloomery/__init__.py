@@ -1,7 +1,7 @@
 """Snakemake's logger plugin `bloomery` (`--logger bloomery`; the profiles in workflow/profiles choose it).
 
 Snakemake finds plugins by the name of their top-level package, so this package is outside of `bloomery`.
-`bloomery.orchestration.workflow_log` makes the lines.
+`bloomery.orchestration.workflow_log` composes the lines that this plugin prints.
 """
 
 from __future__ import annotations

@@ -56,7 +56,9 @@ def segment(
 @app.command()
 def roll_back(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
-    from_sample: Annotated[int, typer.Option(min=0, help="Number of the first sample to skip.")],
+    from_sample: Annotated[
+        int, typer.Option(min=0, help="Number of the first sample to skip, counted from 0 in the order of training.")
+    ],
     to_sample: Annotated[int, typer.Option(min=1, help="Number of the first sample after the skipped range.")],
     reason: Annotated[
         str, typer.Option(help="Reason for skipping the samples, which is recorded in train/skips.json.")
@@ -124,10 +126,10 @@ def finish(
     run: Annotated[Path, typer.Option(help="Folder of the run, such as runs/<name>.")],
     output: Annotated[
         Path,
-        typer.Option(help="JSON file to copy the result of the finished segment to (runs/<name>/train/finished.json)."),
+        typer.Option(help="JSON file to copy the result of the last segment to (runs/<name>/train/finished.json)."),
     ],
 ) -> None:
-    """Record that a training has finished. This fails if no segment of the training has finished."""
+    """Record that a training has finished. This fails if no segment has reached the end of the training."""
     from training.launch import finish as close
 
     close(run, output)

@@ -59,7 +59,8 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         before = _history(paths, number)
         if before and _still_valid(before[-1], resume):
             # A workflow was killed while its job continued, and that job completed this segment.
-            say(f"segment {number} has ended already: {before[-1].status.value} at iteration {before[-1].iteration}")
+            ended = f"status {before[-1].status.value} at iteration {before[-1].iteration}"
+            say(f"segment {number} has already ended with {ended}")
             write_segment(output, before[-1])
             return before[-1]
         _heed_stop(paths)
@@ -120,7 +121,7 @@ def _heed_stop(paths: RunPaths) -> None:
     stop.unlink(missing_ok=True)
     if asked:
         raise TryAgainError(
-            "asked to stop before the segment began",
+            "the training was asked to stop before the segment began",
             where=str(stop),
             expected="run the same command again to start the segment; the stop file has been removed",
         )

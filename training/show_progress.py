@@ -28,7 +28,8 @@ _SPEED_OVER_ITERATIONS = 50
 
 
 class TrainingProgressBar:
-    """Show the newest iteration of a metrics file. Use this as a context, and call `update` about once a second."""
+    """Show the newest iteration of a metrics file. Use this as a context manager, and call `update` about once a
+    second."""
 
     def __init__(self, metrics: Path, *, now: Callable[[], float] = time.monotonic) -> None:
         """Show only records that are added to `metrics` from now on. `now` is a clock in seconds."""

@@ -30,7 +30,7 @@ def start_command(training: TrainingConfig, allocation: Allocation | None, argum
     """Return the command that starts all processes of a segment. `arguments` are passed to `training.loop.main`.
 
     Raises:
-        ResourceError: `allocation` is set outside of a SLURM job, or no port is free.
+        ResourceError: `allocation` is given although this process is not in a SLURM job, or no port is free.
         TryAgainError: the scheduler does not answer.
         ConfigError: the site file is wrong.
     """

@@ -19,7 +19,8 @@ MICRO_BATCHES = 3
 """Number of micro-batches of the longer steps."""
 _ENOUGH_STEPS = 24
 _ENOUGH_SHARE = 0.4
-"""Share of the time that is used even if `_ENOUGH_STEPS` steps need less, to average over other work on the machine."""
+"""Share of the allowed time that is used even if `_ENOUGH_STEPS` steps need less, to average over other work on the
+machine."""
 
 
 def time_steps(stage: TrainStage, vocabulary_rows: int, seconds: float) -> dict[str, Any]:
@@ -38,7 +39,7 @@ def time_steps(stage: TrainStage, vocabulary_rows: int, seconds: float) -> dict[
         `steps`, `device` and `memory_bytes` (peak).
 
     Raises:
-        ConfigError: a kernel cannot run here.
+        ConfigError: a kernel cannot run on this machine.
     """
     began = time.perf_counter()
     from training.loop.quiet_logging import quiet_logging

@@ -4,13 +4,13 @@
         python bench/gpu/run.py --output DIR --pieces 1b3             # one piece
         python bench/gpu/run.py --output DIR --shape tiny             # a quick test of the programs, also without a GPU
 
-Each piece is written to a JSON file, and a table is printed at the end. The programs need Python 3.11 or newer, torch
-2.11 or newer, deepspeed, pydantic, PyYAML, safetensors, and transformers for the peers. They run from a checkout. The
-package need not be built or installed, so the exact version of torch in pyproject.toml is not required.
+The results of each piece are written to a JSON file, and a table is printed at the end. The programs need Python 3.11
+or newer, torch 2.11 or newer, deepspeed, pydantic, PyYAML, safetensors, and transformers for the peers. They run from a
+checkout. The package need not be built or installed, so the exact version of torch in pyproject.toml is not required.
 
 Every variant runs in its own process, so its memory is measured separately and its failure does not affect the others.
 Finished measurements are skipped. The same command therefore resumes after an interruption and retries failed variants.
-The goal is 50 % MFU at 1b3.
+The goal is 50 % MFU for the network `1b3`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 PIECE_SECONDS = 450.0
 LEAST_SECONDS = 20.0
-"""A variant does not start if less time of its piece is left."""
+"""A variant starts only if at least this much of the piece's time is left."""
 GOAL_MFU = 0.5
 
 _OURS = [
@@ -45,7 +45,8 @@ _PEERS = [("--who", "neox"), ("--who", "neox", "--compile"), ("--who", "bloom")]
 
 
 def _pieces(shape: str | None) -> dict[str, list[list[str]]]:
-    """Return the commands of each piece. The shape of the goal comes first, and each shape has two pieces."""
+    """Return the commands of each piece. The shape of the goal (`1b3`) comes first. The variants of each shape are
+    divided into two pieces."""
     small = ["--batch", "1", "--heads", "4", "--length", "128", "--head-size", "32"] if shape == "tiny" else []
     pieces = {"attention": [["attention.py", *small]]}
     for name in [shape] if shape else ["1b3", "350m", "6b3-slice"]:
@@ -56,7 +57,7 @@ def _pieces(shape: str | None) -> dict[str, list[list[str]]]:
 
 
 def _run(commands: list[list[str]], measured: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the result or the error of each command, within the time of a piece.
+    """Run the commands for at most PIECE_SECONDS, and return the result or the error of each command.
 
     `measured` contains earlier results, which are not repeated.
     """

@@ -5,7 +5,8 @@
 
 All networks train in bf16 with fp32 master weights and fp32 sums of gradients over the micro-batches, on the same
 random tokens. Model TFLOP/s count the operations without recomputation (bloomery.spec.flops: 3 passes, attention not
-halved for causality). The values of equal shapes can therefore be compared, whatever they recompute.
+halved for causality). The values of networks of the same shape can therefore be compared, whatever each network
+recomputes.
 """
 
 from __future__ import annotations

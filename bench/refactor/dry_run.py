@@ -21,7 +21,8 @@ jobs: list[dict[str, Any]] = []
 
 
 def keep(record: logging.LogRecord) -> bool:
-    """Store the job of an event, and accept every record."""
+    """Store the job if the record is the event of a job. Return true, because a logging filter that returns false drops
+    the record."""
     # Exclude the job's number, because its order is not fixed, and the resources that Snakemake generates (`tmpdir` and
     # names with an underscore).
     if hasattr(record, "rule_name") and hasattr(record, "shellcmd"):

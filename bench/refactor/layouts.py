@@ -32,7 +32,8 @@ _SHORT: dict[str, Any] = {
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return the records of each layout in fp32 and of three other kinds of training. `folder` must be empty."""
+    """Return the records of each layout in fp32, and of three trainings in bf16, in fp16 and with SGD. `folder` must be
+    empty."""
     work = folder / "layouts"
     make_index(work)
 

@@ -1,6 +1,6 @@
 """Draw wrong and unusual configurations from the shipped ones, with a fixed seed.
 
-No module of the packages is imported.
+This file imports no module of the packages, so a change of the packages cannot change the drawn configurations.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ PLAUSIBLE: dict[str, list[Any]] = {
     "training.validation": [{"every_iterations": 3}, {"every_iterations": 10, "samples": 100_000}],
     "training.zero_stage": [0, 1, 2, 3, 4],
 }
-"""Values that are valid in some configuration. Several of them in one configuration may contradict each other."""
+"""Values to draw for each key. Most of them are valid in some configuration, but a few, such as `10 parsecs`, never
+are. Several of them in one configuration may contradict each other."""
 
 Path_ = tuple[str | int, ...]
 

@@ -15,7 +15,7 @@ _LINE = ("--log-line", "--seconds-per-iteration", "105.5", "--loss", "2.125", "-
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return every answer by configuration and command. `folder` must be empty."""
+    """Return the answer of each command for each configuration. `folder` must be empty."""
     work = empty_folder(folder / "plans")
     bloomery = CommandLine(work)
 
@@ -67,7 +67,8 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 def _without_class_names(answer: dict[str, Any]) -> dict[str, Any]:
-    """Replace references in a JSON schema by the definitions, because definitions have the names of classes."""
+    """Replace the references in a JSON schema by the definitions, because a definition has the name of a class, which a
+    refactoring may change."""
     definitions = answer["value"].pop("$defs", {})
 
     def inlined(value: Any, *, names: bool = False) -> Any:
@@ -77,7 +78,8 @@ def _without_class_names(answer: dict[str, Any]) -> dict[str, Any]:
             return value
         if "$ref" in value:
             value = definitions[value["$ref"].rpartition("/")[2]] | {k: v for k, v in value.items() if k != "$ref"}
-        # Below `properties`, the keys are names of the configuration, and one of them may be `title`.
+        # Below `properties`, keys are names of configuration keys. One of them may be `title`, which must not be
+        # dropped.
         dropped = () if names else ("title", "mapping")
         return {
             key: inlined(each, names=key == "properties" and not names)

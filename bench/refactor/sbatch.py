@@ -1,7 +1,7 @@
-"""Record the flags of sbatch for the training job on 1, 2, 4 and 48 nodes, and errors before the first job.
+"""Record the flags of sbatch for the training job on 1, 2, 4 and 48 nodes, and the errors of refused workflows.
 
-The real SLURM executor of Snakemake runs. It finds programs in place of SLURM's that record their calls. The one
-named sbatch then fails, so nothing is submitted.
+The real SLURM executor of Snakemake runs. In place of SLURM's programs, it finds programs that record their calls. The
+program named sbatch then fails, so nothing is submitted.
 """
 
 from __future__ import annotations

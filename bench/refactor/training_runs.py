@@ -56,7 +56,8 @@ def make_index(work: Path) -> None:
 
 
 def prepare(work: Path, training: dict[str, Any]) -> Path:
-    """Remove the previous training, and let the workflow write the configuration of a training with changed keys.
+    """Remove the previous training, and let the workflow write the stage files of a training with the keys in
+    `training`.
 
     Return the folder of the run.
     """

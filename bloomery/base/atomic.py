@@ -31,8 +31,8 @@ _EXPLAINED = {
     errno.EISDIR: "there is a folder where a file should be",
 }
 _PASSING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.ESHUTDOWN}
-"""Errors of a network file system whose server is unreachable, or was until recently. A failing disk reports EIO,
-too."""
+"""Errors of a network file system whose server is unreachable or was unreachable a short time ago. A failing disk
+reports EIO, too."""
 
 
 @contextlib.contextmanager
@@ -193,8 +193,5 @@ def read_json(path: Path) -> Any:
         expected = "a file that this user may read"
         raise InputError(f"the file cannot be read ({error.strerror})", where=str(path), expected=expected) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        expected = "a complete JSON file; restore it, or run the stage that writes it again"
-        expected = "a complete JSON file; restore it, or run the stage that writes it again"
-        expected = "a complete JSON file; restore it, or run the stage that writes it again"
         expected = "a complete JSON file; restore it, or run the stage that writes it again"
         raise InputError(why_unreadable(error), where=str(path), expected=expected) from error

@@ -44,8 +44,8 @@ class Bundle:
     """Name of the repository without its owner. It is also the folder's name if no Hub is used."""
     files: dict[str, LocalFile]
     mirror: bool
-    """Whether to delete all other files of the repository. Otherwise transformers would load an old weight file
-    beside new ones."""
+    """Whether to delete all other files of the repository. If an old weight file stayed, transformers could load it
+    together with the new ones."""
 
     def listing(self) -> dict[str, dict[str, int | str]]:
         """Return the size and digest of each file by its path, for a report."""
@@ -79,7 +79,8 @@ def refuse_token(bundle: Bundle, token: str) -> None:
             raise CheckFailedError(
                 "the file contains the Hub token",
                 where=path,
-                expected="a file without the token (nothing was published); remove the token here and revoke it",
+                expected="a file without the token; nothing was published. Remove the token from the file, and revoke "
+                "it on the Hub",
             )
 
 

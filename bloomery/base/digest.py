@@ -61,7 +61,7 @@ def occurrence_id(document: str, occurrence: int) -> str:
 
 
 def seed_for(seed: int, name: str) -> int:
-    """Return a 63-bit seed that depends on `seed` and a *name*. Random numbers thus do not depend on the order or the
-    place in which they are drawn."""
+    """Return a 63-bit seed that depends only on `seed` and `name`. Random numbers with their own `name` thus do not
+    depend on when or in which process they are drawn."""
     raw = hashlib.blake2b(f"{seed}\0{name}".encode(), digest_size=8).digest()
     return int.from_bytes(raw, "little") & ((1 << 63) - 1)

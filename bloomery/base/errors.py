@@ -39,8 +39,8 @@ class ConfigError(BloomeryError):
     ) -> None:
         super().__init__(what, where=where, expected=expected)
         self.problems = tuple(problems)
-        """Every problem (`bloomery.config.section.Problem`). Empty if the error is not about single values, such as an
-        unreadable file."""
+        """Every problem (`bloomery.config.section.Problem`). It is empty if the error is not about single values, such
+        as the error for an unreadable file."""
 
 
 class InputError(BloomeryError):

@@ -24,7 +24,8 @@ def failure_cause(logs: Sequence[Path]) -> tuple[list[str], Path | None]:
     are made visible.
 
     Returns:
-        The lines (at most 12) and the path of their log. If no log can be read, no lines and the first path.
+        The lines (at most 12) and the path of their log. If every log is empty or unreadable, the result is an empty
+        list and the first path.
     """
     best: tuple[int, list[str], Path] | None = None
     for path in logs:

@@ -16,7 +16,7 @@ def replace_folder(source: Path, target: Path) -> None:
     """Fsync the files of `source`, rename `source` to `target`, and remove what was at `target` before.
 
     POSIX renames a folder only over an empty one, so an existing target is first moved aside. After a crash
-    between the two renames, no folder is at `target`. It never contains a mixture of old and new files.
+    between the two renames, no folder is at `target`. `target` never contains a mixture of old and new files.
     """
     for path in source.rglob("*"):
         if path.is_file():

@@ -286,7 +286,7 @@ class Hub:
         """Compare the files of a commit with the local digests.
 
         Raises:
-            CheckFailedError: names the files that differ.
+            CheckFailedError: files differ; the error names them.
         """
         remote = self._run(f"list the files of {repository}", lambda: self._listing(repository, revision))
         wrong = [path for path in sorted(files) if not _matches(remote.get(path), files[path])]

@@ -70,9 +70,10 @@ class LoggedStream(io.TextIOBase):
 
 @contextlib.contextmanager
 def stderr_in_log(path: Path) -> Iterator[LoggedStream]:
-    """Write everything that this process prints to stderr to a new file at `path` too.
+    """Also write everything that this process prints to stderr into a new file at `path`.
 
-    An error that leaves the block is written to the file alone: the command line prints it on the terminal.
+    An error that leaves the `with` block is written only to the file, because the command line prints it on the
+    terminal.
 
     Raises:
         ResourceError: the file cannot be written.

@@ -1,5 +1,5 @@
-"""Figures as SVG text or PNG in the project's style. Equal data give equal bytes: there are no dates and no random
-ids."""
+"""Figures as SVG text or PNG in the project's style. Figures of the same data have the same bytes, because they contain
+no dates and no random ids."""
 
 from __future__ import annotations
 

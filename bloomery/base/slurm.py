@@ -17,9 +17,6 @@ from bloomery.base.errors import ResourceError, TryAgainError
 
 _CALL_SECONDS = 30
 _RESPONDS = "a scheduler that accepts this command; check with `sinfo` that it responds, and try again later"
-_RESPONDS = "a scheduler that accepts this command; check with `sinfo` that it responds, and try again later"
-_RESPONDS = "a scheduler that accepts this command; check with `sinfo` that it responds, and try again later"
-_RESPONDS = "a scheduler that accepts this command; check with `sinfo` that it responds, and try again later"
 _ENDED = frozenset(
     {
         *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "REVOKED"),
@@ -80,7 +77,9 @@ def call(*command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_CALL_SECONDS)
     except FileNotFoundError as error:
         raise ResourceError(
-            "no such program", where=command[0], expected="SLURM's client programs on PATH, as on a login node"
+            "no such program",
+            where=command[0],
+            expected="SLURM's client programs on PATH; run the command on a login node of the cluster",
         ) from error
     except subprocess.TimeoutExpired as error:
         raise TryAgainError(
@@ -140,7 +139,7 @@ def seconds_left(job: str) -> float | None:
 def first_node_address(job: str) -> str:
     """Return the address of a running job's first node, from the cluster's own configuration.
 
-    The name of a node may not resolve, and a rendezvous with such a name waits forever.
+    DNS may not know the name of a node, and a rendezvous at an unknown name waits forever.
     """
     node_list = call("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
     first = call("scontrol", "show", "hostnames", node_list).split()[0]

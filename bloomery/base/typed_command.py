@@ -43,6 +43,6 @@ def _callable(program: str) -> str:
 
 
 def _short(path: str) -> str:
-    """Return `path` relative to the current folder if it lies below it."""
+    """Return `path`, relative to the current folder if `path` is below that folder."""
     absolute, here = Path(path).absolute(), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else path

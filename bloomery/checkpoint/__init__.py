@@ -1,4 +1,4 @@
 """Read a checkpoint of any layout: every parameter, its fp32 master copy and its moments.
 
-Export uses it for the weights. Training uses it for the whole state, whatever the new layout is.
+Export reads the weights with this package. Training reads the whole state with it, whatever the new layout is.
 """

@@ -9,8 +9,8 @@ from typing import Any
 from bloomery.base.errors import InputError
 
 OTHER_CHECKPOINT = (
-    "to resume from an earlier checkpoint, move this one out of train/checkpoints and run the same command again; to "
-    "export another one, use `bloomery export model --checkpoint NAME`"
+    "to resume from an earlier checkpoint, move this one out of the run's folder train/checkpoints and run the same "
+    "command again; to export another one, use `bloomery export model --checkpoint NAME`"
 )
 """What a user can do if a checkpoint cannot be used."""
 

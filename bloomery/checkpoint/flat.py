@@ -32,13 +32,13 @@ class StatePiece:
 
 
 class FlatState:
-    """Flat optimizer state that the replicas of one (pipeline stage, tensor rank) share."""
+    """Positions in the flat optimizer state that is divided among the replicas of one (pipeline stage, tensor rank)."""
 
     def __init__(self, parameters: Sequence[Parameter], tensor_parallel: int, replicas: int) -> None:
         """Compute the positions of one stage's `parameters` (`bloomery.spec.groups.held`)."""
         self.replicas = replicas
         self.part_sizes: list[int] = []
-        """Number of elements of each group on a replica."""
+        """Number of elements of each parameter group that one replica holds."""
         self._at: dict[str, tuple[int, int, int]] = {}
         for number, group in enumerate(optimizer_groups(parameters)):
             offset = 0
@@ -61,7 +61,8 @@ class FlatState:
         return found
 
     def slices(self, replica: int) -> list[dict[str, tuple[int, int]]]:
-        """Return, for each group, the parameters that the replica holds: name -> (start, count)."""
+        """Return, for each group, where the replica's part contains each parameter: name -> (first element, number of
+        elements)."""
         found: list[dict[str, tuple[int, int]]] = [{} for _ in self.part_sizes]
         for name, (group, offset, count) in self._at.items():
             begin = replica * self.part_sizes[group]

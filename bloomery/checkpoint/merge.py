@@ -33,9 +33,8 @@ def part_of(parameter: Parameter, rank: int, tensor_parallel: int) -> range | No
 
 
 def shards_of(parameter: Parameter, tensor_parallel: int, wanted: range | None) -> range:
-    """Return the tensor ranks of `tensor_parallel` whose shards contain some of the indices `wanted`.
-
-    If `wanted` is None, the whole parameter is meant.
+    """Return the tensor ranks, out of `tensor_parallel`, whose shards contain some of the indices `wanted`. If `wanted`
+    is None, or the parameter is not split, all ranks are returned.
     """
     dimension = parameter.placement.dimension
     if dimension is None or wanted is None:
@@ -62,8 +61,8 @@ def assemble(
         tensor_parallel: number of shards.
         dtype: type of the result.
         wanted: indices of the split dimension; None for all.
-        what: name of the parameter in an error.
-        where: the checkpoint, for an error.
+        what: name of the parameter, for an error message.
+        where: the checkpoint, for an error message.
 
     Raises:
         CheckFailedError: the replicas on the tensor ranks are not bit-equal.

@@ -70,7 +70,7 @@ class _Part:
             scaler = optimizer.get("loss_scaler")
         except (KeyError, IndexError, AttributeError, TypeError) as error:
             raise InputError(
-                "the file is not one of ZeRO's optimizer state: an entry is missing or has the wrong type",
+                "the file does not hold ZeRO's optimizer state: an entry is missing or has the wrong type",
                 where=path,
                 expected=f"the file as DeepSpeed saved it, with ZeRO stage 1; {OTHER_CHECKPOINT}",
             ) from error
@@ -78,9 +78,9 @@ class _Part:
         self.step = steps[0] if steps else None
         if any(step != self.step for step in steps):
             raise CheckFailedError(
-                f"the file's parameter groups have made {steps} optimizer steps",
+                f"the file states different numbers of optimizer steps: {', '.join(f'{step:g}' for step in steps)}",
                 where=path,
-                expected=f"the same number of steps in all groups; {OTHER_CHECKPOINT}",
+                expected=f"the same number of steps for all parameter groups; {OTHER_CHECKPOINT}",
             )
 
 
@@ -119,7 +119,7 @@ class OptimizerState:
         self._parts: dict[tuple[int, int, int], _Part] = {}
         first = self._part(0, 0, 0)
         self.kinds: tuple[str, ...] = tuple(first.tensors[0])
-        """`master` and the names of the moments."""
+        """Kinds of state in the files: `master` and the names of the moments."""
         self.step: float | None = first.step
         """Number of updates that the optimizer has made; None if the optimizer does not count updates."""
         self.loss_scaler: dict[str, Any] = first.scaler
@@ -180,7 +180,8 @@ class OptimizerState:
                 raise CheckFailedError(
                     f"parameter group {number}: {_described(different)} is {_place(there.get(different))}",
                     where=str(path),
-                    expected=f"{_place(here.get(different))}, by the layout in manifest.json; {OTHER_CHECKPOINT}",
+                    expected=f"{_place(here.get(different))}, as the layout in manifest.json requires; "
+                    f"{OTHER_CHECKPOINT}",
                 )
             ends = max((start + count for start, count in slices.values()), default=0)
             for kind, tensor in part.tensors[number].items():
@@ -188,7 +189,8 @@ class OptimizerState:
                     raise CheckFailedError(
                         f"tensor {kind} of parameter group {number} has {tensor.numel()} elements",
                         where=str(path),
-                        expected=f"at least {ends} elements, by the layout in manifest.json; {OTHER_CHECKPOINT}",
+                        expected=f"at least {ends} elements, as the layout in manifest.json requires; "
+                        f"{OTHER_CHECKPOINT}",
                     )
         first = next(iter(self._parts.values()), part)
         for kinds in part.tensors:
@@ -203,8 +205,8 @@ class OptimizerState:
 
 
 def _declared_key(name: str) -> tuple[int | None, str]:
-    """Return DeepSpeed's name of a parameter as (pipeline layer, name in the layer). The layer of a tied parameter is
-    None."""
+    """Return DeepSpeed's name of a parameter as (pipeline layer, name in the layer). The layer is None for a tied
+    parameter, and -1 for a name of unknown form."""
     if tied := _TIED.fullmatch(name):
         return None, tied[1]
     if owned := _OWNED.fullmatch(name):

@@ -69,7 +69,7 @@ class Checkpoint:
         value = training.get(key) if isinstance(training, dict) else None
         if not isinstance(value, str):
             raise InputError(
-                f"the checkpoint's manifest.json has no text for training.{key} in its configuration",
+                f"the configuration in the checkpoint's manifest.json has no text value for training.{key}",
                 where=str(self.folder),
                 expected=f"a manifest.json that the training wrote; {OTHER_CHECKPOINT}",
             )

@@ -34,7 +34,10 @@ def batch_contradictions(training: TrainingConfig) -> list[Contradiction]:
             f"must be a multiple of increment {ramp.increment}"
         )
         keys = ("training.batch.rampup.increment", full, first)
-        return [*problems, Contradiction(message, keys, ramp.increment, f"a divisor of {size - ramp.start}")]
+        return [
+            *problems,
+            Contradiction(message, keys, ramp.increment, f"an increment that divides {size - ramp.start}"),
+        ]
     if ramp is not None and (grows := (size - ramp.start) // ramp.increment) > MOST_SIZES:
         message = (
             f"training: batch.rampup.increment {ramp.increment} gives {grows} steps from start {ramp.start} to "
@@ -78,6 +81,10 @@ def _unreached_change(batch: BatchConfig) -> Contradiction | None:
             )
             right = f"from_batch in ascending order, above {start} and at most {full}"
             if start == full:
+                message = (
+                    f"training: batch.micro_batch_changes: the micro-batch size cannot change at from_batch "
+                    f"{change.from_batch}, because every global batch has {full} samples"
+                )
                 right = "no micro_batch_changes key, or a ramp-up in batch.rampup"
             return Contradiction(message, (key, "training.batch.rampup.start"), change.from_batch, right)
         before = change.from_batch

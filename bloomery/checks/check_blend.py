@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def blend_contradictions(config: RunConfig) -> list[Contradiction]:
     """Find stages of the blend that are out of order, that begin after the end of the training, or whose `spread_to` is
-    before their end."""
+    less than the sample at which they end."""
     stages, training = config.index.blend, config.training
     if not stages or not has_countable_steps(config):
         return []

@@ -37,7 +37,8 @@ def source_contradictions(config: RunConfig) -> list[Contradiction]:
             "tokenizer that encoded them can decode"
         )
         keys = ("tokenizer.existing", kind)
-        problems.append(Contradiction(message, keys, None, "the tokenizer that encoded the token files"))
+        right = "the tokenizer that encoded the token files: a folder, a `tokenizer.json` or a Hub repository"
+        problems.append(Contradiction(message, keys, None, right))
     return problems
 
 
@@ -57,13 +58,14 @@ def threshold_contradictions(config: RunConfig) -> list[Contradiction]:
         if language not in known:
             near = difflib.get_close_matches(language, known, n=1, cutoff=0.4)
             message = f"{key}: unknown language code {language!r}{f' (did you mean {near[0]!r}?)' if near else ''}"
-            right = "default, the code of a file in config/languages, or the `language` of a source"
+            right = "`default`, the code of a file in config/languages, or the `language` of a source"
             problems.append(Contradiction(message, (key, *declared), language, right))
     for language, least, greatest, low, high in _crossed(resolved_thresholds(judge)):
         # Each number may come from the language, from `default` or from the preset, so all three are named.
         own = [f"{section}.{where}.{key}" for where in (language, "default") for key in (least, greatest)]
         message = f"{section}.{language}: {least} {low:g} exceeds {greatest} {high:g}: no document would be kept"
-        problems.append(Contradiction(message, (own[0], "corpus.judge.preset", *own[1:]), low, f"at most {high:g}"))
+        right = f"{least} of at most {high:g}"
+        problems.append(Contradiction(message, (own[0], "corpus.judge.preset", *own[1:]), low, right))
     return problems
 
 
@@ -97,7 +99,10 @@ def recipe_contradictions(config: RunConfig) -> list[Contradiction]:
             if least not in said and recipe.model_fields_set & {least, greatest}:
                 said.add(least)
                 key = f"corpus.judge.recipes.{name}"
-                message = f"{key}: {least} {low:g} exceeds {greatest} {high:g} of {language}: no document would be kept"
+                message = (
+                    f"{key}: {least} {low:g} exceeds {greatest} {high:g} for the language {language}: no document "
+                    "would be kept"
+                )
                 keys = (f"{key}.{least}", f"{key}.{greatest}", "corpus.judge.preset", "corpus.judge.thresholds")
-                problems.append(Contradiction(message, keys, low, f"at most {high:g}"))
+                problems.append(Contradiction(message, keys, low, f"{least} of at most {high:g}"))
     return problems

@@ -15,7 +15,7 @@ _EPOCHS, _SAMPLES, _TOKENS = "training.train_epochs", "training.train_samples", 
 
 
 def with_train_samples(raw: Any) -> Any:
-    """Return a parsed configuration with the estimated `training.train_samples` if it states only `train_epochs`.
+    """Return a parsed configuration, and add an estimated `training.train_samples` if it states only `train_epochs`.
 
     Without a usable estimate of the tokens, the number is `UNKNOWN_SAMPLES`, and `length_contradictions` or the
     validation reports the problem.
@@ -42,17 +42,22 @@ def length_contradictions(config: RunConfig, raw: Any) -> list[Contradiction]:
 
     Args:
         config: the validated configuration, with the estimate of `with_train_samples`.
-        raw: the parsed configuration before that.
+        raw: the parsed configuration without that estimate.
     """
     epochs, training = config.training.train_epochs, _value(raw, "training")
     if epochs is None:
         return []
     if isinstance(training, dict) and "train_samples" in training:
-        message = f"{_EPOCHS} {epochs:g} and {_SAMPLES} {training['train_samples']} both state the length"
+        message = (
+            f"{_EPOCHS} {epochs:g} and {_SAMPLES} {training['train_samples']} both state the length of the training"
+        )
         return [Contradiction(message, (_EPOCHS, _SAMPLES), epochs, "only one of them")]
     if config.plan.corpus_tokens is None:
         message = f"{_TOKENS}: missing, but {_EPOCHS} {epochs:g} needs it for the plan and the checks"
-        right = "an estimate, such as the bytes of all texts divided by 4; the index sets the exact length"
+        right = (
+            "an estimate of the number of tokens in the corpus, such as the bytes of all texts divided by 4; the index "
+            "determines the exact length of the training"
+        )
         return [Contradiction(message, (_TOKENS, _EPOCHS), None, right)]
     mixture = config.corpus.mixture
     if mixture.max_epochs is not None and mixture.budget_bytes is None:
@@ -61,7 +66,8 @@ def length_contradictions(config: RunConfig, raw: Any) -> list[Contradiction]:
             f"{key}: missing, but corpus.mixture.max_epochs {mixture.max_epochs:g} needs it, because {_EPOCHS} gives "
             "no number of samples before the index is built"
         )
-        return [Contradiction(message, (key, "corpus.mixture.max_epochs", _EPOCHS), None, "bytes of text to read")]
+        right = "an estimate of the number of bytes of text that the training reads"
+        return [Contradiction(message, (key, "corpus.mixture.max_epochs", _EPOCHS), None, right)]
     return []
 
 
@@ -79,7 +85,7 @@ def explained(found: Contradiction, config: RunConfig) -> Contradiction:
 
 
 def _value(raw: Any, *path: str) -> Any:
-    """Return the value at `path` of a parsed configuration. None if it is absent."""
+    """Return the value at `path` of a parsed configuration, or None if it is absent."""
     for key in path:
         raw = raw.get(key) if isinstance(raw, dict) else None
     return raw

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def existing_contradictions(config: RunConfig) -> list[Contradiction]:
-    """Find keys that apply only to a trained tokenizer although `existing` is set, and the other way round."""
+    """Find keys that have no effect: on an existing tokenizer if `existing` is set, on a trained one otherwise."""
     tokenizer, key = config.tokenizer, "tokenizer.existing"
     if tokenizer.existing is None:
         if tokenizer.end_of_document is None:
@@ -72,15 +72,17 @@ def _of_report(report: TokenizerReportConfig, sources: Collection[str]) -> list[
             message = f"{key}: several references have the name {name!r}; each reference needs its own name"
             found.append(Contradiction(message, (key,), name, "a name that no other reference has"))
     if report.parallel is not None and report.parallel_source is not None:
-        message = f"{here}.parallel and {here}.parallel_source are both set, but parity uses only one"
-        found.append(Contradiction(message, (f"{here}.parallel", f"{here}.parallel_source"), report.parallel, "null"))
+        message = f"{here}.parallel and {here}.parallel_source are both set, but the report uses only one aligned text"
+        keys = (f"{here}.parallel", f"{here}.parallel_source")
+        found.append(Contradiction(message, keys, report.parallel, "null for one of the two keys"))
     if report.parallel_source is not None and report.parallel_source not in sources:
         key = f"{here}.parallel_source"
         message = f"{key}: {report.parallel_source!r} is not the name of a source of this run"
         found.append(Contradiction(message, (key, "sources"), report.parallel_source, f"one of {', '.join(sources)}"))
     gate = report.gate or TokenizerGate()
+    size = f"{here}.monolingual_vocabulary with a number of entries, such as 32768"
     needs = {
-        "max_over_monolingual": ("monolingual_vocabulary", report.monolingual_vocabulary is not None, "32768"),
+        "max_over_monolingual": ("monolingual_vocabulary", report.monolingual_vocabulary is not None, size),
         "max_over_reference": ("references", bool(report.references), "at least one reference tokenizer"),
     }
     for limit, (key, there, right) in needs.items():

@@ -25,14 +25,15 @@ def section_contradictions(training: TrainingConfig) -> list[Contradiction]:
 def refuse_contradictions(training: TrainingConfig, *, where: str) -> None:
     """Raise an error if the training of a stage file contradicts itself.
 
-    The workflow writes only stage files that passed the checks. Only a file that was written otherwise can fail here.
+    The workflow writes only stage files that passed the checks. Only a file that the workflow did not write can fail
+    here.
 
     Args:
         training: the section `training` of the stage file.
         where: path of the stage file, for the error.
 
     Raises:
-        InputError: lists every contradiction.
+        InputError: there are contradictions; the error lists them.
     """
     problems = [found.problem for found in section_contradictions(training)]
     if problems:
@@ -61,12 +62,15 @@ def _of_layout(config: RunConfig) -> list[Contradiction]:
         problems.append(Contradiction(message, keys, model.ffn_size, f"a multiple of {parallel.tensor}"))
     if model.layers < parallel.pipeline:
         message = f"model.layers {model.layers} cannot fill the pipeline stages of {pipeline} {parallel.pipeline}"
-        right = f"at most {model.layers}, the number of layers"
+        right = f"{pipeline} of at most {model.layers}, the number of layers"
         problems.append(Contradiction(message, (pipeline, "model.layers"), parallel.pipeline, right))
     elif reason := partition_problem(model, parallel.pipeline, config.training.partition):
         message = f"training.partition {config.training.partition!r} for {parallel.pipeline} pipeline stages: {reason}"
         keys = ("training.partition", pipeline, "model.layers")
-        right = "parameters, uniform, or type: with a regular expression, such as type:transformer|embedding"
+        right = (
+            "'parameters', 'uniform', or 'type:' followed by a regular expression that matches at least "
+            f"{parallel.pipeline} layers, one for each pipeline stage, such as 'type:transformer|embedding'"
+        )
         problems.append(Contradiction(message, keys, config.training.partition, right))
     if model.family != "gpt" and parallel.pipeline > 1:
         message = (
@@ -156,7 +160,7 @@ def _of_sequence_parallel(config: RunConfig) -> list[Contradiction]:
         lengths["training.curriculum.length_step"] = curriculum.length_step
     return [
         Contradiction(
-            f"{name} {length} must be divisible by {tensor} {parallel.tensor} with sequence_parallel",
+            f"{name} {length} must be divisible by {tensor} {parallel.tensor}, because {key} is true",
             (name, tensor, key),
             length,
             f"{-(-length // parallel.tensor) * parallel.tensor}",
@@ -185,7 +189,7 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
             f"{section}.decay_tokens {decays}: the decay ends before it begins"
         )
         keys: tuple[str, ...] = (f"{section}.decay_tokens", f"{section}.warmup_samples", *shape)
-        problems.append(Contradiction(message, keys, decays, f"more than {warmup}"))
+        problems.append(Contradiction(message, keys, decays, f"{section}.decay_tokens above {warmup}"))
     if decays is not None and decays > whole and (ends is None or decays <= ends):
         message = f"{section}.decay_tokens {decays} exceeds the {whole} tokens in training.train_samples"
         keys = (f"{section}.decay_tokens", *shape)

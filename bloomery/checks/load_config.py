@@ -60,7 +60,8 @@ def validate_config(raw: Any, *, where: str = "config") -> RunConfig:
     """Validate a parsed configuration, including the sources that its catalogue lists. Errors contain `where`.
 
     Raises:
-        ConfigError: lists every problem. For problems in the catalogue, it states the line and column of the table.
+        ConfigError: the configuration is wrong; the error lists every problem. For problems in the catalogue, it states
+            the line and column of the table.
     """
     raw, placed = _with_catalogue(raw, where)
     example = "keys and values of a run, as in config/sample.yaml"
@@ -88,7 +89,7 @@ def written_values(path: Path) -> dict[str, Any]:
 
 
 def _restored(value: Any, written: Any) -> Any:
-    """Return `value`, in which texts are replaced by the texts of `written` that contain an environment variable."""
+    """Return `value`, with each text replaced by the text at the same place in `written` if that contains `${NAME}`."""
     if isinstance(written, str) and VARIABLE.search(written):
         return written
     if isinstance(value, dict) and isinstance(written, dict):
@@ -99,8 +100,8 @@ def _restored(value: Any, written: Any) -> Any:
 
 
 def _with_catalogue(raw: Any, where: str) -> tuple[Any, Callable[[Problem], Problem] | None]:
-    """Return the configuration with the sources of its catalogue, and a function that adds the place in the catalogue
-    to a problem. The function is None if there is no catalogue."""
+    """Return the configuration with the sources of its catalogue, and a function that adds the line and column of the
+    catalogue to a problem. The function is None if there is no catalogue."""
     if isinstance(raw, dict) and isinstance(raw.get("catalogue"), str):
         own = raw.get("sources", [])
         if isinstance(own, list):

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from bloomery.orchestration.site_questions import Question
 
 app = typer.Typer(
-    no_args_is_help=True, help="Write the file that describes a SLURM cluster; test a small copy of a run on it."
+    no_args_is_help=True,
+    help="Write the file that describes a SLURM cluster; test a small copy of a run on the cluster.",
 )
 
 Text = str | None
@@ -65,7 +66,10 @@ def init(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the file that describes a SLURM cluster from what SLURM reports. On a terminal, ask for other values."""
+    """Write the file that describes a SLURM cluster from what SLURM reports.
+
+    On a terminal, ask for the most important values and propose those that were detected.
+    """
     import sys
 
     from bloomery.base.atomic import dump_json
@@ -230,7 +234,8 @@ def rehearse(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Configuration of the small copy, to be written. Default: the name of CONFIG with .rehearsal.yaml."
+            help="File to which the configuration of the small copy is written. Default: the name of CONFIG with the "
+            "ending .rehearsal.yaml, in the current folder."
         ),
     ] = None,
     nodes: Annotated[int, typer.Option(min=1, help="Number of nodes on which the small copy is trained.")] = 2,
@@ -301,7 +306,7 @@ def _start(command: list[str]) -> int:
 
     if not Path("Snakefile").is_file() or not Path("slurm").is_dir():
         raise ResourceError(
-            "this folder has no Snakefile and profile `slurm`",
+            "this folder lacks the file Snakefile or the profile folder slurm",
             where=str(Path.cwd()),
             expected="the folder of Bloomery's repository; change to that folder and run the command again",
         )

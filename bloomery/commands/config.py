@@ -54,7 +54,9 @@ def check(
         return
     parallel, batches = config.training.parallel, figures.batches
     layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
-    growth = f"{batches[0]} to {batches[-1]}, in {len(batches)} sizes" if len(batches) > 1 else str(batches[0])
+    growth = f"{batches[0]} to {batches[-1]} samples in {len(batches)} sizes"
+    if len(batches) == 1:
+        growth = f"{batches[0]} samples"
     lines = [
         ("run", f"{config.name}, in {config.root}/"),
         ("sources", ", ".join(f"{source.name} ({source.kind})" for source in config.sources)),
@@ -75,7 +77,8 @@ def show(
     deepspeed: Annotated[
         bool,
         typer.Option(
-            "--deepspeed", help="Print the DeepSpeed configuration that is generated from the run's YAML instead."
+            "--deepspeed",
+            help="Instead of the run's configuration, print the DeepSpeed configuration that is generated from it.",
         ),
     ] = False,
     as_json: Json = False,

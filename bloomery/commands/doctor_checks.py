@@ -32,7 +32,7 @@ class FindingState(StrEnum):
     OK = "ok"
     WARN = "warn"
     MISSING = "missing"
-    """Something is missing without which Bloomery does not work."""
+    """Something that Bloomery needs is missing."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,10 @@ def _run_python(code: str) -> tuple[bool, str]:
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_PROBE_SECONDS)
     except subprocess.TimeoutExpired:
-        return False, f"the Python process did not end within {_PROBE_SECONDS} s"
+        return False, f"importing it in a new Python process took longer than {_PROBE_SECONDS} s"
     if done.returncode:
-        return False, (done.stderr.strip().splitlines() or [f"the Python process ended with code {done.returncode}"])[
-            -1
-        ]
+        silent = f"importing it in a new Python process failed with exit code {done.returncode}"
+        return False, (done.stderr.strip().splitlines() or [silent])[-1]
     return True, done.stdout.strip()
 
 

@@ -28,8 +28,8 @@ class LanguageIdConfig(Section):
 
     min_share: Share = 0.6
     """Minimum share of a document's bytes that the language detector must assign to the document's labelled language.
-    Detector codes that the language's profile lists in `accept` count as this language. Other documents are removed,
-    unless their source sets `trust_language`."""
+    Detector codes that the language's profile (`config/languages/<code>.toml`) lists in `accept` count as this
+    language. Documents below the minimum are removed, unless their source sets `trust_language`."""
     min_bytes: Integer = 120
     """Documents shorter than this many bytes skip the language check, because language detectors are unreliable
     on short text."""
@@ -158,7 +158,7 @@ class MeasureConfig(Section):
 
     words: Annotated[dict[str, WordLists], Field(examples=[{"fr": {"stop_words": ["le", "la", "de"]}}])] = {}
     """Stop words and flagged words per language code. They are added to the words in `config/languages/<code>.toml`.
-    The entry `default` applies to languages that have no words of their own."""
+    The entry `default` applies to languages that have no words in either place."""
 
 
 class CodeConfig(Section):
@@ -203,7 +203,8 @@ class NearDedupConfig(Section):
     """Number of MinHash values in an LSH band. A larger number finds fewer candidates for near duplicates."""
     verify: bool = True
     """If true, the shingles of two candidates for near duplicates are compared before one of them is removed. If false,
-    only the best document of each connected group of candidates is kept."""
+    only one document of each connected group of candidates is kept: the one whose source has the highest
+    `sources[].priority`, and among these the one with the most words."""
     min_jaccard: Share = 0.7
     """Minimum Jaccard similarity between the shingles of two documents that count as near duplicates. It is used only
     if `verify` is true."""
@@ -221,8 +222,8 @@ class DedupConfig(Section):
     """Number of partitions into which the search for duplicate documents is divided. Each partition is one job, and
     these jobs can run in parallel."""
     memory_bytes: Annotated[Bytes, Field(ge=1 << 20)] = 512 * 1024 * 1024
-    """Memory limit, in bytes, of a job that compares documents or lines of the whole corpus. If the job's data exceed
-    the limit, the job processes them in several passes."""
+    """Memory, in bytes, for the data of a job that compares documents or lines of the whole corpus. The job processes
+    more data in several passes. Such a job requests up to 1.5 GB of memory in addition."""
     against: Annotated[list[str], Field(examples=[["runs/old"]])] = []
     """Folders of earlier runs (`runs/old`) whose corpus is finished. Documents of this run that duplicate a document in
     the clean corpus of an earlier run are removed. The earlier runs are not changed."""

@@ -15,7 +15,8 @@ from bloomery.config.keys import models_in
 _KEYS_SHOWN = 4
 PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]*$": "a name of letters, digits, '.', '_' and '-' that starts with a letter or a digit",
-    "^(parameters|uniform|type:.+)$": "'parameters', 'uniform', or 'type:' and a regular expression for layer names",
+    "^(parameters|uniform|type:.+)$": "'parameters', 'uniform', or 'type:' followed by a regular expression for kinds "
+    "of layers (embedding, norm, transformer, head)",
     "^[A-Z]{3}$": "a country code of three capital letters (ISO 3166-1 alpha-3)",
 }
 """Pattern of a key -> the values that match it, in words. A test checks that every pattern of a key is listed."""

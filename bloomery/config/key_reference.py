@@ -25,10 +25,12 @@ A test fails if the page is out of date.
   torchtitan and transformers use (`lr`, `tp`, `num_layers`).
 - `${NAME}` in a value is replaced by the value of the environment variable `NAME`. Messages and `bloomery config show`
   print `${NAME}`, never the value.
+- In the column `type`, a section is a mapping with fixed keys, which other rows describe. A map has keys that you
+  choose, such as language codes.
 - Examples are written on one line, as YAML and JSON allow.
 - A size is a number of bytes or has a unit: `64KiB`, `2 GB`.
-- After a change of the configuration, only the stages whose part of it changed and the stages that depend on them
-  rerun. `runs/<name>/config/` holds the part of each stage.
+- After a change of the configuration, a stage reruns only if its own part of the configuration changed or if it depends
+  on a stage that reruns. `runs/<name>/config/` holds the part of each stage.
 
 Shipped configurations:
 
@@ -153,7 +155,7 @@ def _key(name: str, value: Schema, section: Schema, definitions: Schema, path: s
 
 
 def _example(value: Schema) -> str | None:
-    """Return the first example of a key that is not a plain number or text."""
+    """Return the first example of a key, or None if the key has no example or the example is a plain number or text."""
     first = next(iter(value.get("examples", [])), None)
     return json.dumps(first, ensure_ascii=False) if isinstance(first, dict | list) else None
 
@@ -169,9 +171,10 @@ def _kind(value: Schema, definitions: Schema) -> str:
     if value.get("type") == SIZE_SCHEMA["type"]:
         return "size"
     if value["type"] == "array":
-        return f"list of {_kind(value['items'], definitions)}"
+        entry = _kind(value["items"], definitions)
+        return "list of sections" if entry == "section" else f"list of {entry}"
     if value["type"] == "object":
-        return f"map to {_kind(value['additionalProperties'], definitions)}"
+        return f"map from text to {_kind(value['additionalProperties'], definitions)}"
     words = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false", "null": "null"}
     limits = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     bounds = [f"{sign} {_number(value[limit])}" for limit, sign in limits.items() if limit in value]

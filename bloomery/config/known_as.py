@@ -141,7 +141,7 @@ NOTES = {
     **dict.fromkeys(("warmup", "lr_warmup_iters", "warmup_steps", "warmup_iters", "num_warmup_steps"), _BATCHES),
     **dict.fromkeys(("lr_decay_iters", "decay_steps", "warmup_num_steps", "lr_wsd_decay_iters"), _BATCHES),
     **dict.fromkeys(
-        ("lr_warmup_fraction", "warmup_ratio"), "this key takes a number of samples: the share x train_samples"
+        ("lr_warmup_fraction", "warmup_ratio"), "this key takes a number of samples: the fraction x train_samples"
     ),
     **dict.fromkeys(("bf16", "fp16", "fp32"), _PRECISION),
     "eval_iters": _BATCHES,
@@ -157,8 +157,8 @@ NOTES = {
 def key_known_as(name: str) -> tuple[str, str] | None:
     """Return the key that other projects call `name`, and a note on how the value of the key differs.
 
-    The note is empty if the values are equal. Dashes count as underscores, and capitals as lower-case letters. Return
-    None if no project is known to use the name.
+    The note is empty if the value has the same meaning in both projects. Dashes count as underscores, and capitals as
+    lower-case letters. Return None if no project is known to use the name.
     """
     plain = name.lower().replace("-", "_").strip("_")
     for key, names in KNOWN_AS.items():

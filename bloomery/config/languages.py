@@ -38,7 +38,7 @@ class LanguageProfile(WordLists):
     scripts: list[str] = Field(default_factory=list)
     """Unicode names of the scripts in which the language is written. If the list is empty, any script is accepted."""
     thresholds: Thresholds = Thresholds()
-    """Limits for documents of this language."""
+    """Limits on the measures of documents in this language, such as a minimum number of words."""
     origin: dict[str, str] = Field(default_factory=dict)
     """Name of a threshold or word list of this profile -> a note that states where the value comes from."""
 
@@ -56,7 +56,11 @@ def language_profiles() -> dict[str, LanguageProfile]:
             profiles[path.stem] = LanguageProfile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
             wrong = _reason(error, LanguageProfile)
-            raise ConfigError(f"is not a valid language profile: {wrong}", where=str(path)) from error
+            raise ConfigError(
+                f"is not a valid language profile: {wrong}",
+                where=str(path),
+                expected="keys as in config/languages/default.toml; correct the file or restore it from the repository",
+            ) from error
     if "default" not in profiles:
         raise ConfigError(
             "the file default.toml is missing",
@@ -106,7 +110,11 @@ def published_thresholds(preset: str) -> dict[str, Thresholds]:
         return {language: Thresholds.model_validate(base | values) for language, values in tables.items()}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError, KeyError, TypeError) as error:
         wrong = _reason(error, Thresholds)
-        raise ConfigError(f"is not a valid table of thresholds: {wrong}", where=str(path)) from error
+        raise ConfigError(
+            f"is not a valid table of thresholds: {wrong}",
+            where=str(path),
+            expected="tables as in config/thresholds/gopher.toml; correct the file or restore it from the repository",
+        ) from error
 
 
 def _reason(error: Exception, model: type[BaseModel]) -> str:
@@ -121,7 +129,8 @@ def _reason(error: Exception, model: type[BaseModel]) -> str:
 def _preset_thresholds(preset: str) -> dict[str, Thresholds]:
     """Return the limits of a preset per language.
 
-    If the preset's table extends its row `default`, the limits of `default` are already merged into each language.
+    If the other rows of the preset's table state only changes to its row `default`, the limits of `default` are already
+    merged into them.
     """
     if preset == "none":
         return {}

@@ -44,7 +44,7 @@ class ModelConfig(Section):
     """Position encoding. `alibi`: a bias on the attention scores (ALiBi). `learned`: learned position embeddings.
     `rotary`: rotation of queries and keys."""
     rotary_base: Annotated[float, Field(gt=1), NotBool] = 10000.0
-    """Base of the wavelengths of rotary positions. Only allowed with `positions: rotary`."""
+    """Base of the wavelengths of rotary positions (theta). This key is only allowed with `positions: rotary`."""
     activation: Literal["gelu", "swiglu"] = "gelu"
     """Activation of the feed-forward layer. `gelu`: the tanh approximation of GELU. `swiglu`: SwiGLU, which adds a
     third weight matrix as a gate."""
@@ -62,10 +62,11 @@ class ModelConfig(Section):
     vocabulary_multiple: Positive = 128
     """The number of embedding rows is the vocabulary size, rounded up to a multiple of this value times the
     tensor-parallel size. The tokenizer itself is never padded. Two layouts with different tensor-parallel sizes can
-    therefore give models with different numbers of rows. Set `padded_vocabulary_size` to get the same number."""
+    therefore give models with different numbers of rows. Set `padded_vocabulary_size` to get the same number of rows in
+    every layout."""
     padded_vocabulary_size: Positive | None = None
-    """Number of rows of the embedding matrix, at least the vocabulary size. Default (null): the smallest number that
-    `vocabulary_multiple` allows."""
+    """Number of rows of the embedding matrix: at least the vocabulary size, and divisible by `vocabulary_multiple`
+    times the tensor-parallel size. Default (null): the smallest such number."""
 
     @model_validator(mode="after")
     def _consistent(self, info: ValidationInfo) -> ModelConfig:
@@ -91,7 +92,7 @@ class ModelConfig(Section):
             return []
         message = f"model: rotary positions rotate pairs of features, but the head size {self.head_size} is odd"
         keys = ("model.heads", "model.hidden_size", "model.positions")
-        return [Contradiction(message, keys, self.heads, "heads for which hidden_size / heads is even")]
+        return [Contradiction(message, keys, self.heads, "a number of heads for which hidden_size / heads is even")]
 
     def _family_problems(self) -> list[Contradiction]:
         problems = []

@@ -28,8 +28,8 @@ class FaultsConfig(Section):
     """Interruptions of a training, from which the plan and `bloomery plan simulate` compute the time that is lost."""
 
     days_between_failures: _AboveZero | None = None
-    """Mean time between two failures in the training, in days, counted over all its nodes together. Default (null): the
-    plan assumes no failures."""
+    """Mean time between two failures that interrupt the training, in days, counted over all its nodes together. Default
+    (null): the plan assumes no failures."""
     restart_minutes: _AtLeastZero = 15.0
     """Time from a failure, or from the start of a job, to the first new iteration, in minutes. It includes the
     detection of the failure, the start of the processes and the loading of the checkpoint."""
@@ -66,8 +66,8 @@ class PlanConfig(Section):
     validation_seconds: _AtLeastZero = 0.0
     """Time of one validation over all validation sets, in seconds."""
     disk: Bytes | None = None
-    """Disk space that the run may use. A run that needs more is rejected. Default (null): the disk space is not
-    checked."""
+    """Disk space that the run may use. A configuration whose run would need more is rejected before anything starts.
+    Default (null): the disk space is not checked."""
     corpus_tokens: Annotated[Positive | None, Field(examples=[3500000000])] = None
     """Estimated number of training tokens of the corpus, for the plan of a training whose length is stated as
     `training.train_epochs`. `bloomery config check --data` prints an estimate. Default (null): not needed, because
@@ -84,7 +84,7 @@ class PlanConfig(Section):
     assumed: Annotated[
         dict[str, str], Field(examples=[{"training.optimizer.epsilon": "the paper states no value"}])
     ] = {}
-    """Keys of this configuration whose published value is unknown, each with the reason for the assumed value. The plan
-    lists these keys."""
+    """Keys of this configuration whose values the publications about the model do not state, each with the reason for
+    the value that is assumed instead. The plan lists these keys."""
     notes: Annotated[list[str], Field(examples=[["The paper and the log differ in the warm-up."]])] = []
-    """Notes for readers of the plan, for example where the sources of a preset disagree."""
+    """Notes that the plan prints for its readers, for example where publications about the model disagree."""

@@ -43,7 +43,7 @@ def replace_wrong_value(raw: dict[str, Any], location: Location) -> Location:
     If that is not possible, replace or remove the smallest section around the value for which it is possible.
 
     Returns:
-        The location of the value that was replaced or removed. It is () if none could be.
+        The location of the value that was replaced or removed. It is () if no value could be replaced or removed.
     """
     while location:
         parent, last = _value_at(raw, location[:-1]), location[-1]

@@ -74,7 +74,7 @@ class Problem:
     reason: str
     """Sentence that describes the problem and names key and value."""
     suggestion: str = ""
-    """What would be right instead of the value. Empty if nothing can be suggested."""
+    """Description of a right value. Empty if nothing can be suggested."""
 
     def __str__(self) -> str:
         return self.reason + (f"; expected: {self.suggestion}" if self.suggestion else "")
@@ -90,7 +90,7 @@ class Contradiction:
     value: Any = None
     """Value of the first key in `keys`."""
     suggestion: str = ""
-    """What would be right instead of the value. Empty if nothing can be suggested."""
+    """Description of a right value. Empty if nothing can be suggested."""
 
     @property
     def problem(self) -> Problem:

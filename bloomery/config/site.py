@@ -1,8 +1,8 @@
 """The properties of one cluster: accounts, partitions, the shape of a node.
 
-They are never part of a run, because a run can move between sites. `bloomery cluster init` writes the file. The file is
-searched for in BLOOMERY_SITE, then as `site.yaml` in the folder where the workflow starts, then as
-`~/.config/bloomery/site.yaml`. Without a file, SLURM's own defaults apply.
+They are never part of a run, because a run can move between sites. `bloomery cluster init` writes them to the site
+file. The site file is the file that BLOOMERY_SITE names, otherwise `site.yaml` in the folder where the workflow starts,
+otherwise `~/.config/bloomery/site.yaml`. Without a site file, SLURM's own defaults apply.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SITE_NAME = "site.yaml"
 
 
 def _word(value: str) -> str:
-    # These words become part of the command lines of sbatch and of a shell.
+    # Values of type `Word` become part of the command lines of sbatch and of a shell.
     if not value or any(character.isspace() or character in "'\"\\`$;&|<>(){}" for character in value):
-        raise ValueError("a word without spaces, quotes and special characters of a shell (\\ ` $ ; & | < > ( ) { })")
+        raise ValueError("a word without spaces, quotes or special characters of a shell (\\ ` $ ; & | < > ( ) { })")
     return value
 
 
@@ -47,7 +47,7 @@ class JobTarget(Section):
     """Features that a node must have, in the syntax of SLURM's `--constraint`. Default (null): any node."""
     max_minutes: Positive | None = None
     """Longest time limit that the partition or QoS allows, in minutes. Jobs never request more. Default (null): each
-    job requests the time that its rule states."""
+    job requests the time that its Snakemake rule states."""
 
 
 class TrainingTarget(JobTarget):
@@ -62,7 +62,8 @@ class TrainingTarget(JobTarget):
     """Number of processes of the training on each node. Default (null): `gpus_per_node`; if that is 0, all processes
     run on one node."""
     cpus_per_node: Positive | None = None
-    """Number of CPUs to request on each node. Default (null): `training.threads_per_rank` for each process."""
+    """Number of CPUs to request on each node. Default (null): the number of processes on the node, times
+    `training.threads_per_rank` of the run's configuration."""
     memory_mb_per_node: Positive | None = None
     """Main memory to request on each node, in MB. Default (null): an estimate from the size of the model."""
     exclusive: bool = False
@@ -87,7 +88,7 @@ class Site(Section):
     modules: Annotated[list[Word], Field(examples=[["cuda/12.4"]])] = []
     """Environment modules that every job loads, in this order."""
     container: Word | None = None
-    """Apptainer image in which jobs run their programs. Default (null): no container."""
+    """Path of the Apptainer image in which jobs run their programs. Default (null): no container."""
     container_options: Annotated[list[Word], Field(examples=[["--nv", "--bind=/scratch"]])] = []
     """Options of `apptainer exec`, such as `--nv` or `--bind=/scratch`."""
     scratch: Word | None = None

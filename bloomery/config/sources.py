@@ -13,7 +13,7 @@ class NamedSource(Section):
     """Keys of every source."""
 
     name: Annotated[Name, Field(examples=["web"])]
-    """Name of the source. It becomes part of document ids and shard paths, and the report shows it."""
+    """Name of the source. It becomes part of document ids and shard paths, and the corpus report shows it."""
     licence: str = "unknown"
     """Licence of the text, preferably an SPDX name. It is listed in the model card."""
     weight: Annotated[float, Field(ge=0.0), NotBool] | None = None
@@ -26,10 +26,11 @@ class SourceBase(NamedSource):
 
     language: Annotated[Language | None, Field(examples=["fr"])] = None
     """BLOOM language code of the documents (`fr`, `zhs`, `code`). A row's language field, if there is one, takes
-    precedence. Default (null): the language code at the start of the file name (`fr.jsonl.zst`), if there is one."""
+    precedence. Default (null): the language code at the start of the file name (`fr.jsonl.zst`), if there is one. A row
+    without any language code counts as a bad row."""
     trust_language: bool = False
-    """Keep documents whose detected language differs from the language that their source states. The report still
-    counts these documents."""
+    """Keep documents whose detected language differs from the language that their source states. The corpus report
+    still counts these documents."""
     priority: Integer = 0
     """Priority of the source in deduplication. Of two duplicates, the document from the source with the higher priority
     is kept."""

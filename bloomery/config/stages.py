@@ -40,14 +40,14 @@ class IngestStage(Section):
     source: Source
     """Settings of the source."""
     part: int
-    """Number of the part within the source."""
+    """Number of the part within the source, counted from 0."""
     files: list[str] | None
-    """Files that the part reads, in order. The value is None if the source does not consist of files."""
+    """Paths of the files that the part reads, in order. The value is None if the source does not consist of files."""
     piece: FilePiece | None = None
     """The piece to read, if the part reads one piece of one large file. The value is None if the part reads whole
     files."""
     ingest: IngestConfig
-    """Size limits of documents and of the input of one job."""
+    """Limits on the size of a document and of the input of one ingest job."""
 
 
 class AdoptStage(Section):
@@ -56,9 +56,9 @@ class AdoptStage(Section):
     source: MegatronSource
     """Settings of the source."""
     part: int
-    """Number of the pair of token files within the source."""
+    """Number of the pair of token files within the source, counted from 0."""
     files: list[str]
-    """The `.idx` file and the `.bin` file of the pair."""
+    """Paths of the pair's `.idx` file and `.bin` file, in this order."""
 
 
 class LinesStage(Section):
@@ -80,16 +80,17 @@ class RepeatedLinesStage(Section):
     partitions: int
     """Number of partitions into which the counts of lines are divided."""
     memory_bytes: int
-    """Memory limit of a job, in bytes."""
+    """Memory limit of one job that finds repeated lines, in bytes."""
 
 
 class DetectorStage(Section):
     """The models of language identification."""
 
     fallback_model: str | None = None
-    """Path of the n-gram model for languages. The value is None if the shipped model is used."""
+    """Path of the n-gram model that identifies languages which CLD2 lacks. The value is None if the shipped model is
+    used."""
     fasttext_model: str | None = None
-    """Path of the fastText model for languages. The value is None if CLD2 is used."""
+    """Path of the fastText model that identifies languages. The value is None if CLD2 is used."""
     digests: list[str] = []
     """Digests of the model files. If a model file changes, the documents are measured again."""
 
@@ -104,7 +105,7 @@ class MeasureStage(Section):
     seed: int
     """Seed of the MinHash permutations."""
     unspaced: list[str]
-    """Languages whose characters count as words."""
+    """Languages without spaces between words. Each character of their text counts as a word."""
     words: dict[str, WordLists] = {}
     """Language -> stop words and flagged words."""
     scripts: dict[str, list[str]] = {}
@@ -118,21 +119,21 @@ class JudgeStage(Section):
     """Comparing the measures of a shard's documents with the limits."""
 
     thresholds: dict[str, Thresholds]
-    """Language -> effective limits. `default` applies to all other languages."""
+    """Language -> effective limits on the measures of its documents. `default` applies to all other languages."""
     accept: dict[str, list[str]]
     """Language -> detector codes that count as this language. A language that is absent or has an empty list skips the
     language check."""
     trusted_sources: list[str]
-    """Sources whose language labels are trusted."""
+    """Sources whose documents are kept even if their detected language differs from their language label."""
     language_id: LanguageIdConfig
     """Limits of language identification."""
     code_licences: list[str] = []
-    """Licences whose code is kept. Empty: licences are not checked."""
+    """Licences under which source code is kept. If the list is empty, licences are not checked."""
     source_licences: dict[str, str] = {}
-    """Source -> licence, for sources whose rows do not state a licence."""
+    """Source -> licence of its documents, for sources whose rows do not state a licence."""
     recipes: dict[str, dict[str, Thresholds]] = {}
-    """Recipe -> language -> effective limits, for each recipe that a source uses. `default` applies to all other
-    languages."""
+    """Recipe -> language -> effective limits on the measures of documents, for each recipe that a source uses.
+    `default` applies to all other languages."""
     recipe_of: dict[str, str] = {}
     """Source -> recipe, for sources that use a recipe."""
 
@@ -148,18 +149,18 @@ class DedupStage(Section):
     dedup: DedupConfig
     """Settings of the deduplication."""
     unspaced: list[str]
-    """Languages whose characters count as words."""
+    """Languages without spaces between words. Each character of their text counts as a word."""
     priorities: dict[str, int]
     """Source -> priority. Of two duplicates, the document from the source with the higher priority is kept."""
     seed: int
-    """Seed of the MinHash permutations. It equals the seed of `measure`."""
+    """Seed of the MinHash permutations. It equals `MeasureStage.seed`."""
 
 
 class DecontaminateStage(Section):
     """Searching a shard for evaluation texts."""
 
     text_fields: list[str]
-    """Fields of an evaluation item whose text is searched for."""
+    """Fields of an evaluation item whose text is searched for in the documents."""
     id_field: str | None
     """Field that holds the id of an evaluation item. The value is None if file name and line number are the id."""
     word_ngram: int
@@ -167,9 +168,9 @@ class DecontaminateStage(Section):
     character_ngram: int
     """Number of characters in an n-gram, for scripts without spaces."""
     min_hits: int
-    """Minimum number of different n-grams that a removed document shares with the evaluation texts."""
+    """A document is removed if it shares at least this many different n-grams with the evaluation texts."""
     unspaced: list[str]
-    """Languages whose characters count as words."""
+    """Languages without spaces between words. Each character of their text counts as a word."""
 
 
 class CleanStage(Section):
@@ -178,7 +179,7 @@ class CleanStage(Section):
     pii: PiiConfig
     """Replacement of personal data."""
     keep_removed_text: bool
-    """Whether the shards of removed documents contain their text."""
+    """If true, the shards in `corpus/removed/` also contain the text of the removed documents."""
 
 
 class MixtureStage(Section):
@@ -189,14 +190,15 @@ class MixtureStage(Section):
     source_weights: dict[str, float] = {}
     """Source -> factor on the source's bytes within a language, for sources that state a weight."""
     budget_bytes: int | None = None
-    """Bytes of text that the training reads. The value is None if the mixture does not depend on this number."""
+    """Estimated number of bytes of text that the training reads. The value is None if the mixture does not depend on
+    it."""
 
 
 class CountStage(Section):
     """Counting pre-tokens."""
 
     pre_tokenizer: Literal["bloom", "modern"]
-    """Preset of the pre-tokenizer."""
+    """Name of the rule that splits text into pre-tokens."""
     split_digits: bool = False
     """Whether every digit is a pre-token of its own."""
 
@@ -230,9 +232,10 @@ class IndexStage(Section):
     sequence_length: int
     """Number of tokens in a sample."""
     train_samples: int
-    """Number of samples that training will read. They fill whole batches. Not used if `epochs` states the length."""
+    """Number of samples that the training reads. They fill whole batches. This number is not used if `epochs` states
+    the length of the training."""
     epochs: IndexEpochs | None = None
-    """Length of the training in epochs. None if `train_samples` is the length."""
+    """Length of the training in epochs. The value is None if `train_samples` states the length."""
     validation_samples: int
     """Maximum number of samples in a validation set."""
     validation_share: float
@@ -240,7 +243,7 @@ class IndexStage(Section):
     seed: int
     """Seed of the shuffles."""
     blend: list[BlendStage] = []
-    """Stages of the blend. Empty: one stage with the mixture's weights."""
+    """Stages of the blend. If the list is empty, the mixture's weights apply to the whole training."""
     order: Literal["epochs", "megatron"] = "epochs"
     """Order of the training documents and samples."""
 
@@ -270,9 +273,9 @@ class ExportStage(Section):
     model: ModelConfig
     """Architecture and size of the network."""
     training: TrainingConfig
-    """Training settings, for the model card."""
+    """Settings of the training, which the model card lists."""
     licences: dict[str, str]
-    """Source -> licence, for the model card."""
+    """Source -> licence of its text, for the model card."""
 
 
 class PublishStage(Section):
@@ -304,8 +307,8 @@ def read_stage(path: Path, kind: type[S]) -> S:
         return kind.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(
-            f"this file does not contain the configuration of this stage: {wrong_values(error, kind)}",
+            f"not the configuration that the workflow writes for this stage ({kind.__name__}): "
+            f"{wrong_values(error, kind)}",
             where=str(path),
-            expected=f"a file of type {kind.__name__} that the workflow wrote to runs/<name>/config/; start the "
-            "workflow again to rewrite its files",
+            expected="a file that the workflow wrote to runs/<name>/config/; start the workflow again to rewrite it",
         ) from error

@@ -17,13 +17,14 @@ from bloomery.config.replace_wrong_values import Location, path_text
 _TYPING_ERROR = 0.8
 _SAME_SECTION = 0.6
 _ANYWHERE = 0.75
+_MOST_LISTED = 12
 
 
 def suggestion(location: Location, model: type[BaseModel], value: Any = None) -> str:
     """Return a suggestion of what to write instead of the unknown key at `location`, as the end of a sentence.
 
-    The suggestion is the key that was probably meant. If no key is similar, it lists the keys of the section. It is
-    empty if the section has many keys or none.
+    The suggestion is the key that was probably meant. If no key is similar, it lists the keys of the section, or
+    names the page that lists them if there are many. It is empty if the section has no keys.
 
     These candidates are tried in this order: the same name in another section, the name that another project gives to a
     key, a similar name in the same section, a similar name anywhere. If `value` is a mapping, keys that are sections
@@ -52,7 +53,9 @@ def suggestion(location: Location, model: type[BaseModel], value: Any = None) ->
     if found := difflib.get_close_matches(wrong, names, n=1, cutoff=_ANYWHERE):
         near = [path for path in known if _last(path) == found[0]]
         return f"; did you mean {_nearest(near, section, model, value)!r}?"
-    return f"; the keys of this section are {', '.join(sorted(own))}" if 0 < len(own) <= 12 else ""
+    if len(own) > _MOST_LISTED:
+        return "; config/README.md lists the keys of this section"
+    return f"; the keys of this section are {', '.join(sorted(own))}" if own else ""
 
 
 def key_paths(model: type[BaseModel]) -> Iterator[str]:
@@ -95,7 +98,7 @@ def _pattern(location: Location) -> str:
 
 
 def _nearest(paths: list[str], section: Location, model: type[BaseModel], value: Any) -> str:
-    """Return the path that has most leading parts in common with the section of the wrong key.
+    """Return the path that has the largest number of leading parts in common with the section of the wrong key.
 
     Among equally good paths, return the shortest.
     """
@@ -122,7 +125,7 @@ def _location(path: str) -> Location:
 
 
 def _in_place(path: str, section: Location) -> str:
-    """Return `path`. If it lies in `section`, replace `[]` by the list indices of `section`."""
+    """Return `path`. If the path begins with `section`, replace `[]` by the list indices of `section`."""
     here = _pattern(section)
     if section and path.startswith(f"{here}."):
         return path_text(section) + path[len(here) :]

@@ -42,15 +42,15 @@ class TokenizerGate(Section):
     max_single_byte_share: Share | None = None
     """Maximum share of the sample's tokens that consist of a single byte."""
     max_parity: Annotated[Limits | None, Field(examples=[{"default": 4.0, "fr": 1.6}, 4.0])] = None
-    """Maximum parity: the number of tokens of a language divided by the number of tokens of English. Both are counted
-    for the same content or, if there is no aligned text, for the same number of bytes. A number, or a map from language
-    code to number."""
+    """Maximum parity: the number of tokens of a language divided by the number of tokens of English (without English:
+    of the language with most text). Both are counted for the same content or, if there is no aligned text, for the same
+    number of bytes. A number, or a map from language code to number."""
     max_over_monolingual: Annotated[float, Field(ge=0), NotBool] | None = None
-    """Maximum share of additional tokens, compared with a tokenizer that is trained on one language alone (0.1: 10 %
-    more tokens, BLOOM's aim). This limit needs `monolingual_vocabulary`."""
+    """Maximum share of additional tokens that a language's text needs, compared with a tokenizer that is trained on
+    this language alone (0.1: 10 % more tokens, BLOOM's aim). This limit needs `monolingual_vocabulary`."""
     max_over_reference: Annotated[float, Field(ge=0), NotBool] | None = None
-    """Maximum share of additional tokens, compared with the best reference tokenizer (0.1: 10 % more tokens). This
-    limit needs `references`."""
+    """Maximum share of additional tokens that a language's text needs, compared with the reference tokenizer that needs
+    the fewest tokens for it (0.1: 10 % more tokens). This limit needs `references`."""
     max_never_used_share: Share | None = None
     """Maximum share of vocabulary entries that no text of the corpus uses. Special tokens are not counted."""
 
@@ -69,14 +69,16 @@ class TokenizerReportConfig(Section):
     ] = []
     """Reference tokenizers, with which the report compares the run's tokenizer."""
     monolingual_vocabulary: Annotated[int, Field(ge=512, le=2**20), NotBool] | None = 32_768
-    """For comparison, a monolingual tokenizer with this number of entries is trained for each language. The number is
-    smaller if the run's tokenizer or the language's text is small. null: no monolingual tokenizers are trained."""
+    """For comparison, a monolingual tokenizer with at most this number of vocabulary entries is trained for each
+    language. It has fewer entries if the run's tokenizer has fewer, or if the language has little text. null: no
+    monolingual tokenizers are trained."""
     parallel: str | None = None
     """Path of aligned text, with which the tokens of the same content are compared between languages: a folder of
     `<language>.txt` files whose lines correspond, or a JSON Lines file whose rows hold one text per language code.
     Default (null): parity compares equal numbers of bytes."""
     parallel_source: Name | None = None
-    """Name of a source to use as aligned text instead of `parallel`, such as a source of kind `udhr`. Documents with an
-    equal field `parallel` must have the same content. Default (null): no source is used as aligned text."""
+    """Name of a source to use as aligned text instead of `parallel`, such as a source of kind `udhr`. Documents whose
+    rows have the same value in the field `parallel` must have the same content. Default (null): no source is used as
+    aligned text."""
     gate: Annotated[TokenizerGate | None, Field(examples=[{"severity": "warn", "max_parity": 4.0}])] = None
     """Limits that the tokenizer must meet. Default (null): no limits."""

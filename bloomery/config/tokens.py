@@ -29,7 +29,7 @@ class TokenizerTraining(Section):
     `eos_token` of that tokenizer."""
     vocabulary_size: Annotated[int, Field(ge=260, le=2**24), NotBool] = 250_680
     """Number of entries of the vocabulary, including special tokens, reserved tokens and the 256 bytes (BLOOM:
-    250,680). With `existing`: the maximum number of entries of that tokenizer, which plans assume."""
+    250,680). With `existing`: the maximum number of entries of that tokenizer; plans assume this maximum."""
     reserved_tokens: Count = 200
     """Number of token ids that are reserved for later use, after the four special tokens (BLOOM: 200)."""
     pre_tokenizer: Literal["bloom", "modern"] = "bloom"
@@ -39,7 +39,8 @@ class TokenizerTraining(Section):
     split_digits: bool = False
     """If true, every digit is a piece (pre-token) of its own."""
     min_frequency: Positive = 2
-    """Minimum weighted count of two neighbouring tokens. Rarer neighbours are not merged into a new token."""
+    """Minimum weighted count of a pair of neighbouring tokens in the corpus. Rarer pairs are not merged into a new
+    token."""
     max_token_bytes: Annotated[int, Field(ge=2), NotBool] = 64
     """Maximum length of a token in bytes."""
     max_pieces: Positive = 32_000_000
@@ -76,10 +77,10 @@ class BlendStage(Section):
     that is mixed by source). The weights are normalised; languages and datasets without a weight are not read. Default
     (null): the mixture's weights."""
     spread_to: Positive | None = None
-    """Number of the training sample up to which the samples of this stage are planned. Default (null): the end of the
-    stage. Set this key to change the weights of later samples while earlier samples stay the same. For a run that was
-    planned up to sample T and gets new weights from sample N on, use two stages: `{from_sample: 0, spread_to: T}` and
-    `{from_sample: N, weights: ...}`."""
+    """Number of the training sample up to which this stage's weights were planned to apply, if that is later than the
+    end of the stage. Default (null): the end of the stage. Set this key to change the weights of later samples while
+    earlier samples stay the same. For a run that was planned up to sample T and gets new weights from sample N on, use
+    two stages: `{from_sample: 0, spread_to: T}` and `{from_sample: N, weights: ...}`."""
 
 
 class IndexConfig(Section):
@@ -100,4 +101,4 @@ class IndexConfig(Section):
     order: Literal["epochs", "megatron"] = "epochs"
     """Order of the training documents and samples. `epochs`: each epoch of a dataset is shuffled separately, so a
     longer training only appends samples. `megatron`: the order of Megatron-core's GPTDataset for the same seed (below
-    2^32), to continue or compare with Megatron trainings."""
+    2^32), to continue a Megatron training or to compare with one."""

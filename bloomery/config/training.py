@@ -60,7 +60,7 @@ class MicroBatchChange(Section):
     from_batch: Annotated[Positive, Field(examples=[784])]
     """Smallest global batch size that uses this micro-batch size, in samples."""
     size: Annotated[Positive, Field(examples=[2])]
-    """Number of samples in a micro-batch from then on."""
+    """Number of samples in a micro-batch once the global batch has at least `from_batch` samples."""
 
 
 class BatchConfig(Section):
@@ -132,7 +132,8 @@ class OptimizerConfig(Section):
     """Weight decay of matrices, decoupled from the gradient (for SGD: added to the gradient). Biases and LayerNorms do
     not decay."""
     gradient_clipping: Annotated[float, Field(ge=0), NotBool] = 1.0
-    """Maximum norm of the gradient. A gradient with a larger norm is scaled down to this norm. 0: no clipping."""
+    """Maximum L2 norm of the gradient of all parameters together. A gradient with a larger norm is scaled down to this
+    norm. 0: no clipping."""
 
 
 UNKNOWN_SAMPLES = 1
@@ -144,7 +145,7 @@ class TrainingConfig(Section):
     """The training: length, layout, batches, optimizer, precision and the training loop."""
 
     train_samples: Annotated[Positive, Field(examples=[1000000])]
-    """Total number of training samples. A last batch that they do not fill is dropped. Exactly one of `train_samples`
+    """Total number of training samples. If the last batch is incomplete, it is dropped. Exactly one of `train_samples`
     and `train_epochs` must be stated."""
     train_epochs: Annotated[float, Field(gt=0, le=1e6, examples=[2]), NotBool] | None = None
     """Length of the training in epochs, instead of `train_samples`: number of training samples = `train_epochs` x
@@ -172,8 +173,8 @@ class TrainingConfig(Section):
     """Data type in which the gradients of micro-batches are summed: `fp32`, or the `same` type as the weights (rejected
     for bf16)."""
     zero_stage: Literal[0, 1, 2, 3] = 1
-    """ZeRO stage. 1: the optimizer state is split over the replicas. 0 is treated like 1, which gives the same numbers
-    in less memory. 2 and 3 are rejected, because the pipeline engine cannot split gradients."""
+    """ZeRO stage. 1: the optimizer state is split over the replicas. 0 is treated like 1, which trains the same model
+    with less memory. 2 and 3 are rejected, because the pipeline engine cannot split gradients."""
     activation_checkpointing: Literal["full", "selective", "none"] = "full"
     """Activations that the backward pass recomputes. `full`: each whole block. `selective`: everything except matrix
     products and attention. `none`: nothing."""

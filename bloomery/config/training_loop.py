@@ -70,15 +70,15 @@ class SegmentConfig(Section):
     iterations: Positive | None = None
     """Number of iterations after which a segment saves a checkpoint and ends. Default (null): no limit."""
     margin_minutes: Annotated[float, Field(ge=0), NotBool] = 5.0
-    """Under a scheduler, a segment saves and ends at least this many minutes before the job's time limit. It also
-    reserves 1.5 times its longest save and twice its longest iteration so far. Choose at least the time of one save,
-    because a segment cannot know this time before its first save."""
+    """In a SLURM job, a segment saves a checkpoint and ends at least this many minutes before the job's time limit. It
+    also reserves 1.5 times its longest save and twice its longest iteration so far. Choose at least the time of one
+    save, because a segment cannot know this time before its first save."""
     max_segments: Positive = 1000
-    """Maximum number of segments in the chain. The workflow fails if the training is not finished after this many
+    """Maximum number of segments of the training. The workflow fails if the training is not finished after this many
     segments."""
     max_crashes: Count = 2
-    """Maximum number of consecutive crashes after which the training is started again. One more crash ends the chain
-    with an error."""
+    """Maximum number of consecutive crashes after which the training is started again. One more crash stops it with an
+    error."""
     max_restarts_without_progress: Positive = 5
     """Maximum number of consecutive starts of the training that save no new checkpoint, for whatever reason. The next
     start ends with an error."""
@@ -88,10 +88,10 @@ class SpikeConfig(Section):
     """Detection of spikes: values of the gradient norm or the loss far above those of the last iterations."""
 
     window_iterations: Annotated[int, Field(ge=16), NotBool] = 128
-    """Number of past iterations whose median is the usual value."""
+    """Number of past iterations whose median gradient norm and median loss are the usual values."""
     deviations: Annotated[float, Field(gt=0), NotBool] = 6.0
-    """A value is a spike if it exceeds the usual value by this many robust standard deviations, computed on
-    logarithms."""
+    """A gradient norm or loss is a spike if its logarithm exceeds that of the usual value by more than this many robust
+    standard deviations (1.4826 x the median absolute deviation of the logarithms)."""
     action: Literal["log", "skip", "roll_back"] = "log"
     """Reaction to a spike. `log`: record the spike and the texts of its samples. `skip`: also skip the update of an
     iteration whose gradient norm is a spike. `roll_back`: also return to the checkpoint before the spike and skip the
@@ -102,8 +102,9 @@ class GuardsConfig(Section):
     """Guards: checks of the running training, and the reactions to what they find."""
 
     replicas_every_iterations: Positive | None = 100
-    """Number of iterations between comparisons of all replicas of the model. Hashes of the weights and the states of
-    the random number generators are compared. null: no comparison."""
+    """Number of iterations between comparisons of all replicas of the model. Hashes of the weights, the optimizer state
+    and the states of the random number generators are compared. If they differ, the training stops with an error. null:
+    no comparison."""
     spike: Annotated[SpikeConfig | None, Field(examples=[{"deviations": 8.0, "action": "skip"}])] = SpikeConfig()
     """Detection of spikes in the gradient norm and the loss. null: no detection."""
     non_finite: Literal["skip", "roll_back", "stop"] = "skip"
@@ -126,13 +127,15 @@ class KernelsConfig(Section):
     selects on a machine, and why."""
 
     attention: Literal["auto", "eager", "sdpa", "flex", "flash"] = "auto"
-    """Implementation of attention. `sdpa`: torch's scaled_dot_product_attention. `flex`: torch's FlexAttention,
-    compiled on a GPU. `flash`: the package flash-attn. `eager`: plain matrix products and softmax."""
+    """Implementation of attention. `auto`: a fast one that runs on the machine. `sdpa`: torch's
+    scaled_dot_product_attention. `flex`: torch's FlexAttention, compiled on a GPU. `flash`: the package flash-attn.
+    `eager`: plain matrix products and softmax."""
     layer_norm: Literal["auto", "torch", "apex"] = "auto"
-    """Implementation of LayerNorm. `torch`: torch's own LayerNorm. `apex`: FusedLayerNorm of NVIDIA's apex."""
+    """Implementation of LayerNorm. `auto`: a fast one that runs on the machine. `torch`: torch's own LayerNorm. `apex`:
+    FusedLayerNorm of NVIDIA's apex."""
     optimizer: Literal["auto", "torch", "fused", "apex"] = "auto"
-    """Implementation of the optimizer. `torch`: torch's default implementation. `fused`: torch's fused implementation.
-    `apex`: FusedAdam of NVIDIA's apex, for `adam` only."""
+    """Implementation of the optimizer. `auto`: a fast one that runs on the machine. `torch`: torch's default
+    implementation. `fused`: torch's fused implementation. `apex`: FusedAdam of NVIDIA's apex, for `adam` only."""
     compile: bool = False
     """Compile each transformer block with torch.compile."""
 
@@ -145,7 +148,8 @@ class LossScaleConfig(Section):
     window_iterations: Positive = 500
     """Number of consecutive iterations without an overflow after which the loss scale is doubled."""
     hysteresis: Positive = 2
-    """Number of overflows after which the loss scale is halved."""
+    """Number of overflows after which the loss scale is halved. Every further overflow halves it again, until an
+    increase of the loss scale restarts the count."""
     minimum: Positive = 1
     """Minimum loss scale."""
 

@@ -12,7 +12,7 @@ from bloomery.config.section import Section
 JOINERS = "'’\u200c\u200d"
 """Characters that may occur inside a word: apostrophes, zero-width joiner and zero-width non-joiner."""
 MAX_WORDS = 8
-"""Maximum number of words in a phrase. In languages without spaces, it is the maximum number of characters."""
+"""Maximum number of words in a phrase. In languages that are written without spaces, each letter counts as a word."""
 
 
 def _letter(character: str) -> bool:
@@ -39,11 +39,13 @@ def _listed(text: str) -> str:
 
 
 ListedWord = Annotated[str, AfterValidator(_listed)]
-"""A word, or a phrase of several words. The search ignores case, apostrophes and joiners, but not marks."""
+"""A word, or a phrase of several words. The search in documents ignores case, apostrophes and joiners, but not
+marks."""
 
 
 class WordLists(Section):
-    """Word lists of a language. The share of a document's words that are in each list is measured."""
+    """Word lists of a language. For each list, the pipeline measures the share of a document's words that are in the
+    list."""
 
     stop_words: Annotated[list[ListedWord], Field(examples=[["le", "la", "de"]])] = []
     """Function words, which are frequent in any prose of the language."""

@@ -1,4 +1,4 @@
-"""Read YAML, reject mistakes that PyYAML would accept silently, and explain errors of YAML in plain words."""
+"""Read YAML, reject mistakes that PyYAML would accept silently, and explain YAML errors in plain words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CAUSES = {
     "expected alphabetic or numeric": ("'&' or '*' without a name", "quotes around text that begins with '&' or '*'"),
     "special characters are not allowed": ("a control character", "printable text only"),
 }
-"""Pattern of a part of PyYAML's message -> what is wrong in the document, and what would be right."""
+"""Map from a pattern in PyYAML's message to what is wrong in the document and what would be right."""
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -82,7 +82,7 @@ def read_yaml(path: Path) -> Any:
         raise ConfigError("cannot be read", where=str(path), expected="a UTF-8 text file that you may read") from error
     try:
         value = yaml.load(text, Loader=_UniqueKeyLoader)
-    except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML raises these for impossible dates and numbers
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two: an impossible date or number
         raise _not_yaml(error, text, path) from error
     except RecursionError as error:
         raise _too_deep(str(path)) from error
@@ -92,14 +92,15 @@ def read_yaml(path: Path) -> Any:
 
 def _too_deep(where: str) -> ConfigError:
     return ConfigError(
-        f"nested deeper than {_MAX_DEPTH} levels, or an anchor that contains itself",
+        f"values are nested deeper than {_MAX_DEPTH} levels, or an anchor contains itself",
         where=where,
         expected=f"at most {_MAX_DEPTH} levels, and no alias (`*name`) inside the value of its own anchor (`&name`)",
     )
 
 
 def refuse_endless(value: Any, where: str) -> None:
-    """Raise ConfigError if aliases make the document endless or far larger than its text."""
+    """Raise ConfigError if the document is nested too deeply, or if aliases make it endless or far larger than its
+    text."""
     waiting, values = [(value, 0)], 0
     while waiting:
         item, depth = waiting.pop()

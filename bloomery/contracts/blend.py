@@ -13,14 +13,15 @@ class StageShare(BaseModel):
     weight: float
     """Weight of the dataset in the stage. The weights of all datasets of a stage sum to 1."""
     quota: int
-    """Number of samples planned from the stage's first sample up to `spread_to`.
+    """Number of this dataset's samples that are planned between the stage's first sample and `spread_to`.
 
     `bloomery.spec.blend_counts` computes the position of each of them.
     """
     first_sample: int
     """First sample of the dataset in this stage. The previous stages read the samples before it."""
     taken: int
-    """Number of samples read in the stage. It is less than the quota if the stage ends before `spread_to`."""
+    """Number of this dataset's samples that the stage reads. It is less than the quota if the stage ends before
+    `spread_to`."""
 
 
 class StageEntry(BaseModel):
@@ -31,6 +32,9 @@ class StageEntry(BaseModel):
     from_sample: int
     to_sample: int
     spread_to: int
-    """Sample up to which the quotas are planned, at least `to_sample`. The quotas sum to `spread_to - from_sample`."""
+    """End of the samples for which the quotas are planned; at least `to_sample`.
+
+    The quotas sum to `spread_to - from_sample`.
+    """
     datasets: dict[str, StageShare]
     """Datasets with a quota, by name."""

@@ -24,7 +24,7 @@ REFERENCE_NAME = "reference.safetensors"
 """File with reference tokens (int64, [samples, length]) and the fp32 logits of the training model for them ([samples,
 length, vocabulary_rows])."""
 _STEP = re.compile(r"step\d{8}")
-_RESTORE = f"restore the file as {MANIFEST_NAME} lists it, or use another checkpoint"
+_RESTORE = "restore this file from a copy of the checkpoint, or use another checkpoint"
 
 
 class FileEntry(BaseModel):
@@ -37,7 +37,7 @@ class FileEntry(BaseModel):
 
 
 class Change(BaseModel):
-    """Key of the configuration that changed when a training resumed from a checkpoint."""
+    """One key of the configuration whose value changed when a training resumed from a checkpoint."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -78,7 +78,7 @@ class CheckpointManifest(BaseModel):
     stage_layers: list[int] | None = None
     """First pipeline layer of each stage, followed by the number of layers.
 
-    None in checkpoints of older versions. Their stages follow from the configuration.
+    It is None in checkpoints of older versions. The stages of such a checkpoint are computed from the configuration.
     """
     vocabulary_size: int
     """Number of entries of the tokenizer."""
@@ -101,7 +101,8 @@ def step_folders(folder: Path) -> list[Path]:
     A folder gets this name only when the checkpoint is complete, so any missing file was lost later.
 
     Raises:
-        OSError: the disk does not answer. An empty list would make the training start from scratch.
+        OSError: the disk does not answer. The error is raised because an empty list would make the training start from
+            scratch.
     """
     try:
         with os.scandir(folder) as entries:
@@ -174,7 +175,9 @@ def verify_file(folder: Path, manifest: CheckpointManifest, name: str) -> Path:
             expected="a complete checkpoint; use another one",
         )
     if not path.is_file():
-        raise CheckFailedError("the file is missing", where=str(path), expected=f"the listed file; {_RESTORE}")
+        raise CheckFailedError(
+            "the file is missing", where=str(path), expected=f"the file that {MANIFEST_NAME} lists; {_RESTORE}"
+        )
     size = path.stat().st_size
     if size != entry.bytes:
         raise CheckFailedError(

@@ -1,5 +1,5 @@
-"""Define the token index: Megatron `.bin/.idx` pairs, a sidecar for each pair, arrays, and an index.json that lists
-them.
+"""Define the token index: Megatron `.bin/.idx` pairs with one sidecar table each, arrays with the order of documents
+and samples, and an index.json that lists all these files.
 
 An `.idx` (little endian) consists of the magic `MMIDIDX\\0\\0`, u64 version 1, u8 dtype code, u64 sequences, u64
 documents + 1, then i32 lengths, i64 byte offsets and i64 document bounds. A `.bin` consists of raw tokens. The files
@@ -40,11 +40,11 @@ _LEGACY_MAGIC = b"TNTIDX"
 _CHECKED = 1 << 20
 """Number of sequences checked at a time. The check needs a few tens of MB, whatever the size of the file is."""
 _COPY_AGAIN = "an undamaged .idx file; copy the .bin and .idx files again, or encode the text again"
-_BUILD_AGAIN = "delete index.json and build the index again"
+_BUILD_AGAIN = "delete index.json and build the index again (start the workflow, or run `bloomery index build`)"
 
 
 def token_dtype(vocabulary_size: int) -> np.dtype[Any]:
-    """Return the token type for a vocabulary of the tokenizer's (unpadded) size."""
+    """Return the token type for a vocabulary of `vocabulary_size` entries (the tokenizer's size, without padding)."""
     return DTYPE_CODES[8] if vocabulary_size < UINT16_BELOW else DTYPE_CODES[4]
 
 
@@ -122,7 +122,7 @@ def open_token_file(prefix: Path, *, check: bool = True) -> TokenFile:
         right = f"a file that begins with {MAGIC!r} and version 1; encode the text again with `bloomery encode`"
         raise InputError(f"not a Megatron .idx{legacy}", where=str(idx), expected=right)
     if code not in DTYPE_CODES:
-        reason = _FOREIGN_CODES.get(code, "no version of Megatron writes it")
+        reason = _FOREIGN_CODES.get(code, "no version of Megatron writes this code")
         right = "token type code 4 (int32) or 8 (uint16); encode the text again with one of them"
         raise InputError(f"token type code {code}: {reason}", where=str(idx), expected=right)
     expected = _HEADER.size + 12 * sequences + 8 * bounds
@@ -172,7 +172,7 @@ def _check_idx(
     """
     if len(documents) < 1 or documents[0] != 0 or documents[-1] != len(lengths):
         raise InputError(
-            "the document bounds do not begin with 0 or do not end with the number of sequences",
+            "the list of document bounds does not begin with 0, or does not end with the number of sequences",
             where=str(idx),
             expected=_COPY_AGAIN,
         )
@@ -190,7 +190,11 @@ def _check_idx(
         end = int(ends[-1])
     for begin in range(0, len(documents), _CHECKED):
         if np.any(np.diff(documents[begin : begin + _CHECKED + 1]) < 0):
-            raise InputError("the document bounds decrease", where=str(idx), expected=_COPY_AGAIN)
+            raise InputError(
+                "the list of document bounds contains a number that is smaller than the one before it",
+                where=str(idx),
+                expected=_COPY_AGAIN,
+            )
 
 
 class ArrayEntry(BaseModel):
@@ -224,10 +228,10 @@ class TokenFileEntry(BaseModel):
 class DatasetEntry(BaseModel):
     """One named set of samples, such as a language of the training or validation part.
 
-    Each array has the smaller of two types that can hold its numbers:
+    Each array has the smaller of its two types if that type can hold all its numbers, else the larger one:
 
-    - `documents`, uint32 or int64 [entries]: document numbers in reading order. Documents are numbered through all
-      token files, in the order of the files.
+    - `documents`, uint32 or int64 [entries]: document numbers in reading order. The numbers of the documents are
+      consecutive over all token files, in the order of the files.
     - `sample_starts`, uint32 or int64 [n + 1, 2] with n >= samples: position in `documents` and token offset in that
       document.
     - `shuffle`, uint32 or int64 [samples]: numbers of samples, each below n.
@@ -266,7 +270,7 @@ class TextRead(BaseModel):
     tokens: int
     """Number of unique tokens, including end-of-document tokens and excluding text held out for validation."""
     share: float
-    """Share of all tokens that the training reads."""
+    """Share of this text in all tokens that the training reads."""
     epochs: float
     """Number of times that the training reads these tokens."""
 
@@ -275,8 +279,8 @@ class LanguageRead(TextRead):
     """Language of the mixture, measured in tokens."""
 
     weight: float
-    """Weight in mixture.json. `share` differs from this weight if `max_epochs` limits the language, and by rounding
-    to whole samples."""
+    """Weight in mixture.json. `share` differs from this weight because of rounding to whole samples, and more if
+    `max_epochs` limits the language."""
     sources: dict[str, TextRead]
 
 
@@ -286,8 +290,8 @@ class IndexManifest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     format: Literal[2] = 2
-    """Version of the format. In version 2 documents are numbered through all token files, and arrays are uint32 if
-    possible."""
+    """Version of the format. In version 2 the numbers of the documents are consecutive over all token files, and arrays
+    are uint32 if possible."""
     digest: str
     """Digest of everything that the arrays were built from (token files, configuration)."""
     sequence_length: int
@@ -300,7 +304,8 @@ class IndexManifest(BaseModel):
     train: list[DatasetEntry]
     validation: list[DatasetEntry]
     blend_dataset: ArrayEntry
-    """Dataset of each global sample: int16 [train_samples], or int32 for more than 32,768 datasets."""
+    """Index in `train` of each training sample's dataset: int16 [train_samples], or int32 for more than 32,768
+    datasets."""
     blend_sample: ArrayEntry
     """Sample within that dataset: uint32 [train_samples], or int64 if uint32 is too small."""
     train_samples: int

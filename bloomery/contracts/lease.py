@@ -1,6 +1,6 @@
 """Define train/lease, the file that names the process that trains a run.
 
-The launcher holds and writes it, and `bloomery status` reads it.
+The training's launcher locks and writes the file, and `bloomery status` reads it.
 """
 
 from __future__ import annotations

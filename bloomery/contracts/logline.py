@@ -1,8 +1,9 @@
 """Render and parse Megatron's log line, which users search with grep.
 
 The line is rendered from a metrics record, without the columns that were not measured. Three formats are parsed: this
-project's lines, BigScience's (a rank before the line, loss scale, zeros, skipped and nan iterations), and those of
-today's Megatron-LM (milliseconds, throughput per GPU). Unknown columns are retained as text.
+project's lines, BigScience's lines (with a rank before the line, and columns for loss scale, zeros, and skipped and nan
+iterations), and the lines of today's Megatron-LM (with milliseconds and throughput per GPU). Unknown columns are
+retained as text.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def render_line(line: LogLine) -> str:
 def render(record: MetricsRecord) -> str:
     """Return the line of one iteration.
 
-    As in Megatron's log, the numbers of skipped and nan iterations count from the previous line.
+    As in Megatron's log, the numbers of skipped and nan iterations count only the iterations since the previous line.
     """
     return render_line(
         LogLine(

@@ -1,4 +1,4 @@
-"""Define metrics.jsonl, which has one record for each iteration.
+"""Define metrics.jsonl, which has one record for each iteration, validation, event and energy measurement.
 
 It is the authoritative record of a training, and all other logs are rendered from it.
 """
@@ -19,7 +19,8 @@ from bloomery.base.unreadable import why_unreadable
 from bloomery.config.explain_value import wrong_values
 
 _BLOCK_BYTES = 256 << 10
-"""Block size for reading, in bytes. A block is read in 1 ms. Its few hundred records are enough to compute a speed."""
+"""Block size for reading, in bytes. A block is read in 1 ms. The few hundred records of a block are enough to compute
+the training's speed."""
 
 
 def _finite(value: object) -> object:
@@ -66,7 +67,7 @@ class MetricsRecord(BaseModel):
     skipped_updates: int = 0
     """Number of iterations without an update in the whole training so far, including this one."""
     non_finite: int = 0
-    """Number of iterations so far that are not `is_finite`."""
+    """Number of iterations so far whose loss or gradient was not finite (`is_finite` is false)."""
     loss_scale: float | None = None
     """Loss scale with which the gradient was computed (fp16)."""
     overflowed: bool | None = None
@@ -124,7 +125,7 @@ class ValidationRecord(_Stamped):
 
 
 class EventRecord(_Stamped):
-    """Event that a guard detected, and its action."""
+    """Event that a guard detected, and the guard's action."""
 
     event: Literal["spike", "non_finite", "drift", "resumed"]
     action: Literal["log", "skip", "roll_back", "stop"]
@@ -181,7 +182,7 @@ def _why_no_record(error: ValueError, line: bytes) -> str:
 
 
 def dump_record(record: Record) -> str:
-    """Return a record's line of metrics.jsonl, without a newline. Columns that were not measured are left out.
+    """Return a record's line of metrics.jsonl, without a newline. Fields that were not measured are left out.
 
     A loss or norm that was measured but is not finite is written as null.
     """
@@ -202,8 +203,8 @@ def read_records(path: Path) -> Iterator[Record]:
     """Yield the records of a metrics file in order. An unfinished last line, which a killed process may
     leave, is not read.
 
-    After a training returned to a checkpoint, earlier records of later iterations are no longer valid. `valid_records`
-    removes them.
+    When a training returns to a checkpoint, the records that were already written for later iterations become invalid.
+    `valid_records` removes them.
 
     Raises:
         InputError: the file does not exist, or a line is not a record.

@@ -40,7 +40,7 @@ class Parity(BaseModel):
     """Number of token positions that were compared."""
     tolerance: float
     max_difference: float
-    """Largest difference between fp32 logits, divided by max(1, largest logit)."""
+    """Largest difference between the fp32 logits of the two models, divided by max(1, largest logit)."""
     max_absolute_difference: float
     max_logit: float
     argmax_agreement: float
@@ -51,7 +51,7 @@ class Parity(BaseModel):
     """Greedy continuation of the prompt by the exported model, without the prompt."""
     versions: dict[str, str]
     files: dict[str, FileEntry]
-    """Every file of the folder except parity.json."""
+    """Every file of the exported model's folder except parity.json."""
 
     @property
     def passed(self) -> bool:

@@ -105,7 +105,7 @@ class RunPaths:
 
     @property
     def workflow_command(self) -> Path:
-        """Command line and working folder of the newest workflow."""
+        """File with the command line and the working folder of the newest workflow."""
         return self.monitoring / "command.json"
 
     @property
@@ -125,5 +125,6 @@ class RunPaths:
 
     @property
     def published(self) -> Path:
-        """Folder of publish.json and, without a Hub, the local copy with the same layout."""
+        """Folder of publish.json and, if no Hub is configured, a local copy of the model in the layout of the Hub's
+        repository."""
         return self.run / "published"

@@ -1,8 +1,9 @@
-"""Define what determines the first samples of an index.
+"""Define the prefix of an index: everything that determines the first samples of the index.
 
 A checkpoint stores this prefix, and a rebuilt index is compared with the stored prefix. An index may change during a
-training: it may have other later stages of the blend, more samples, or more text of other languages. The samples that
-were already read must stay the same. Otherwise the training would repeat some samples and never read others.
+training: it may have different stages at the end of the blend, more samples, or more text of other languages. The
+samples that were already read must stay the same. Otherwise the training would repeat some samples and never read
+others.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class PrefixStage(BaseModel):
     from_sample: int
     to_sample: int
     quotas: dict[str, int]
-    """Quota of each dataset. With `from_sample` they determine the position of each sample
+    """Quota of each dataset. Together with `from_sample`, the quotas determine the position of each sample
     (`bloomery.spec.blend_counts`)."""
 
     @property
@@ -81,22 +82,22 @@ def prefix_differences(before: SamplePrefix, after: SamplePrefix) -> list[str]:
             quotas = f"{old.quotas.get(name, 0)} -> {new.quotas.get(name, 0)}"
             found.append(f"quota of dataset {name} in blend stage {number}: {quotas}{more}")
     if len(before.stages) != len(after.stages):
-        found.append(f"number of blend stages among the read samples: {len(before.stages)} -> {len(after.stages)}")
+        found.append(f"number of blend stages of the samples read so far: {len(before.stages)} -> {len(after.stages)}")
     others = [
         name for name, identity in sorted(before.datasets.items()) if after.datasets.get(name, identity) != identity
     ]
     if others:
-        found.append(f"documents of the dataset{'s' if len(others) > 1 else ''} {', '.join(others)}")
+        found.append(f"changed documents of the dataset{'s' if len(others) > 1 else ''} {', '.join(others)}")
     return found
 
 
 def how_to_keep(before: SamplePrefix) -> str:
     """Return what the configuration must contain so that an index begins with the samples of `before`."""
-    stages = [f"{{from_sample: {stage.from_sample}, ...}} unchanged" for stage in before.stages[:-1]]
+    stages = [f"the stage {{from_sample: {stage.from_sample}, ...}} unchanged" for stage in before.stages[:-1]]
     last = before.stages[-1]
-    stages.append(f"{{from_sample: {last.from_sample}, spread_to: {last.spread_to}}} with its old weights")
-    stages.append(
-        f"new weights only in a stage with from_sample >= {before.samples}, and samples of a longer training only in "
-        f"a stage with from_sample <= {last.spread_to}"
+    stages.append(f"the stage {{from_sample: {last.from_sample}, spread_to: {last.spread_to}}} with its old weights")
+    return (
+        f"the same documents as in the old index, and these stages in index.blend: {', '.join(stages)} (new weights "
+        f"only in a stage with from_sample >= {before.samples}, additional samples of a longer training only in a "
+        f"stage with from_sample <= {last.spread_to})"
     )
-    return f"the same documents and, in index.blend, {'; '.join(stages)}"

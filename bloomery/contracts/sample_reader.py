@@ -1,9 +1,9 @@
 """Read samples of the index, for training and for the index's own checks and traces.
 
-A sample is `sequence_length + 1` consecutive tokens of a dataset whose documents are concatenated. It crosses the
+A sample is `sequence_length + 1` consecutive tokens of a dataset whose documents are concatenated. It can cross the
 borders of documents and token files. All files are memory-mapped. A sample needs a few pages of memory, whatever the
-size of the corpus is, and all ranks of a node share these pages. At most `OPEN_TOKEN_FILES` pairs of
-token files are open at once, because each pair uses two file descriptors and a corpus of 1.6 TB has thousands of pairs.
+size of the corpus is, and all ranks of a node share these pages. At most `OPEN_TOKEN_FILES` pairs of token files are
+open at once, because each pair uses two file descriptors and a corpus of 1.6 TB has thousands of pairs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SampleRangeError(BloomeryError, IndexError):
 
 @dataclass(frozen=True)
 class DocumentSpan:
-    """Part of a sample that comes from one document: the tokens `begin` to `end` of that document."""
+    """Part of a sample that comes from one document: the tokens [begin, end) of that document."""
 
     token_file: int
     """Index of the token file."""
@@ -40,9 +40,9 @@ class DocumentSpan:
     tokens: int
     """Number of tokens of the whole document."""
     epoch: int
-    """Number of times that the dataset was read before, from 0.
+    """Number of times that the whole dataset was read before this part, starting at 0.
 
-    It is computed as if epochs were not mixed, although `megatron` order mixes them.
+    The number is computed as if epochs were not mixed, although `megatron` order mixes them.
     """
 
 
@@ -109,7 +109,7 @@ class SampleReader:
         return self._read(self._train[dataset], sample)
 
     def locate(self, global_sample: int) -> tuple[int, int]:
-        """Return (training dataset, sample within it) of a global sample.
+        """Return (training dataset, sample within it) of the training sample number `global_sample`.
 
         Raises:
             SampleRangeError: there is no such sample.
@@ -150,7 +150,7 @@ class SampleReader:
             raise SampleRangeError(
                 f"sample {sample} of {what} does not exist",
                 where=str(self.folder),
-                expected=f"a sample number from 0 to {length - 1}; the index was built for {length} samples",
+                expected=f"a sample number from 0 to {length - 1}; the index has {length} samples of {what}",
             )
 
     def _token_file(self, number: int) -> TokenFile:

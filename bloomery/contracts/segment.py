@@ -1,6 +1,6 @@
 """Define segments/<n>.json, which records why a segment of a training ended, and at which position.
 
-The workflow trusts this file, not the scheduler.
+The workflow relies on this file, not on the scheduler's state of the job.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def clear_request(path: Path) -> None:
     """
     if path.is_dir():
         raise InputError(
-            "this path is a folder, but should be a file; the request to save or stop was carried out",
+            "this path is a folder, but should be a file; the training has saved or stopped as requested",
             where=str(path),
-            expected="a file, which is removed after the request; remove the folder, and run the same command again",
+            expected="a file, which the training removes after a request; remove the folder and run the command again",
         )
     path.unlink(missing_ok=True)
 
@@ -47,11 +47,13 @@ class SegmentStatus(StrEnum):
     STOPPED = "stopped"
     """A user stopped the segment (signal or stop file)."""
     CRASHED = "crashed"
-    """The segment crashed. The next segment resumes from the last checkpoint, within the crash budget."""
+    """The segment crashed. The next segment resumes from the last checkpoint unless more than `max_crashes` segments
+    crashed in a row."""
     FAILED = "failed"
-    """A check of the training failed, such as a loss that is not finite. A user must find the cause.
+    """The training ended with an error that a retry cannot fix, such as a loss that is not finite. A user must find the
+    cause.
 
-    This status appears only in the history.
+    This status appears only in the files of segments/history.
     """
 
 
@@ -93,7 +95,7 @@ def read_segment(path: Path) -> Segment:
         return Segment.model_validate(read_json(path))
     except ValidationError as error:
         raise InputError(
-            f"not a segment: {wrong_values(error, Segment)}",
+            f"not the record of a training segment: {wrong_values(error, Segment)}",
             where=str(path),
             expected="a file as the training wrote it; restore the file, or delete it and run the workflow again",
         ) from error

@@ -25,7 +25,7 @@ class Skip(SkipRange):
     roll_back: bool = False
     """Whether the training returned to a checkpoint before the range.
 
-    False if the range was added before the training reached it.
+    It is False if the range was added before the training reached it.
     """
     by_guard: bool = True
     """Whether a guard requested the roll-back; False if a user requested it."""

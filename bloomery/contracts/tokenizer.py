@@ -39,7 +39,7 @@ def load_tokenizer(path: Path) -> Any:
     except Exception as error:  # The library raises a bare Exception for a file that it cannot read.
         expected = f"a complete {TOKENIZER} that the library `tokenizers` can load; copy or train it again"
         raise InputError(
-            "not a tokenizer: the file is damaged or of another kind", where=str(path), expected=expected
+            "not a tokenizer: the file is damaged or has another format", where=str(path), expected=expected
         ) from error
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -54,7 +54,7 @@ def vocabulary_size(tokenizer: Any) -> int:
 
 
 def special_tokens(folder: Path) -> dict[str, str]:
-    """Return the text of each role (`bos`, `eos`, `pad`, `unk`, ...).
+    """Return the text of the token for each role (`bos`, `eos`, `pad`, `unk`, ...).
 
     tokenizer_config.json takes precedence over special_tokens_map.json.
 
@@ -78,7 +78,7 @@ def special_tokens(folder: Path) -> dict[str, str]:
 
 
 def end_of_document(path: Path, tokenizer: Any) -> int:
-    """Return the id of the token that ends every document: the `eos` of the folder of `path`, a tokenizer.json.
+    """Return the id of the token that ends every document: the `eos` token of the folder that contains `path`.
 
     Raises:
         InputError: the folder does not name such a token, or the tokenizer does not contain it.
@@ -87,9 +87,9 @@ def end_of_document(path: Path, tokenizer: Any) -> int:
     where = str(path.with_name(CONFIG))
     if text is None:
         raise InputError(
-            "the file names no eos_token",
+            "the file does not define eos_token",
             where=where,
-            expected='the token that ends a document, such as "eos_token": "</s>"',
+            expected='an entry for the token that ends a document, such as "eos_token": "</s>"',
         )
     number = tokenizer.token_to_id(text)
     if number is None:

@@ -1,4 +1,5 @@
-"""Read the training's section of the configuration (config/train.json), with the length that the index computed."""
+"""Read the training's section of the configuration (config/train.json), with the length of the training taken from the
+index."""
 
 from __future__ import annotations
 

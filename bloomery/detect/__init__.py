@@ -1,1 +1,1 @@
-"""Detect anomalies in a stream of metrics, with pure functions."""
+"""Detect anomalies in a stream of metrics. The detectors read no clock and no file."""

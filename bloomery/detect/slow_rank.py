@@ -34,7 +34,7 @@ class SlowRank:
         """Message for the log."""
         return (
             f"rank {self.rank} computed {100 * self.slower_by:.0f} % longer than ranks with the same work in the "
-            f"{self.window} iterations up to {self.iteration}; all other ranks wait for it"
+            f"{self.window} iterations up to iteration {self.iteration}; all other ranks wait for it"
         )
 
 
@@ -47,7 +47,7 @@ class SlowRankDetector:
         Args:
             peers: groups of ranks with equal work. A rank that is alone in its group is not compared.
             window: number of iterations on which a decision is based.
-            margin: fraction by which a rank must be slower than the median of its group.
+            margin: fraction by which a rank must be slower than the median of the other ranks in its group.
         """
         self._margin, self._window = margin, window
         # Maps each group to (slowest rank, its time / median time of the other ranks) for each of the last iterations.
@@ -58,8 +58,8 @@ class SlowRankDetector:
     def seen(self, iteration: int, seconds: Sequence[float]) -> SlowRank | None:
         """Add one iteration's seconds of each rank, and return the slow rank if one is found.
 
-        The same slow rank is reported at most once in each window. If several groups have one, the slowest rank is
-        returned.
+        The same slow rank is reported at most once in each window. If several groups have a slow rank, the one with the
+        largest slowdown is returned.
         """
         found: list[SlowRank] = []
         for group, past in self._slowest.items():

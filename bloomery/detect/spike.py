@@ -68,8 +68,8 @@ class SpikeDetector:
         """Prepare a detector.
 
         Args:
-            window: number of iterations whose median is the reference. Values are judged only once half of them are
-                known.
+            window: number of iterations whose median is the reference. Values are judged only once half of the window
+                is filled.
             deviations: robust standard deviations above the median from which a value is a spike.
         """
         self._least_values = max(2, window // 2)

@@ -44,7 +44,7 @@ def _single_paths(config: RunConfig) -> Iterator[tuple[str, str, str]]:
     language_id = config.corpus.language_id
     for name, path in (("fallback_model", language_id.fallback_model), ("fasttext_model", language_id.fasttext_model)):
         if path is not None:
-            yield f"corpus.language_id.{name}", path, "the path of a model file"
+            yield f"corpus.language_id.{name}", path, "the path of an existing model of language identification"
     if (parallel := config.tokenizer.report.parallel) is not None:
         yield (
             "tokenizer.report.parallel",

@@ -75,7 +75,8 @@ class Cluster:
     accounting: bool
     """Whether SLURM keeps accounting records."""
     min_job_age_seconds: float | None
-    """Seconds for which slurmctld remembers an ended job. 0 means for ever (see `job_age_problem`), None is unknown."""
+    """Seconds for which slurmctld remembers an ended job. 0 means for ever (see `job_age_problem`); None means
+    unknown."""
 
     def partition(self, name: str) -> Partition | None:
         """Return the partition `name`, or the first one of a list such as `a,b`; None if there is no such partition."""
@@ -185,7 +186,8 @@ def loaded_modules(environment: Mapping[str, str] = os.environ) -> list[str]:
 
 
 def scratch_folder(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return the variable, written `${NAME}`, that holds the user's fast folder; None if no usual variable is set."""
+    """Return the variable, written `${NAME}`, that holds the user's folder on a fast disk; None if no usual one is
+    set."""
     names = ("SCRATCH", "WORK")
     return next((f"${{{name}}}" for name in names if environment.get(name, "").startswith("/")), None)
 

@@ -26,7 +26,8 @@ class _HideValues(logging.Filter):
 
 
 def _written(value: Any) -> Any:
-    # Snakemake's lists of files are subclasses of list; only a list with a value in it is replaced by a plain one.
+    # Snakemake's lists of files are subclasses of list; only a list that contains such a value is replaced by a plain
+    # list.
     if isinstance(value, str):
         return as_written(value)
     if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):

@@ -48,7 +48,11 @@ def refuse_unfinished(against: list[str], own: Path) -> None:
     """
     for number, run in enumerate(against):
         if Path(run).resolve() == own.resolve():
-            raise InputError("names the folder of the run itself", where="corpus.dedup.against", expected=_FINISHED)
+            raise InputError(
+                "one of these folders is the folder of this run itself",
+                where="corpus.dedup.against",
+                expected=_FINISHED,
+            )
         needed = [Path("duplicates/clusters.json")]
         for name in earlier_parts(against[: number + 1]):
             if name.startswith(f"{EARLIER}{number}/"):
@@ -56,7 +60,7 @@ def refuse_unfinished(against: list[str], own: Path) -> None:
                 needed += [Path(folder) / f"{part}{end}" for folder in ("measures", "clean") for end in _TABLE]
         for path in needed:
             if not (Path(run) / "corpus" / path).is_file():
-                raise InputError(f"its corpus has no {path}", where=run, expected=_FINISHED)
+                raise InputError(f"the corpus of this earlier run has no {path}", where=run, expected=_FINISHED)
 
 
 _TABLE = (".parquet", ".json")

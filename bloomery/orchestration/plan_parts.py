@@ -109,7 +109,7 @@ def _common_folder(patterns: list[str]) -> str:
                 fixed = fixed.parent
         folders.append(os.path.abspath(fixed))  # noqa: PTH100 (normalises, but does not resolve links)
     common = os.path.commonpath(folders)
-    # Snakemake warns about names that begin with "./", so the working folder itself is an absolute path.
+    # Snakemake warns about names that begin with "./", so the working folder itself is returned as an absolute path.
     relative = os.path.relpath(common)
     return common if relative == "." or any(Path(pattern).is_absolute() for pattern in patterns) else relative
 

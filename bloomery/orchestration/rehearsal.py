@@ -114,7 +114,8 @@ def processes(parallel: ParallelConfig, site: Site, nodes: int) -> int:
         raise ConfigError(
             f"not set, so the number of processes on {nodes} nodes is unknown",
             where="training.ranks_per_node in the site's file",
-            expected="processes per node (for example `bloomery cluster init --ranks-per-node 4`), or --nodes 1",
+            expected="the number of processes per node (for example `bloomery cluster init --ranks-per-node 4`), or "
+            "--nodes 1",
         )
     return min(parallel.world_size, _ONE_NODE)
 

@@ -1,8 +1,8 @@
 """Handle the SLURM jobs that earlier workflows of a run left in the queue, and prepare the jobs' shell and token.
 
 If a workflow is killed, Snakemake's SLURM executor does not take over its jobs: the next workflow submits them again.
-A new training segment waits for a training job that is still alive. Other jobs are cancelled, because two writers of
-one file do no harm but waste time.
+A new training segment waits for a training job that is still alive. Other jobs are cancelled. If they kept running, two
+jobs would write the same file, which does no harm but wastes time.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def start_again() -> None:
 def online_target(site: Site) -> JobTarget | None:
     """Return the SLURM settings of jobs that use the Hub; None if these jobs run on the workflow's own machine.
 
-    With HF_TOKEN they always run on the workflow's own machine, because that token is not passed to SLURM jobs. Jobs on
-    other machines use the token of `hf auth login`.
+    If HF_TOKEN is set, they always run on the workflow's own machine, because that token is not passed to SLURM jobs.
+    Jobs on other machines use the token of `hf auth login`.
     """
     return None if os.environ.get("HF_TOKEN") else site.internet
 

@@ -37,7 +37,7 @@ from bloomery.config.training import UNKNOWN_SAMPLES, TrainingConfig
 from bloomery.spec.batch import samples_to_read
 
 BYTES_PER_TOKEN = 4.7
-"""Mean of BLOOM's tokenizer over ROOTS: 1.6 TB of text (BLOOM's paper, table 1) are 341.6 B tokens."""
+"""Mean bytes per token of BLOOM's tokenizer on ROOTS: 1.6 TB of text (BLOOM's paper, table 1) are 341.6 B tokens."""
 
 
 def ingest_stage(
@@ -72,7 +72,9 @@ def _detector(language_id: LanguageIdConfig) -> DetectorStage:
     for key, path in models.items():
         if path is not None and not Path(path).is_file():
             raise ConfigError(
-                f"no file {path!r}", where=f"corpus.language_id.{key}", expected="the path of a model file"
+                f"no file {path!r}",
+                where=f"corpus.language_id.{key}",
+                expected="the path of an existing model of language identification",
             )
         digests += [digest_ends(Path(path))] if path is not None else []
     return DetectorStage(**models, digests=digests)
@@ -81,7 +83,8 @@ def _detector(language_id: LanguageIdConfig) -> DetectorStage:
 def _key_parameters(near: NearDedupConfig) -> NearDedupConfig:
     """Return the settings that the MinHash keys depend on.
 
-    Settings that only determine how the keys are used are left out. A change of them does not measure the corpus again.
+    Settings that only determine how the keys are used are left out. A change of these settings therefore does not cause
+    the corpus to be measured again.
     """
     return NearDedupConfig(**near.model_dump(exclude={"enabled", "verify", "min_jaccard"}))
 
@@ -115,7 +118,8 @@ def without_estimate(training: TrainingConfig) -> TrainingConfig:
 
 
 def index_epochs(training: TrainingConfig) -> IndexEpochs | None:
-    """Return the length in epochs that the index turns into samples. None if `train_samples` is the length."""
+    """Return the training's length in epochs, which the index converts to samples; None if `train_samples` states the
+    length."""
     if training.train_epochs is None:
         return None
     return IndexEpochs(train_epochs=training.train_epochs, batch=training.batch)

@@ -22,7 +22,7 @@ _SILENT_SECONDS = 2.0
 
 
 class SyncProcess:
-    """The process that syncs one run."""
+    """The process that pushes the logs of one run to the Hub."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
@@ -62,8 +62,8 @@ class SyncProcess:
         """Request a last sync from the process and wait until it ends; kill the process after `longest_seconds`."""
         if self._process.poll():
             say(
-                f"the logs were not pushed while the workflow ran, because the process that pushes them failed; "
-                f"{self._log} contains its error"
+                "the logs were not pushed to the Hub while the workflow ran, because the process that pushes them "
+                f"failed; {self._log} contains its error"
             )
             return
         self._process.terminate()

@@ -89,7 +89,7 @@ class WorkflowSession:
             raise self._plan.lock
 
     def _refuse_unsupported(self) -> None:
-        """Raise ConfigError if the graph contains a training or an export that this version lacks."""
+        """Raise ConfigError if the graph contains a training or an export that this version does not support."""
         config = self._plan.config
         if self.training_wanted:
             refuse_untrainable(config.model, config.training)

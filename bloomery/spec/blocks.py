@@ -25,11 +25,13 @@ class Block:
         return norm(f"{self.prefix}{module}", self.layer, f"{module}.", self.hidden)
 
     def column(self, module: str, outputs: int) -> list[Parameter]:
-        """Return a linear layer whose `outputs` output features are split over the tensor-parallel ranks."""
+        """Return the parameters of a linear layer whose `outputs` output features are split over the tensor-parallel
+        ranks."""
         return self._linear(module, (outputs, self.hidden), Placement.COLUMN, Initializer.NORMAL)
 
     def row(self, module: str, inputs: int) -> list[Parameter]:
-        """Return a linear layer whose `inputs` input features are split.
+        """Return the parameters of a linear layer whose `inputs` input features are split over the tensor-parallel
+        ranks.
 
         The layer's output is added to the residual stream. The bias is replicated, because the layer adds the bias
         once, after the reduction.

@@ -94,12 +94,15 @@ def _attention(model: ModelConfig, training: TrainingConfig, facts: MachineFacts
         return _asked("attention", asked, lacks.get(asked))
     if not facts.cuda:
         if training.precision != "fp32" and model.sequence_length <= LONGEST_EAGER:
-            return "eager", f"on a CPU, eager is faster than sdpa in 16 bits up to {LONGEST_EAGER} tokens"
+            return (
+                "eager",
+                f"on a CPU in 16-bit precision, eager is faster than sdpa up to {LONGEST_EAGER} tokens per sample",
+            )
         return "sdpa", "no GPU"
     if model.positions != "alibi":
         return "sdpa", "without ALiBi, sdpa runs as one fused kernel"
     if lacks["flash"] is None:
-        return "flash", "flash-attn computes ALiBi from the slopes, without reading a bias"
+        return "flash", "flash-attn computes ALiBi from the slopes and reads no bias matrix"
     if lacks["flex"] is None and training.precision != "fp32":
         return "flex", f"FlexAttention computes ALiBi in its kernel; flash is not used: {lacks['flash']}"
     return "sdpa", f"flash is not used: {lacks['flash']}; flex is not used: {lacks['flex'] or 'precision is fp32'}"
@@ -114,7 +117,7 @@ def _flash_lacks(model: ModelConfig, training: TrainingConfig, facts: MachineFac
             "flash-attn is older than 2.4": facts.flash_attn is not None and facts.flash_attn < FLASH_WITH_ALIBI,
             "the GPU is older than compute capability 8.0": facts.capability < AMPERE,
             "flash-attn does not support fp32": training.precision == "fp32",
-            f"head size {model.head_size} is not a multiple of 8 up to {GREATEST_FLASH_HEAD}": (
+            f"head size {model.head_size} is not a multiple of 8, or is above {GREATEST_FLASH_HEAD}": (
                 model.head_size % 8 != 0 or model.head_size > GREATEST_FLASH_HEAD
             ),
         }
@@ -128,7 +131,8 @@ def _flex_lacks(model: ModelConfig, facts: MachineFacts) -> str | None:
             "no GPU, and FlexAttention has no backward pass on a CPU": not facts.cuda,
             "Triton, or a C compiler that Triton needs, is not installed": not facts.triton,
             "the GPU is older than compute capability 8.0": facts.capability < AMPERE,
-            f"head size {model.head_size} is smaller than {LEAST_FLEX_HEAD}": model.head_size < LEAST_FLEX_HEAD,
+            f"head size {model.head_size} is below {LEAST_FLEX_HEAD}, FlexAttention's minimum": model.head_size
+            < LEAST_FLEX_HEAD,
         }
     )
 

@@ -32,7 +32,7 @@ def deepspeed_json(training: TrainingConfig) -> dict[str, Any]:
 
     In bf16 DeepSpeed builds the optimizer that accumulates in fp32 only with ZeRO stage 1 and `grad_accum_dtype: fp32`.
     Stage 0 would silently accumulate in bf16 (DeepSpeed 0.19, runtime/engine.py). A configured stage 0 is therefore run
-    as stage 1. The numbers are the same, but the optimizer state is split.
+    as stage 1. The results of the training are the same, but the optimizer state is split over the replicas.
 
     `communication_data_type` is set because its default is the type of the weights. The fp32 sums would be rounded to
     that type when they are reduced over the replicas, even with a single replica.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 KERNEL_EFFICIENCY = 0.761
 """Share of a GPU's peak that large matrix products and the work between them reach, calibrated with BLOOM-176B."""
 HALF_EFFICIENT_WIDTH = 600
-"""Width, on one rank, of a matrix's part at which the efficiency is half of its maximum. This is an assumption."""
+"""Width of one rank's part of a matrix at which the efficiency is half of its maximum. This is an assumption."""
 HALF_EFFICIENT_TOKENS = 256
 """Tokens of a micro-batch at which the efficiency is half of its maximum. This is an assumption."""
 

@@ -1,4 +1,4 @@
-"""The number of training samples in a number of epochs."""
+"""Compute the number of training samples for a length in epochs."""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 
 Callers state which count they mean, because a bare "TFLOPs" is ambiguous.
 
-The formula is 24 k B s l h^2 (1 + s / 6h + V / 16 l h) (BigScience; Narayanan et al. 2021, arXiv:2104.04473). k is 4 if
-every block is recomputed in the backward pass, which counts what the hardware computes. k is 3 without recomputation,
-which counts what the model needs. Selective recomputation also has k = 3, because it repeats no matrix product.
+The formula is 24 k B s l h^2 (1 + s / 6h + V / 16 l h) (BigScience; Narayanan et al. 2021, arXiv:2104.04473), for B
+samples of s tokens, l layers, hidden size h and V vocabulary rows. k is 4 if every block is recomputed in the backward
+pass, which counts what the hardware computes. k is 3 without recomputation, which counts what the model needs.
+Selective recomputation also has k = 3, because it repeats no matrix product.
 
 SwiGLU has a third matrix in the feed-forward layer. T5 adds the decoder and its attention to the encoder's output.
 BERT's small heads are left out.
@@ -26,7 +27,8 @@ def iteration_flops(
     recomputed: bool,
     sequence_length: int | None = None,
 ) -> float:
-    """Return the operations of one iteration on all devices together. `recomputed` counts the second forward pass too.
+    """Return the operations of one iteration on all devices together. If `recomputed` is true, the second forward pass
+    counts too.
 
     `sequence_length` is the number of tokens of a sample, which a curriculum may shorten. If it is None, the model's
     sequence length is used.

@@ -36,7 +36,7 @@ USABLE_SHARE = 0.95
 def bytes_per_parameter(precision: str) -> int:
     """Return the bytes of training state for one parameter if it is not split.
 
-    In 16-bit precision they are 18 bytes (2 + 4 + 4 + 8).
+    In 16-bit precision this is 18 bytes (2 + 4 + 4 + 8).
     """
     return WEIGHT_BYTES[precision] + GRADIENT_BYTES + MASTER_BYTES + MOMENTS_BYTES
 
@@ -110,7 +110,8 @@ def _of_stage(config: RunConfig, number: int, stage: Stage, count: int, rows: in
     }
     buffers = RUNTIME_BYTES + 2 * block_input_bytes(config) * (2 if count > 1 else 0)
     if config.model.positions == "alibi" and training.kernels.attention not in ("flex", "flash"):
-        # All other kernels read mask and ALiBi as one additive bias, which the blocks of a rank share.
+        # Attention kernels other than flex and flash read mask and ALiBi as one additive bias, which the blocks of a
+        # rank share.
         squares = config.model.sequence_length**2 * config.model.heads // parallel.tensor
         buffers += squares * WEIGHT_BYTES[precision]
     if stage.last:

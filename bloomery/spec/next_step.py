@@ -1,7 +1,7 @@
 """Compute the next optimizer step from a training's position: its samples, their length and its learning rate.
 
-The step depends on the position alone, not on the step's number. If the batch or a schedule changed during the training
-(on_change: continue), no history is needed.
+The step depends on the position alone, not on the step's number. Therefore no history is needed, even if the batch or a
+schedule changed during the training (on_change: continue).
 """
 
 from __future__ import annotations

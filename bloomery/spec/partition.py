@@ -129,7 +129,7 @@ def _of_kinds(model: ModelConfig, stages: int, pattern: str) -> list[int]:
         if any(re.search(pattern, name, re.IGNORECASE) for name in names)
     ]
     if len(matching) < stages:
-        raise ValueError(f"{len(matching)} layers match, fewer than the {stages} pipeline stages")
+        raise ValueError(f"{len(matching)} layers match {pattern!r}, fewer than the {stages} pipeline stages")
     cuts = _best_cuts(len(matching), stages, 1, 0)
     return [0, *(matching[cut] for cut in cuts[1:-1]), layer_count(model)]
 

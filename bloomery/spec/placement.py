@@ -1,6 +1,6 @@
 """Declare a parameter: its shape, its split over ranks and its initialisation.
 
-Initialisation, gradient norm, checkpoints and merging read these declarations.
+The code for the initialisation, the gradient norm, checkpoints and the merging of shards reads these declarations.
 """
 
 from __future__ import annotations

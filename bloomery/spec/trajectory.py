@@ -46,7 +46,7 @@ class Stretch:
     skipped_samples: int = 0
     """Number of samples skipped before the first step."""
     skips: int = 0
-    """Number of samples that the step skips. A stretch that skips samples has only one step."""
+    """Number of samples that each step skips. A stretch that skips samples has only one step."""
 
     @property
     def advance(self) -> int:
@@ -138,7 +138,7 @@ class Trajectory:
 
     def _require(self, what: str, first: int, value: int, last: int) -> None:
         if not first <= value <= last:
-            raise ValueError(f"{what} {value} is outside the run, which covers {first} to {last}")
+            raise ValueError(f"{what} {value} is outside the run, which covers {what}s {first} to {last}")
 
     def _stretch(self, starts: list[int], value: int) -> Stretch:
         if not self.stretches:

@@ -4,7 +4,8 @@ namespace bloomery::bpe {
 namespace {
 
 constexpr std::size_t CODE_POINTS = 0x110000;
-// Separators besides white space. The brackets and the bar are separators only by accident of the published pattern.
+// Separators besides white space. The characters `(`, `|` and `)` are separators only because of a mistake in BLOOM's
+// published pattern.
 constexpr char32_t BLOOM_SEPARATORS[] = U"(|).,!?\u2026\u3002\uFF0C\u3001\u0964\u06D4\u060C";
 
 }  // namespace

@@ -14,7 +14,7 @@ enum Class : std::uint8_t {
     WORD = table::WORD,        // \p{L}, \p{M}
     NUMBER = table::NUMBER,    // \p{N} of Oniguruma
     SPACE = table::SPACE,      // \s, which equals \p{White_Space}
-    NUMERIC = table::NUMERIC,  // Rust's char::is_numeric: NUMBER and a few newer characters
+    NUMERIC = table::NUMERIC,  // Rust's char::is_numeric: NUMBER and characters added by a newer Unicode version
     JOINER = 1 << 4,           // zero-width joiner and non-joiner
     NEWLINE = 1 << 5,          // \r, \n
     SEPARATOR = 1 << 6,        // separators of BLOOM's pieces

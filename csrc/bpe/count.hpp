@@ -1,8 +1,8 @@
 // Counts how often each piece occurs. A hash table with open addressing refers to pieces that are concatenated in one
 // arena.
 //
-// A unique piece takes 16 bytes for count and place, 11 to 21 bytes in the hash table, and its own bytes. This is about
-// 50 bytes in total.
+// A unique piece takes 16 bytes for its count and its place in the arena, 11 to 21 bytes in the hash table, and its own
+// bytes. This is about 50 bytes in total.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 """Generate ``class_table.hpp``, the run-length encoded character classes of the pre-tokenizers' patterns.
 
-The compiled split must equal the split of the installed ``tokenizers``. Its two engines have different Unicode versions
-(16 in Oniguruma and 17 in Rust for ``tokenizers`` 0.23.3; Python 3.11 has 14). Therefore this script does not use a
-Unicode table but queries the engines for every character:
+The C++ pre-tokenizer must split text exactly as the installed ``tokenizers`` does. That library uses two engines with
+different Unicode versions (16 in Oniguruma and 17 in Rust for ``tokenizers`` 0.23.3; Python 3.11 has 14). Therefore
+this script does not use a Unicode table but queries the engines for every character:
 
     python csrc/bpe/generate_class_table.py > csrc/bpe/class_table.hpp
 

@@ -18,8 +18,8 @@ struct Merge {
     Token left, right, made;
 };
 
-// Rank and merged token of a pair, packed into 64 bits. Merges with lower keys come first. An empty key (false) means
-// that the pair does not merge.
+// Rank and merged token of a pair, packed into 64 bits. Merges with lower keys come first. An empty key, which converts
+// to false, means that the pair does not merge.
 class MergeKey {
   public:
     MergeKey() = default;

@@ -7,7 +7,7 @@ namespace bloomery::bpe {
 namespace {
 
 constexpr std::size_t SMALL_TABLE = 1 << 16;
-constexpr std::size_t SWEEP_FLOOR = 1 << 12;  // dead pairs, or words of dead pairs, that a sweep needs at least
+constexpr std::size_t SWEEP_FLOOR = 1 << 12;  // a sweep needs more dead pairs, or more words of dead pairs
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 // Index of the pairs of adjacent tokens that are frequent enough to be merged soon. It holds the count and the words of
 // each pair and finds the most frequent pair.
 //
-// A pair with token T can only appear while T is made. The count of a pair therefore never rises later, and the pair's
-// list of words is written once. This keeps the index small and fast:
+// A new pair that contains token T can appear only during the merge that creates T. The count of a pair therefore never
+// rises later, and the pair's list of words is written once. This keeps the index small and fast:
 // (1) A pair whose first count is below the minimum is never stored.
 // (2) One queue entry per pair is enough, because an outdated entry can only be too high.
 // (3) Lists are slices of one arena. Dead pairs are removed when they are more than half of the pairs or hold more than

@@ -2,8 +2,8 @@
 //
 // Only pairs that occur at least T times are indexed. When no indexed pair is left, T is lowered and the words are
 // indexed again. Most words have become shorter by then. Millions of rare pairs, for which no vocabulary has room,
-// never take memory. The merges do not depend on T, because the count of a pair never rises (see pairs.hpp). While a
-// pair with at least T occurrences is left, no pair below T can be the most frequent pair.
+// therefore never take memory. The merges do not depend on T, because the count of a pair never rises (see pairs.hpp).
+// While a pair with at least T occurrences is left, no pair below T can be the most frequent pair.
 #pragma once
 
 #include <array>

@@ -51,7 +51,8 @@ class Words {
         }
     }
 
-    // Removes the padding and the words for which keep(word) is false. The other words get new numbers.
+    // Removes the padding and the words for which keep(word) is false. The other words move, so their identifying cells
+    // change.
     template <class Keep>
     void compact(Keep keep) {
         std::size_t to = 0;

@@ -1,5 +1,5 @@
-// Assigns documents to groups and stores one word per document. A group holds the training documents or the held-out
-// documents of one language and source.
+// Assigns documents to groups and stores one 64-bit word per document. A group holds the training documents or the
+// held-out documents of one language and source.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,10 @@
-// The order of documents and of samples. Every epoch has its own random permutation, computed in cache-sized pieces.
+// Computes the order of documents and of samples. Every epoch has its own random permutation, computed in cache-sized
+// pieces.
 //
 // A permutation draws one random number per item and scatters the items into buckets by the leading bits. Then it
 // shuffles each bucket with the algorithm of Fisher and Yates. This equals a sort by independent uniform keys, in which
 // a uniform shuffle replaces the remaining bits of each key. Every permutation is therefore equally likely (Rao 1961,
-// Sandelius 1962). Each item is moved to memory once, to one of a few thousand buckets that are written sequentially.
+// Sandelius 1962). Each item is written to memory once, to one of a few thousand buckets that are written sequentially.
 // All later swaps happen in the cache.
 #pragma once
 

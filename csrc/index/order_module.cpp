@@ -82,7 +82,7 @@ Rows deal_take(Deal& deal, const std::vector<std::size_t>& groups) {
     return result;
 }
 
-// Keeps the rows alive as long as their order.
+// Keeps the array of rows alive as long as the order that reads it exists.
 struct Documents {
     Documents(Rows given, std::uint64_t key, std::uint64_t epoch, std::size_t band)
         : rows(std::move(given)), order(rows.data(), static_cast<std::size_t>(rows.size()), key, epoch, band) {

@@ -6,7 +6,7 @@
 namespace bloomery::text::table {
 
 // A form is a combining class in the low 8 bits and these flags above it.
-inline constexpr std::uint16_t UNSETTLED = 256;  // the character may not be in composed form
+inline constexpr std::uint16_t UNSETTLED = 256;  // a text with this character may need NFC
 inline constexpr std::uint16_t JOINS = 512;      // the character is second in a pair of PAIRS
 inline constexpr std::uint16_t COMPOSED = 1024;  // the character has a decomposition
 

@@ -46,8 +46,8 @@ struct Composition {
 
     void add(CodePoint code, std::uint16_t form) {
         const std::uint16_t combining = form & 0xFFu;
-        // The text may not be in NFC if marks are out of order or if this character may compose with the starter. A
-        // composed starter may decompose, and one of its parts may then compose with this character.
+        // It is not known whether the text is in NFC if marks are out of order or if this character can compose with
+        // the starter. A composed starter can decompose, and one of its parts can then compose with this character.
         if ((form & table::UNSETTLED) || (combining != 0 && combining < last_class) ||
             ((form & table::JOINS) && (starter_composed || composes(starter, code)))) {
             settled = false;

@@ -69,7 +69,7 @@ def render() -> str:
             "namespace bloomery::text::table {",
             "",
             "// A form is a combining class in the low 8 bits and these flags above it.",
-            f"inline constexpr std::uint16_t UNSETTLED = {UNSETTLED};  // the character may not be in composed form",
+            f"inline constexpr std::uint16_t UNSETTLED = {UNSETTLED};  // a text with this character may need NFC",
             f"inline constexpr std::uint16_t JOINS = {JOINS};      // the character is second in a pair of PAIRS",
             f"inline constexpr std::uint16_t COMPOSED = {COMPOSED};  // the character has a decomposition",
             "",

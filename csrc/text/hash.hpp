@@ -1,4 +1,4 @@
-// 64-bit hashes. They use only fixed constants and integer arithmetic, so they are the same on every machine.
+// 64-bit hash functions. They use only fixed constants and integer arithmetic, so hashes are the same on every machine.
 #pragma once
 
 #include <cstddef>

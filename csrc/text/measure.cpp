@@ -69,7 +69,7 @@ void Measurer::measure_characters(Measures& measures) {
         alphanumeric += (properties & WORD) != 0;
         special += (properties & SPECIAL) != 0;
         digits += (properties & DIGIT) != 0;
-        // No code point is both halves of a mojibake pair, so pairs never overlap.
+        // No code point can be both the first and the second character of a mojibake pair, so pairs never overlap.
         broken += code == REPLACEMENT || ((previous & MOJIBAKE) && (properties & CONTINUED));
         newlines_ += code == '\n';
         number_signs_ += code == '#';

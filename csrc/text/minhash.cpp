@@ -22,7 +22,8 @@ std::vector<std::uint64_t>& Shingler::shingles(Bytes document, bool unspaced) {
         }
     });
     if (units_.empty()) {
-        // Use all characters of a document of only punctuation. Otherwise, all such documents would be duplicates.
+        // If a document has no word, use all its characters. Otherwise all documents of only punctuation would be
+        // duplicates.
         for (const CodePoint code : code_points_) units_.push_back(~mix(code + 1));
     }
     const std::size_t length = std::min(unspaced ? size_.characters : size_.words, units_.size());

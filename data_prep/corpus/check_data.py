@@ -28,7 +28,8 @@ def check_data(config: RunConfig, where: str, rows: int, *, show: bool = True) -
     If `show` is true, a table of the sources is printed on stdout. Warnings are printed on stderr.
 
     Raises:
-        ConfigError: the rows do not fit the configuration. It lists every problem; `where` names the file.
+        ConfigError: the rows do not fit the configuration. The error lists every problem; `where` is the name of the
+            configuration file.
     """
     samples = inspect_sources(config, rows)
     if show:
@@ -60,7 +61,7 @@ def _text_estimate(config: RunConfig, samples: list[SourceSample]) -> str:
     size = sum(estimate_text_bytes(sample) for sample in known)
     tokens = round(size / bytes_per_token(config.tokenizer.vocabulary_size))
     which = "all sources" if len(known) == len(samples) else f"{len(known)} of {len(samples)} sources"
-    return f"estimated text of {which}: {format_bytes(size)}, about {tokens:,} tokens (see plan.corpus_tokens)"
+    return f"estimated text of {which}: {format_bytes(size)}, about {tokens:,} tokens (a value for plan.corpus_tokens)"
 
 
 def data_problems(config: RunConfig, samples: list[SourceSample]) -> list[Problem]:
@@ -86,8 +87,9 @@ def data_warnings(samples: list[SourceSample]) -> list[str]:
         plain = [code for code in sample.languages if code not in language_profiles() and not meant_codes(code)]
         if plain:
             found.append(
-                f"sources[{sample.name}]: config/languages has no profile of {', '.join(sorted(plain))}, so the "
-                "language labels of these documents are not checked, and the limits of the profile `default` apply"
+                f"sources[{sample.name}]: config/languages has no profile of {', '.join(sorted(plain))}, so "
+                "the language labels of documents in these languages are not checked, and the limits of the profile "
+                "`default` apply"
             )
     return found
 
@@ -137,7 +139,7 @@ def _unknown_fields(source: Source, sample: SourceSample, key: str) -> list[Prob
 
 
 def _of_weights(config: RunConfig, samples: list[SourceSample]) -> list[Problem]:
-    """Return a problem for each weight of a language that no row has, and one for missing weights of `explicit`."""
+    """Return a problem for each weight whose language no row has, and one if the method `explicit` lacks weights."""
     found = sum((sample.languages for sample in samples), Counter[str]())
     for adopted in config.adopted_sources:
         found[adopted.language] += 1

@@ -53,7 +53,8 @@ def ingest_verb(
     from bloomery.config.stages import IngestStage, read_stage
     from data_prep.corpus.ingest import ingest
 
-    # Imported modules are never garbage. Without this call, the garbage collector would scan them again and again.
+    # Imported modules are never garbage. Without this call, the garbage collector would scan the modules again and
+    # again.
     gc.freeze()
     counts = ingest(read_stage(config, IngestStage), output, quarantine)["counts"]
     say(f"{counts['documents']} documents with {format_bytes(counts['bytes'])} of text, {counts['bad_rows']} bad rows")
@@ -82,7 +83,8 @@ def train_langid_verb(
         str,
         typer.Option(
             "--min-bytes",
-            help="Least amount of training text per language. The command fails if a --language has less.",
+            help="Least amount of training text per language. The command fails if a --language has less; the text of"
+            " other languages with less is not used.",
         ),
     ] = "4KiB",
     max_bytes: Annotated[
@@ -102,7 +104,7 @@ def train_langid_verb(
     model = train(labelled(shards), languages, ngrams.load(base or SHIPPED_FALLBACK), least, most)
     ngrams.save(model, output)
     say(
-        f"the model distinguishes {', '.join(model.languages)} from"
+        f"the model detects {', '.join(model.languages)} and distinguishes them from"
         f" {len(model.classes) - len(model.languages)} other languages"
     )
 
@@ -207,7 +209,7 @@ def decontaminate_verb(
     from data_prep.corpus.decontaminate import decontaminate
 
     counts = decontaminate(read_stage(config, DecontaminateStage), shard, evaluation, output)["counts"]
-    say(f"{counts['documents']} documents share n-grams with one of the {counts['items']} evaluation texts")
+    say(f"{counts['documents']} documents share n-grams with at least one of the {counts['items']} evaluation texts")
 
 
 @app.command("clean")
@@ -265,7 +267,7 @@ def mixture_verb(
     adopted: Annotated[
         Path | None,
         typer.Option(
-            help="JSON file that lists the existing token files of the run, such as runs/sample/config/adopted.json."
+            help="JSON file that lists the adopted token files of the run, such as runs/sample/config/adopted.json."
         ),
     ] = None,
 ) -> None:

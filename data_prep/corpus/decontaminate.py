@@ -3,7 +3,8 @@
 The n-grams of the evaluation texts become one sorted array of 64-bit hashes, and the n-grams of each document are
 looked up in it. By default an n-gram has 13 words, or 50 characters in scripts that write no spaces between words.
 N-grams are computed like the shingles of near duplicates. A text shorter than one n-gram matches only a document with
-the same text. A job needs 16 bytes of memory per n-gram of the evaluation texts, and one batch of documents.
+the same text. A job needs 16 bytes of memory per n-gram of the evaluation texts, and the memory of one batch of
+documents.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from data_prep.formats.shard import iterate_batches, read_manifest, write_table
 
 SCHEMA = pa.schema([("row", pa.int64()), ("item", pa.string()), ("hits", pa.int64()), ("share", pa.float64())])
 """One row per document that shares at least `min_hits` n-grams with the evaluation texts. `row` is the document's row
-in the shard. `item` names the evaluation text with most of the shared n-grams (the first on ties). An n-gram of
-several evaluation texts counts for the first of them. `hits` is the number of shared n-grams, and `share` is `hits`
-divided by the number of the document's n-grams."""
+in the shard. `item` names the evaluation text with the largest number of the shared n-grams (the first on ties). An
+n-gram of several evaluation texts counts for the first of them. `hits` is the number of shared n-grams, and `share` is
+`hits` divided by the number of the document's n-grams."""
 
 _LINE_BYTES = 64 << 20
 _JSON_LINES = "evaluation texts as JSON Lines: one object of at most 64 MiB per line (corpus.decontaminate.paths)"
@@ -47,7 +48,7 @@ class EvaluationIndex:
     hashes: npt.NDArray[np.uint64]
     """uint64 [n]: hashes of the n-grams, sorted, without repetitions."""
     items: npt.NDArray[np.int64]
-    """int64 [n]: number of the first evaluation text that contains each n-gram."""
+    """int64 [n]: number of the first evaluation text that contains the n-gram, for each n-gram."""
     names: list[str]
     """Name of each evaluation text: its id, or `file:line` if it has no id."""
 

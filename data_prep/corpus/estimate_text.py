@@ -32,10 +32,10 @@ def estimate_text_bytes(sample: SourceSample) -> int:
 
 
 def bytes_per_token(vocabulary: int) -> float:
-    """Return the estimated bytes of text in a token.
+    """Return the estimated number of bytes of text per token.
 
-    The estimate is linear in the logarithm of the vocabulary: one byte with 256 entries, and 4.7 bytes with BLOOM's
-    250,680 entries (its mean over ROOTS).
+    The estimate is linear in the logarithm of the vocabulary: one byte with 256 entries, and 4.7 bytes with the 250,680
+    entries of BLOOM's tokenizer (its mean over BLOOM's corpus ROOTS).
     """
     return 1 + 3.7 * (math.log2(vocabulary) - 8) / (math.log2(250_680) - 8)
 
@@ -44,7 +44,7 @@ def _text_share(sample: SourceSample) -> float:
     """Return the share of text in the bytes of the rows that were read."""
     if sample.kind == "text" or not sample.values:
         return 1.0
-    # A row in JSON has the values, and about six bytes of quotes and colons for each key.
+    # A row in JSON has keys, values, and about six bytes of quotes, colons and commas for each key.
     other = sum(
         len(str(value).encode("utf-8", "replace")) + len(name) + 6
         for name, values in sample.values.items()

@@ -250,7 +250,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         text.append(f"  documents removed as duplicates of this document: {', '.join(removed)}")
     if repeated := found["repeated_lines"]:
         text.append(
-            f"  stripped   {len(repeated)} removed lines that many documents share; the first: {repeated[0][:80]}"
+            f"  stripped   {len(repeated)} lines, because many documents share them; the first: {repeated[0][:80]}"
         )
     if found["redacted"]:
         text.append("  redacted   personal data was replaced by placeholders")

@@ -190,8 +190,8 @@ def _read(stage: IngestStage, rows: _Rows, tally: _Tally, log: IO[str]) -> str |
 def _inputs(stage: IngestStage) -> dict[str, str]:
     """Return the digest of each file by its path relative to the files' common folder.
 
-    Relative paths give equal bytes for the same data in another folder. A file that is read in pieces has its size
-    instead of its digest.
+    Because the paths are relative, the manifest is the same if the same data is in another folder. A file that is read
+    in pieces has its size instead of its digest.
     """
     if not stage.files:
         return {stage.source.kind: digest_json(stage.source.model_dump(mode="json"))}

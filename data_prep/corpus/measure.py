@@ -34,7 +34,7 @@ def key_digest(near: NearDedupConfig, seed: int, unspaced: list[str]) -> str:
 
 
 def measure_batch(batch: pa.RecordBatch, stage: MeasureStage, language_words: LanguageWords) -> pa.RecordBatch:
-    """Return the measures of a batch of a shard's rows, one row per document, whatever the batch size.
+    """Return the measures of a batch of a shard's rows, one row per document. The batch size does not change them.
 
     `language_words` is `LanguageWords(stage)`; the caller creates it once.
     """

@@ -33,9 +33,9 @@ def read_part(path: Path, part: str) -> pa.Table:
 
 
 def renamed_rows(repeated: list[Path], part: str) -> dict[int, str]:
-    """Return {row: final id} for a part's second and later documents of the same id.
+    """Return {row: final id} for the documents of a part whose id an earlier document already has.
 
-    `repeated` are the tables of repeated ids of all partitions.
+    `repeated` lists the tables of repeated ids, one table per partition.
     """
     return {row["row"]: row["id"] for path in repeated for row in read_part(path, part).to_pylist()}
 
@@ -83,7 +83,7 @@ class CorpusTables:
         return np.asarray(kept.to_numpy(zero_copy_only=False)).astype(np.bool_)
 
     def partitioned(self, name: str, part: str) -> list[Path]:
-        """Return the tables `name-<partition>` of the duplicate search of the part's run.
+        """Return the tables `<name>-<partition>` that the duplicate search wrote in the run of this part.
 
         For this run, only the tables that exist so far are returned. The number of partitions is read from the
         finished search, because `dedup.partitions` may have changed in the configuration since.
@@ -170,7 +170,10 @@ class NumberedDocuments(CorpusTables):
         return pa.concat_tables(pieces)
 
     def texts(self, nodes: Nodes) -> Iterator[pa.RecordBatch]:
-        """Yield the columns `text` and `language` of the sorted `nodes` in batches. Other row groups are not read."""
+        """Yield the columns `text` and `language` of the sorted `nodes` in batches.
+
+        Row groups without any of these nodes are not read.
+        """
         for number, rows in self._by_part(nodes):
             yield from read_rows(self.text_path(self.parts[number]), rows, ["text", "language"])
 

@@ -35,7 +35,7 @@ class Duplicates(NamedTuple):
 
 @dataclass(frozen=True)
 class RemovalReasons:
-    """Why each document of a part is removed. Each field has one entry per document."""
+    """The reasons why documents of a part are removed. Each field has one entry per document of the part."""
 
     rule: npt.NDArray[np.object_]
     """Rule that removes the document; empty string if the document is kept."""

@@ -1,4 +1,4 @@
-"""A row of a source, good or bad. The checks of the content of a row are here, for every kind of source."""
+"""A row of a source, good or bad. This module checks the content of rows from every kind of source."""
 
 from __future__ import annotations
 

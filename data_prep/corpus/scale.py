@@ -49,7 +49,8 @@ STEPS = (
     Step("corpus dedup resolve", "partition", ("clusters", "members"), ("resolved",)),
     Step("corpus clean", "shard", ("raw", "verdicts", "contaminated", "resolved"), ("clean", "removed"), "write"),
 )
-"""All steps that process documents. `mixture` and the report are absent: they read manifests and few rows per shard."""
+"""All steps that process documents, except the optional removal of repeated lines. `mixture` and the report are absent,
+because they read only manifests and few rows per shard."""
 
 SHUFFLED = ("keys", "candidates", "clusters", "members", "resolved")
 """Folders whose data is passed from shards to partitions, or back."""
@@ -122,8 +123,8 @@ def arithmetic(corpus: Corpus, measured: Mapping[str, Any], smallest: Mapping[st
         corpus: the corpus to estimate.
         measured: the entry of the largest corpus in `by_scale` of bench/results/corpus_memory.json. Times and bytes
             are scaled from this entry.
-        smallest: the entry of the smallest corpus. Its peaks are the memory of each step without the data that fill
-            `dedup.memory_bytes`.
+        smallest: the entry of the smallest corpus. Its peak memory stands for the memory that each step needs in
+            addition to `dedup.memory_bytes`.
     """
     times = corpus.text_bytes / (measured["megabytes"] * 1e6)
     left = {folder: size * times for folder, size in measured["bytes_left"].items()} | {"texts": corpus.source_bytes}

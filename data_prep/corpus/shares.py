@@ -13,7 +13,8 @@ N * size(l) of a budget of B bytes. The bytes cut off go to the other languages 
 
 For equal shares this is UniMax's algorithm, which processes languages from the smallest to the largest. If N epochs of
 all text are less than B, every language is at its cap, and parts are proportional to sizes. Training would then have to
-repeat text more than N times. The index knows the number of tokens and refuses this (`data_prep/index/mixture_use.py`).
+repeat text more than N times. The index knows the number of tokens and raises an error in this case
+(`data_prep/index/plan_blend_stages.py`).
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def mixture(
         adopted: prefixes of adopted token files (`index/tokens/source/00000`) that are part of the mixture.
 
     Raises:
-        InputError: a clean shard or token file is missing, no document is left, or weights do not fit the languages.
+        InputError: a clean shard or token file is missing, no document is left, or the configured weights do not match
+            the languages of the corpus (see `data_prep.corpus.shares.weights`).
     """
     sizes: Sizes = {}
     removed: Counter[str] = Counter()
@@ -131,7 +132,7 @@ def _within(stage: MixtureStage, weight: float, sizes: dict[str, int], factors: 
 
 
 def _line(stage: MixtureStage, count: Counter[str], total: int, weight: float, used: int) -> dict[str, Any]:
-    """Return the numbers of a language or of one of its sources. Its epochs are how often its `used` bytes are read."""
+    """Return the entry of a language or of one of its sources. `epochs` is how often its `used` bytes are read."""
     budget = stage.budget_bytes
     return {
         "documents": count["documents"],

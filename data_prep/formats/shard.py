@@ -1,9 +1,9 @@
 """Write and read shards: a Parquet file of `id, source, language, text, meta`, and a manifest that is written last.
 
 The rows of a shard are in the order of the source. A shard without a manifest counts as missing. Manifests contain no
-timestamps, so equal work gives equal bytes. The other tables of the corpus (measures, verdicts, duplicates) also
-consist of a Parquet file and a manifest. `TableWriter` streams a table, and `write_table` writes a table that is in
-memory.
+timestamps, so rerunning a stage on the same input gives the same manifest. The other tables of the corpus (measures,
+verdicts, duplicates) also consist of a Parquet file and a manifest. `TableWriter` streams a table, and `write_table`
+writes a table that is in memory.
 """
 
 from __future__ import annotations

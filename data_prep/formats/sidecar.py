@@ -1,4 +1,4 @@
-"""Schema and path of a sidecar. A sidecar is the table beside a token file that records the document of each token.
+"""Schema and path of a sidecar. A sidecar is a table beside a token file, with one row per document of the file.
 
 The training does not import pyarrow. It reads the arrays of the index instead of sidecars.
 """
@@ -24,7 +24,7 @@ SIDECAR_SCHEMA = pa.schema(
 """Columns of a sidecar. Rows are documents in the order of the `.idx`. `shard` (`source/00000`) and `row` give the
 document's place in the clean shards. `first_token` and `tokens` give the document's range of tokens in the `.bin`.
 `split_key` assigns the document to training or validation. It is the first 64 bits of the document's id, or of the id
-of its cluster of duplicates."""
+of the best document in its cluster of duplicates."""
 
 
 def sidecar_path(prefix: Path) -> Path:

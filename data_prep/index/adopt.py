@@ -149,7 +149,7 @@ class _Check:
     handle: BinaryIO
     """Open `.bin` of the pair."""
     byte_lengths: npt.NDArray[np.int32]
-    """Bytes of text that each token id spells, or a negative number if no token has the id."""
+    """Number of bytes of text that each token id encodes, or a negative number if no token has the id."""
     end: int | None
     tokenizer_path: Path
     text_bytes: int = 0
@@ -197,8 +197,8 @@ class _Check:
 
     def _next(self, first: int, ends: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Read the next documents, which end at the positions `ends`. Check, hash and count their tokens."""
-        # The file is not memory-mapped: if somebody truncates a mapped file, the process is killed (SIGBUS). Reading
-        # also frees the memory of each batch.
+        # The file is not memory-mapped: if somebody truncates a mapped file, the process is killed (SIGBUS). After
+        # `fromfile`, the memory of each batch is also freed as soon as the batch is processed.
         tokens = np.fromfile(self.handle, dtype=self.file.dtype, count=int(ends[-1]))
         if len(tokens) < ends[-1]:
             raise InputError(

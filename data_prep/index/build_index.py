@@ -211,14 +211,15 @@ def _open(index: Path, prefix: Path, tokenizer_digest: str) -> tuple[TokenFile, 
         raise InputError(
             "a document has several sequences",
             where=f"{prefix}.idx",
-            expected="one sequence per document. Preprocess the text again without --split-sentences",
+            expected="one sequence per document. Run Megatron's preprocess_data.py again, without --split-sentences",
         )
     if (len(file.lengths), len(file.tokens)) != (sidecar["rows"], counts["tokens"]):
         raise InputError(
             f"the file has {len(file.lengths)} documents and {len(file.tokens)} tokens",
             where=f"{prefix}.idx",
-            expected=f"{sidecar['rows']} documents and {counts['tokens']} tokens, as its sidecar states. Run "
-            "`bloomery encode` or `bloomery index adopt` again, which write both files",
+            expected=f"{sidecar['rows']} documents and {counts['tokens']} tokens, as the sidecar (the table of the "
+            "documents) states. Run `bloomery encode` or `bloomery index adopt` again, which write the file and its "
+            "sidecar",
         )
     return file, TokenFileEntry(
         prefix=Path(os.path.relpath(prefix, index)).as_posix(),
@@ -239,7 +240,7 @@ def _as_it_is(split: TrainValidationSplit) -> Mixture:
 
 
 def _trainable(datasets: Datasets, mixture: Mixture, output: Path) -> dict[str, dict[str, int]]:
-    """Return the tokens per dataset of each language, for datasets that have text to train on.
+    """Return {language: {dataset: number of tokens}} for the datasets that have text to train on.
 
     Raises:
         InputError: no dataset has text to train on.
@@ -327,5 +328,6 @@ def _tell_repetition(train: list[DatasetEntry]) -> None:
         most = max(repeated, key=lambda entry: entry.epochs)
         say(
             f"the training reads {len(repeated)} of {len(train)} datasets more than {MANY_EPOCHS} times (most often "
-            f"{most.name}, {most.epochs} times). To repeat less text, add text or reduce train_samples"
+            f"{most.name}, {most.epochs} times). To repeat less text, add text or reduce "
+            "training.train_samples (--samples)"
         )

@@ -62,7 +62,9 @@ def verify(
     folder: Annotated[
         Path | None, typer.Argument(help="Folder of the index to verify, or of the run that holds it.")
     ] = None,
-    index: Annotated[Path | None, typer.Option(help="The same folder as FOLDER, given as an option.")] = None,
+    index: Annotated[
+        Path | None, typer.Option(help="Folder of the index or of the run, if the argument FOLDER is not given.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the summary of the verified index as JSON.")] = False,
 ) -> None:
     """Verify all files of an index. If a check fails, print what is wrong and exit with code 1."""

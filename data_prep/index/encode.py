@@ -143,8 +143,8 @@ class _Pair:
         row = 0
         for batch in table.batches():
             for part in _groups(batch):
-                lengths = self._write_tokens(part)
-                self._write_sidecar(part, shard, row, lengths, _split_keys(part, table.has_manifest, clusters))
+                lengths = self._write_tokens(part, table.path)
+                self._write_sidecar(part, shard, row, lengths, _split_keys(part, table, clusters))
                 self._count(part, lengths)
                 row += part.num_rows
                 self.bar.advance(part.num_rows)
@@ -155,12 +155,13 @@ class _Pair:
                 expected=f"{table.rows} documents, as the metadata of the Parquet file states. Write the file again",
             )
 
-    def _write_tokens(self, batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    def _write_tokens(self, batch: pa.RecordBatch, shard: Path) -> npt.NDArray[np.int64]:
         tokens, lengths = self.encoder.encode(batch.column("text"), self.end)
         if len(lengths) and lengths.max() > MAX_DOCUMENT_TOKENS:
             longest = int(lengths.argmax())
             raise InputError(
                 f"document {batch.column('id')[longest]} has {lengths[longest]} tokens",
+                where=str(shard),
                 expected=f"at most {MAX_DOCUMENT_TOKENS} tokens, the most that the .idx format can store. Split or "
                 "remove the document",
             )
@@ -201,17 +202,17 @@ class _Pair:
             own["tokens"] += found["tokens_sum"]
 
 
-def _split_keys(batch: pa.RecordBatch, ours: bool, clusters: Mapping[str, str]) -> npt.NDArray[np.uint64]:
+def _split_keys(batch: pa.RecordBatch, shard: Documents, clusters: Mapping[str, str]) -> npt.NDArray[np.uint64]:
     """Return the split keys of documents, uint64 [n].
 
-    If `ours` is true, the ids are hashes that this project computed. Other ids are first hashed together with the name
-    of their source.
+    If the shard has a manifest, the ids are hashes that this project computed. Other ids are first hashed together with
+    the name of their source.
     """
     ids = batch.column("id")
-    if not ours:
+    if not shard.has_manifest:
         pairs = zip(batch.column("source").to_pylist(), ids.to_pylist(), strict=True)
         ids = pa.array([document_id(source, key) for source, key in pairs], pa.string())
-    return split_keys(ids, clusters)
+    return split_keys(ids, clusters, where=str(shard.path))
 
 
 def _groups(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

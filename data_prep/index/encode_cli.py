@@ -29,8 +29,8 @@ def encode(
     survivors: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Table of the deduplication that lists clusters of duplicates with several kept documents. These "
-            "documents are all used for training or all for validation. May be repeated."
+            help="Table of the deduplication that lists clusters of duplicates with several kept documents. The "
+            "kept documents of a cluster are all used for training or all for validation. May be repeated."
         ),
     ] = None,
 ) -> None:
@@ -55,5 +55,6 @@ def encode(
     pair, file = shlex.quote(f"{prefix}.idx"), shlex.quote(str(tokenizer))
     say(
         f"next: bloomery index build {pair} --tokenizer {file} --sequence-length 2048 --samples 1000 --output DIR, "
-        f"with the .idx of every pair to index. For Megatron-LM, use --data-path {shlex.quote(str(prefix))}"
+        f"with the .idx of every pair of token files to index. For Megatron-LM, use --data-path "
+        f"{shlex.quote(str(prefix))}"
     )

@@ -90,9 +90,12 @@ def load_encoder(path: Path, sample: pa.Array | Sequence[str] = ()) -> Encoder:
         _probe(kernel, tokenizer, _hostile_texts(value))
         _probe(kernel, tokenizer, sample)
     except UnfitError as reason:
-        say(f"{path}: encoding with `tokenizers`, about 20 times slower than the compiled encoder, because {reason}")
+        say(
+            f"{path}: encoding with the library `tokenizers`, because {reason}. It is about 20 times slower than the "
+            "compiled encoder"
+        )
         return Encoder(tokenizer, None)
-    say(f"{path}: encoding with the compiled encoder, whose ids equal those of `tokenizers` for every test text")
+    say(f"{path}: encoding with the compiled encoder, whose token ids equal those of `tokenizers` for all test texts")
     return Encoder(tokenizer, kernel)
 
 
@@ -116,7 +119,7 @@ def compiled_encoder(value: dict[str, Any]) -> _bpe.Encoder:
         ),
         "its BPE has ignore_merges: true": bool(model.get("ignore_merges")),
         "it has a normaliser": value.get("normalizer") is not None,
-        "its pre-tokenizer is neither `bloom` nor `modern`": pre_tokenizer is None,
+        "its pre-tokenizer is neither of the presets `bloom` and `modern`": pre_tokenizer is None,
         "it has added tokens that are not special": not all(token["special"] for token in value["added_tokens"]),
     }
     for reason, holds in obstacles.items():
@@ -124,7 +127,7 @@ def compiled_encoder(value: dict[str, Any]) -> _bpe.Encoder:
             raise UnfitError(reason)
     assert pre_tokenizer is not None
     if not all(character in vocabulary for character in byte_characters()):
-        raise UnfitError("its vocabulary lacks a token for a byte")
+        raise UnfitError("its vocabulary lacks a token for a byte value")
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
     merges = [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in pairs]
     try:
@@ -152,7 +155,7 @@ def _probe(kernel: _bpe.Encoder, tokenizer: Any, texts: pa.Array | Sequence[str]
     for text in column.to_pylist():
         one = pa.array([text], pa.large_string())
         if not np.array_equal(_by_kernel(kernel, one)[0], _by_library(tokenizer, one)[0]):
-            raise UnfitError(f"the two encoders differ on the text {text[:60]!r}")
+            raise UnfitError(f"the two encoders give different tokens for the text {text[:60]!r}")
 
 
 def _by_kernel(kernel: _bpe.Encoder, texts: pa.Array, end: int | None = None) -> Tokens:

@@ -1,10 +1,10 @@
 """Plan how many samples each stage of the blend reads of each dataset, from the configuration and the available text.
 
 A stage's quotas are spread evenly from its first sample to `spread_to`, and the stage ends where the next one begins.
-The closed form in `bloomery.spec.blend_counts` gives the samples that a stage takes of each dataset up to the stage's
+`bloomery.spec.blend_counts` computes the samples that a stage takes of each dataset up to the stage's
 end. The next stage continues with the following samples, so no sample of a dataset is repeated or lost. The weights of
-a run can therefore change at sample N. If the earlier stage's `spread_to` is its old end, the first N samples stay the
-same.
+a run can therefore change at sample N. The first N samples stay the same if `spread_to` of the earlier stage is the end
+that this stage had before the change.
 
 The mixture's cap on epochs (`max_epochs`) is exact here, because the numbers of tokens are known. It applies to all
 stages together: no dataset gives more samples than `max_epochs` times its tokens hold. Samples beyond the cap are taken
@@ -115,20 +115,20 @@ def _refuse_late(asked: Sequence[BlendStage], samples: int) -> None:
     for number, entry in enumerate(asked):
         if number and entry.from_sample >= samples:
             raise InputError(
-                f"{entry.from_sample}: the training reads only {samples} samples",
+                f"the stage begins at sample {entry.from_sample}, but the training reads only {samples} samples",
                 where=f"index.blend[{number}].from_sample",
-                expected=f"at most {samples - 1}, or more training.train_epochs",
+                expected=f"at most {samples - 1}, or a larger training.train_epochs",
             )
     if (last := asked[-1].spread_to) is not None and last < samples:
         raise InputError(
             f"{last} is less than the {samples} samples of the training",
             where=f"index.blend[{len(asked) - 1}].spread_to",
-            expected=f"at least {samples}, or null",
+            expected=f"at least {samples}, or null for the end of the training",
         )
 
 
 def _where(number: int, stage: IndexStage) -> str:
-    """Return the key that gives the weights of stage `number`."""
+    """Return the configuration key that sets the weights of stage `number`, for error messages."""
     return f"index.blend[{number}]" if stage.blend else "corpus.mixture"
 
 
@@ -248,11 +248,11 @@ def _too_little(wanted: Mapping[str, _Wanted], samples: int, most: int, cap: _Ca
     length, epochs = cap.stage.sequence_length, cap.mixture.max_epochs
     left = ", minus the samples of earlier stages" if any(cap.used.values()) else ""
     what = (
-        f"the stage of the blend needs {samples} samples of {length} tokens, but only {most} are available: {epochs:g} "
-        f"epochs (max_epochs) of the {sum(counts)} tokens whose datasets have a weight{left}"
+        f"the stage of the blend needs {samples} samples of {length} tokens, but only {most} samples are available: "
+        f"{epochs:g} epochs (max_epochs) of the {sum(counts)} tokens in datasets with a weight{left}"
     )
     if cap.stage.blend:
-        right = "a shorter stage, weights for more text, or a higher corpus.mixture.max_epochs"
+        right = "a shorter stage, weights for further datasets, or a higher corpus.mixture.max_epochs"
         return InputError(what, where=where, expected=right)
     needed = math.ceil(100 * (samples + len(counts)) * length / sum(counts)) / 100
     return InputError(

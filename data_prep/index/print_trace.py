@@ -79,7 +79,7 @@ Lines = Iterator[tuple[int, "Text"]]
 def _sample(sample: TracedSample, whole: bool) -> Lines:
     from rich.text import Text
 
-    facts = [f"sample {sample.dataset_sample:,} of {visible(sample.dataset)}"]
+    facts = [f"sample {sample.dataset_sample:,} of the dataset {visible(sample.dataset)}"]
     if sample.iteration is not None:
         facts.append(f"iteration {sample.iteration:,}, replica {sample.replica}")
     tokens = sum(document.end - document.begin for document in sample.documents)
@@ -99,7 +99,7 @@ def _document(number: int, document: TracedDocument, whole: bool) -> Lines:
     # Names come from untrusted sources too, so control characters are made visible.
     names = visible(f"{document.language}  {document.source}  {document.shard} row {document.row:,}  {document.id}")
     yield 2, Text(f"{number}. {names}", style="cyan")
-    facts = f"tokens {document.begin:,} to {document.end:,} of {document.tokens:,}"
+    facts = f"tokens {document.begin:,} to {document.end - 1:,} of {document.tokens:,}"
     if (document.begin, document.end) == (0, document.tokens):
         facts = f"all {document.tokens:,} tokens"
     if document.epoch is not None:

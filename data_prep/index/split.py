@@ -1,8 +1,9 @@
 """Split the documents of each language and source into training and validation by their split keys.
 
-A split key is the hash in the id of the document or of its cluster of duplicates. A document is held out if its split
-key, as a fraction of 2^64, is below the validation share. The decision therefore does not depend on the rest of the
-corpus. If all documents of a language would be held out, all of them are used for training instead.
+A split key is the first 64 bits of an id: the id of the document, or of the best document in its cluster of duplicates.
+A document is held out if its split key, as a fraction of 2^64, is below the validation share. The decision therefore
+does not depend on the rest of the corpus. If all documents of a language would be held out, all of them are used for
+training instead.
 
 The split reads three columns of each sidecar and the lengths in each `.idx`, together 16 bytes per document. Memory
 holds one row of 8 bytes per document until the arrays of its dataset are written. 500 M documents take 4 GB of memory
@@ -34,11 +35,11 @@ Rows = npt.NDArray[np.uint64]
 TOKEN_BITS = np.uint64(31)
 BATCH_ROWS = 1 << 18
 _COLUMNS = ["language", "source", "split_key"]
-_ENCODE_AGAIN = "Run `bloomery encode` or `bloomery index adopt` again, which write all files of the pair"
+_ENCODE_AGAIN = "Run `bloomery encode` or `bloomery index adopt` again, which write the token files and their sidecar"
 
 
 class TextSize(NamedTuple):
-    """Size of the text of a source in a language."""
+    """Size of the text that one source has in one language."""
 
     documents: int
     tokens: int
@@ -100,7 +101,8 @@ class TrainValidationSplit:
                 raise InputError(
                     f"the file has {len(file.lengths)} documents",
                     where=f"{prefix}.idx",
-                    expected=f"{table.metadata.num_rows} documents, as its sidecar states. {_ENCODE_AGAIN}",
+                    expected=f"{table.metadata.num_rows} documents, as the sidecar (the table of the "
+                    f"documents) states. {_ENCODE_AGAIN}",
                 )
             for batch in _ahead(table.iter_batches(batch_size=BATCH_ROWS, columns=_COLUMNS)):
                 end = begin + batch.num_rows
@@ -110,9 +112,9 @@ class TrainValidationSplit:
         tokens = int(after[:, 1].sum() - before[:, 1].sum())
         if tokens != len(file.tokens):
             raise InputError(
-                f"the documents have {tokens} tokens",
+                f"the lengths of the documents sum to {tokens} tokens",
                 where=f"{prefix}.idx",
-                expected=f"{len(file.tokens)} tokens, as in the .bin. {_ENCODE_AGAIN}",
+                expected=f"{len(file.tokens)} tokens, the number in the .bin. {_ENCODE_AGAIN}",
             )
         self._files += [[] for _ in range(len(after) - len(self._files))]
         for group in np.flatnonzero(after[:, 0] > np.pad(before[:, 0], (0, len(after) - len(before)))):
@@ -121,9 +123,9 @@ class TrainValidationSplit:
     def _batch(self, first: int, lengths: npt.NDArray[np.int32], batch: pa.RecordBatch, path: Path) -> None:
         if any(column.null_count for column in batch.columns):
             raise InputError(
-                "a document has no language, source or split key",
+                "a document has no value in the column language, source or split_key",
                 where=str(path),
-                expected=f"all three in every row. {_ENCODE_AGAIN}",
+                expected=f"a value in these three columns in every row. {_ENCODE_AGAIN}",
             )
         language, source, keys = batch.columns
         languages = [self._languages.setdefault(code, len(self._languages)) for code in language.dictionary.to_pylist()]

@@ -187,7 +187,7 @@ def _row(path: Path, row: int, columns: list[str]) -> dict[str, Any]:
         return dict(batch.to_pylist()[0])
     rows = read_manifest(path)["rows"]
     raise InputError(
-        f"the table has no row {row}",
+        f"the index refers to row {row}, but the table has only {rows} rows",
         where=str(path),
-        expected=f"a row from 0 to {rows - 1}. Check the files with `bloomery index verify`",
+        expected="the table from which the index was built. Check the files with `bloomery index verify`",
     )

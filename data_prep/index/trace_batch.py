@@ -36,7 +36,8 @@ class TracedBatch:
     samples: int
     """Number of samples, without skipped samples."""
     spans: tuple[tuple[int, int], ...]
-    """Ranges of consecutive samples as (first, end), where end is exclusive. One range if no sample is skipped."""
+    """Ranges of consecutive samples as (first, end), where end is exclusive. There is one range if no sample is
+    skipped."""
     planned_first_sample: int | None
     """First sample according to the configuration, or None if the configured training has no such iteration."""
     planned_samples: int | None
@@ -50,7 +51,10 @@ class TracedBatch:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether metrics.jsonl and the configuration give the same samples. None if the iteration is not trained."""
+        """Whether metrics.jsonl and the configuration give the same samples.
+
+        It is None if metrics.jsonl does not hold the iteration.
+        """
         if not self.recorded:
             return None
         return self.spans == self.planned_spans
@@ -233,9 +237,9 @@ class Training:
         if batch.planned_samples is not None:
             planned = f"gives the iteration {batch.planned_samples} samples from sample {batch.planned_first_sample} on"
         return [
-            f"the configuration was changed after this iteration was trained. It {planned}, but metrics.jsonl records "
-            f"{batch.samples} samples from sample {batch.first_sample} on. The recorded samples are shown, with the "
-            "replicas of the current layout"
+            f"the configuration was changed after this iteration was trained. The configuration now {planned}, but "
+            f"metrics.jsonl records {batch.samples} samples from sample {batch.first_sample} on. The recorded samples "
+            "are shown, with the replicas of the current layout"
         ]
 
 

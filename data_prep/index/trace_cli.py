@@ -49,7 +49,8 @@ def trace(
     text: Annotated[
         TextMode | None,
         typer.Option(
-            help="How much of each document's text to show. none is faster, but no text is compared with its shard.",
+            help="How much of each document's text to show. With none, the command is faster, but does not compare the "
+            "tokens with the text in the shard.",
             show_default="excerpt; with --json: full",
         ),
     ] = None,

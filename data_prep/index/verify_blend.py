@@ -39,11 +39,10 @@ def check_blend(folder: Path, manifest: IndexManifest) -> None:
         before = reached.copy()
         for begin in range(stage.from_sample, stage.to_sample, CHUNK):
             part = slice(begin, min(begin + CHUNK, stage.to_sample))
-            if datasets[part].min() < 0 or datasets[part].max() >= len(names):
-                at = folder / manifest.blend_dataset.path
-                raise _fail(
-                    f"dataset number {datasets[part].max()} is out of range", at, f"numbers from 0 to {len(names) - 1}"
-                )
+            outside = (datasets[part] < 0) | (datasets[part] >= len(names))
+            if outside.any():
+                at, first = folder / manifest.blend_dataset.path, int(datasets[part][outside.argmax()])
+                raise _fail(f"dataset number {first} is out of range", at, f"numbers from 0 to {len(names) - 1}")
             # In each dataset, the samples of this part must continue from the last sample of the previous part.
             order = np.argsort(datasets[part], kind="stable")
             counts = np.bincount(datasets[part], minlength=len(names))
@@ -52,7 +51,7 @@ def check_blend(folder: Path, manifest: IndexManifest) -> None:
             if len(wrong):
                 name = names[int(datasets[part][order[wrong[0]]])]
                 raise _fail(
-                    f"samples of the dataset {name!r} are not taken in order, each once",
+                    f"the blend does not read the samples of the dataset {name!r} in order, each once",
                     where,
                     "each sample of a dataset after the previous one",
                 )
@@ -85,11 +84,11 @@ def _check_stages(folder: Path, manifest: IndexManifest) -> None:
     for number, stage in enumerate(manifest.stages):
         shares, length = stage.datasets, stage.to_sample - stage.from_sample
         if stage.from_sample != at or length < 1 or stage.spread_to < stage.to_sample:
-            span = f"{stage.from_sample} to {stage.to_sample}, spread to {stage.spread_to}"
+            span = f"from_sample {stage.from_sample}, to_sample {stage.to_sample} and spread_to {stage.spread_to}"
             raise _fail(
-                f"stage {number} of the blend goes from sample {span}",
+                f"stage {number} of the blend has {span}",
                 where,
-                f"a stage that starts at sample {at}, ends later, and spreads its quotas to its end or beyond",
+                f"from_sample {at}, a greater to_sample, and a spread_to of at least to_sample",
             )
         quotas = {name: share.quota for name, share in shares.items()}
         if min(quotas.values(), default=0) < 1 or sum(quotas.values()) != stage.spread_to - at:
@@ -109,4 +108,4 @@ def _check_stages(folder: Path, manifest: IndexManifest) -> None:
             reached[name] = share.first_sample + count
         at = stage.to_sample
     if at != manifest.train_samples:
-        raise _fail(f"the stages of the blend hold {at} samples", where, f"{manifest.train_samples} samples")
+        raise _fail(f"the stages of the blend contain {at} samples", where, f"{manifest.train_samples} samples")

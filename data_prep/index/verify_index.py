@@ -1,12 +1,12 @@
 """Verify a whole index and report the first check that fails.
 
-This file checks the token files: header, sizes, offsets, document bounds, and the digests of `.bin`, `.idx` and
+This module checks the token files: header, sizes, offsets, document bounds, and the digests of `.bin`, `.idx` and
 sidecar. Every token must be less than the vocabulary size, every document must end with the end-of-document token, and
 the sidecar must describe the same documents. `data_prep.index.verify_split_and_shuffle` checks the arrays, and
 `data_prep.index.verify_blend` checks the blend.
 
 The whole index is read once (1.4 TB for 341.6 B tokens). Each thread reads one token file at a time, in pieces of tens
-of MB. Memory holds the 4-byte length and a few bits of every document.
+of MB. For each document of the index, 4 bytes (its number of tokens) and a few bits are in memory.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _fail(what: str, where: object, expected: str) -> CheckFailedError:
 
 
 def _token_files(folder: Path, manifest: IndexManifest, lengths: npt.NDArray[np.int32]) -> int:
-    """Check every pair, write the tokens of each document into `lengths`, and return the number of bytes read."""
+    """Check every pair, write each document's number of tokens into `lengths`, and return the number of bytes read."""
     ends = np.cumsum([entry.documents for entry in manifest.token_files], dtype=np.int64)
     threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(max_workers=threads) as pool:
@@ -98,15 +98,18 @@ def _token_files(folder: Path, manifest: IndexManifest, lengths: npt.NDArray[np.
 
 
 def _token_file(folder: Path, entry: TokenFileEntry, manifest: IndexManifest, lengths: npt.NDArray[np.int32]) -> int:
-    """Check one pair and its sidecar, write its lengths into `lengths`, and return the number of bytes read."""
+    """Check one pair and its sidecar, and return the number of bytes read.
+
+    The number of tokens of each document is written into `lengths`.
+    """
     prefix = folder / entry.prefix
     file = open_token_file(prefix)
     idx, binary = (prefix.with_name(prefix.name + suffix) for suffix in (".idx", ".bin"))
     if (len(file.lengths), len(file.tokens)) != (entry.documents, entry.tokens):
         raise _fail(
-            f"the file has {len(file.lengths)} documents of {len(file.tokens)} tokens",
+            f"the file has {len(file.lengths)} documents with {len(file.tokens)} tokens in total",
             idx,
-            f"{entry.documents} documents of {entry.tokens} tokens, as index.json states",
+            f"{entry.documents} documents with {entry.tokens} tokens in total, as index.json states",
         )
     for begin in range(0, len(file.documents), _DOCUMENTS):
         if np.any(np.diff(file.documents[begin : begin + _DOCUMENTS + 1]) > 1):
@@ -120,7 +123,10 @@ def _token_file(folder: Path, entry: TokenFileEntry, manifest: IndexManifest, le
 
 
 def _pieces(lengths: npt.NDArray[np.int32]) -> Iterator[tuple[int, int, npt.NDArray[np.int64]]]:
-    """Yield pieces of a pair as (first token, end token, positions of the documents' last tokens in the piece)."""
+    """Yield the pieces of a `.bin` as (begin, end, last), where all numbers are positions of tokens.
+
+    `end` is excluded. `last` has the position of the last token of each document that ends in the piece.
+    """
     begin = 0
     for first in range(0, len(lengths), _DOCUMENTS):
         ends = begin + np.cumsum(lengths[first : first + _DOCUMENTS], dtype=np.int64)
@@ -145,16 +151,16 @@ def _tokens(
             low, high = int(chunk.min()), int(chunk.max())
             if low < 0 or high >= manifest.vocabulary_size:
                 raise _fail(
-                    f"token {low if low < 0 else high} occurs at a position from {begin} to {end - 1}",
+                    f"the token id {low if low < 0 else high} occurs among the tokens {begin} to {end - 1} of the file",
                     binary,
                     f"token ids 0 to {manifest.vocabulary_size - 1}",
                 )
             wrong = np.flatnonzero(chunk[last - begin] != end_token)
             if entry.ends_with_end_of_document and len(wrong):
                 raise _fail(
-                    f"the document's last token, at position {last[wrong[0]]}, is not an end-of-document token",
+                    f"token {last[wrong[0]]} of the file, the last of a document, is not an end-of-document token",
                     binary,
-                    f"token id {end_token} there",
+                    f"the token id {end_token} at the end of every document",
                 )
     if algorithm.hexdigest() != entry.bin_digest:
         raise _fail("this is not the file that the index was built from", binary, f"digest {entry.bin_digest}")
@@ -167,10 +173,16 @@ def _sidecar(prefix: Path, file: TokenFile, entry: TokenFileEntry, manifest: Ind
     found = {key: stated["counts"].get(key) for key in ("bin_digest", "idx_digest")}
     if found != {"bin_digest": entry.bin_digest, "idx_digest": entry.idx_digest}:
         raise _fail(
-            "this is the sidecar of another pair of token files", path, f"the sidecar of {prefix.name}.bin and .idx"
+            "this sidecar (table of documents) belongs to another pair of token files",
+            path,
+            f"the sidecar of {prefix.name}.bin and .idx",
         )
     if stated["file"]["digest"] != entry.sidecar_digest:
-        raise _fail("this is not the sidecar that the index was built from", path, f"digest {entry.sidecar_digest}")
+        raise _fail(
+            "this is not the sidecar (table of documents) that the index was built from",
+            path,
+            f"digest {entry.sidecar_digest}",
+        )
     if stated["parameters"] != manifest.tokenizer_digest:
         raise _fail(
             "the token files were encoded with another tokenizer",
@@ -185,7 +197,13 @@ def _sidecar(prefix: Path, file: TokenFile, entry: TokenFileEntry, manifest: Ind
             np.array_equal(batch.column("tokens"), file.lengths[begin:end])
             and np.array_equal(batch.column("first_token"), first)
         ):
-            raise _fail("the sidecar describes other documents", path, f"the documents of {prefix.name}.idx")
+            raise _fail(
+                "the sidecar (table of documents) describes other documents",
+                path,
+                f"the documents of {prefix.name}.idx",
+            )
         begin = end
     if begin != entry.documents:
-        raise _fail(f"the sidecar has {begin} documents", path, f"{entry.documents} documents")
+        raise _fail(
+            f"the sidecar (table of documents) has {begin} rows", path, f"{entry.documents} rows, one per document"
+        )

@@ -37,7 +37,7 @@ def check_datasets(folder: Path, manifest: IndexManifest, lengths: Lengths) -> N
     Args:
         folder: folder of the index.
         manifest: index.json of that folder.
-        lengths: tokens of every document, int32 [documents of all token files].
+        lengths: number of tokens of every document, int32 [documents of all token files].
 
     Raises:
         CheckFailedError: a check fails. The error states what is wrong and where.
@@ -58,7 +58,7 @@ def check_datasets(folder: Path, manifest: IndexManifest, lengths: Lengths) -> N
         _starts(documents, starts, manifest.sequence_length, lengths, folder / entry.sample_starts.path)
         if order == "epochs" and int(starts[-1, 0]) + 1 != len(documents):
             raise _fail(
-                f"the array has {len(documents)} entries",
+                f"the array of document numbers has {len(documents)} entries",
                 where,
                 f"{int(starts[-1, 0]) + 1} entries, as the array of sample starts requires",
             )
@@ -70,7 +70,11 @@ def _documents(documents: npt.NDArray[Any], entry: DatasetEntry, order: str, len
     """Check the document array and return the documents that it reads, one bit per document of the index."""
     unique, whole = entry.unique_documents, entry.epochs * entry.unique_documents
     if len(documents) <= whole - unique or (order != "epochs" and len(documents) != whole):
-        raise _fail(f"the array has {len(documents)} entries", where, f"{entry.epochs} epochs of {unique} documents")
+        raise _fail(
+            f"the array of document numbers has {len(documents)} entries",
+            where,
+            f"entries for {entry.epochs} epochs of {unique} documents",
+        )
     first = documents
     if order == "megatron":
         # Order `megatron` mixes its epochs, so only the number of occurrences of each document can be checked.
@@ -94,7 +98,11 @@ def _documents(documents: npt.NDArray[Any], entry: DatasetEntry, order: str, len
         if begin < unique:
             tokens += int(lengths[chunk[: unique - begin]].sum(dtype=np.int64))
     if len(documents) >= unique and tokens != entry.unique_tokens:
-        raise _fail(f"the documents have {tokens} tokens", where, f"{entry.unique_tokens} tokens")
+        raise _fail(
+            f"the documents of the dataset have {tokens} tokens",
+            where,
+            f"{entry.unique_tokens} tokens, as index.json states",
+        )
     return check.members()
 
 
@@ -108,13 +116,17 @@ def _starts(
         rows = lengths[documents[begin : begin + CHUNK]].astype(np.uint64)
         due = walk.advance(rows, starts.dtype.itemsize == 8)
         if not np.array_equal(starts[done : done + len(due)], due):
-            raise _fail("the sample starts do not follow from the documents", where, "starts for these documents")
+            raise _fail(
+                "the sample starts do not follow from the lengths of the documents",
+                where,
+                "the starts that the documents and their lengths give",
+            )
         done += len(due)
     if done != len(starts):
         raise _fail(
             f"the array has starts of {len(starts) - 1} samples",
             where,
-            f"starts of {done - 1} samples, which the documents hold",
+            f"starts of {done - 1} samples, the number that the documents contain",
         )
 
 
@@ -128,11 +140,15 @@ def _shuffle(
     seen = np.zeros(samples, dtype=np.bool_)
     for begin in range(0, len(shuffle), CHUNK):
         chunk = shuffle[begin : begin + CHUNK].astype(np.int64)
-        if chunk.min() < 0 or chunk.max() >= samples:
-            raise _fail(f"sample {chunk.max()} is out of range", where, f"samples 0 to {samples - 1}")
+        outside = (chunk < 0) | (chunk >= samples)
+        if outside.any():
+            first = int(chunk[outside.argmax()])
+            raise _fail(f"sample {first} is out of range", where, f"samples 0 to {samples - 1}")
         places = np.arange(begin, begin + len(chunk), dtype=np.int64)
         if order == "corpus" and np.any(chunk != places * samples // len(shuffle)):
-            raise _fail("the samples are not spread evenly over the held-out text", where, "equal distances")
+            raise _fail(
+                "the samples are not spread evenly over the held-out text", where, "equal distances between samples"
+            )
         if order == "epochs" and np.any(
             _blocks(chunk, entry, sequence_length) != _blocks(places, entry, sequence_length)
         ):
@@ -143,7 +159,7 @@ def _shuffle(
 
 
 def _blocks(samples: npt.NDArray[np.int64], entry: DatasetEntry, sequence_length: int) -> npt.NDArray[np.int64]:
-    """Return the first sample of the block in which each sample is shuffled."""
+    """Return, for each sample, the first sample of the block within which it is shuffled."""
     epochs = samples * sequence_length // entry.unique_tokens
     first = -(-epochs * entry.unique_tokens // sequence_length)
     return first + (samples - first) // BLOCK * BLOCK

@@ -31,7 +31,8 @@ _VOCABULARIES = (
     (5 * 10**9, 32_768),
     (10**11, 65_536),
 )
-"""Each row is (bytes of text, number of entries), for corpora with less text. Larger ones get BLOOM's vocabulary."""
+"""Each row is (bytes of text, number of vocabulary entries). A corpus gets the first row with more bytes than its text.
+If there is no such row, it gets the size of BLOOM's vocabulary."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Limits:
     languages: int = 1
     """Number of languages that the training reads. Each has a validation set."""
     epochs: float | None = None
-    """Number of epochs that the user wants. None: chosen too."""
+    """Number of epochs that the user wants, or None if the program chooses it."""
     parameters: int | None = None
     """Approximate number of parameters that the user wants, or None if the program chooses it."""
     sequence_length: int | None = None

@@ -53,7 +53,7 @@ def run_probe(config: RunConfig, seconds: float = SECONDS) -> Probe:
     """Run a few steps of the training in a process of its own, and return their times.
 
     Raises:
-        ResourceError: the process failed. The error shows the end of what it printed.
+        ResourceError: the process failed. The error shows the end of the output of the process.
     """
     stage = TrainStage(name=config.name, seed=config.seed, model=config.model, training=config.training)
     with tempfile.TemporaryDirectory(prefix="bloomery-probe-") as folder:
@@ -68,15 +68,15 @@ def run_probe(config: RunConfig, seconds: float = SECONDS) -> Probe:
             )
         except subprocess.TimeoutExpired as error:
             raise ResourceError(
-                f"no training step ended within {_TIMEOUT_SECONDS} s",
-                where="probe",
-                expected="a smaller --parameters, or --no-probe to guess the duration without timing steps",
+                f"timing of training steps: no step ended within {_TIMEOUT_SECONDS} s",
+                where="bloomery init",
+                expected="a smaller model (--parameters), or --no-probe to guess the duration without timing steps",
             ) from error
         if done.returncode:
             said = (done.stderr or done.stdout).strip()[-600:]
             raise ResourceError(
-                f"the probe failed: {said}",
-                where="probe",
+                f"the timing of training steps failed: {said}",
+                where="bloomery init",
                 expected="a smaller model (--parameters), or --no-probe to guess the duration without timing steps",
             )
         found = read_json(output)

@@ -64,8 +64,8 @@ def _no_files(path: str, what: str) -> InputError:
     return InputError(
         what,
         where=path,
-        expected=f"a file, a pattern in quotes or a folder. File names must end in {known}, or in one of these and .gz "
-        "or .zst",
+        expected=f"a file, a pattern in quotes or a folder. File names must end in {known}, or in one of these "
+        "followed by .gz or .zst",
     )
 
 
@@ -104,7 +104,7 @@ def _first_text_column(file: str) -> str:
         schema = pq.read_schema(file)
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"cannot be read as Parquet ({error})", where=file, expected="an undamaged Parquet file"
+            f"the file cannot be read as Parquet ({error})", where=file, expected="an undamaged Parquet file"
         ) from error
     for column in schema:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -166,7 +166,7 @@ def read_rows(keys: dict[str, Any]) -> SourceSample:
     Raises:
         ConfigError: a key is wrong, or a path matches no file.
     """
-    # The other keys have no effect. They only make the configuration valid.
+    # Only `sources` has an effect here. The other keys only make the configuration valid.
     raw = {
         "name": "init",
         "sources": [keys],

@@ -78,7 +78,7 @@ def plan_run(answers: Answers, machine: Machine, flops: float, *, show: bool) ->
 
 
 def source_names(paths: list[str]) -> list[str]:
-    """Return a different name for each path: that of its file, or of its folder if the file is a pattern."""
+    """Return a different name for each path: the name of its file, or of its folder if the path is a pattern."""
     names: list[str] = []
     for path in paths:
         parts = [part for part in Path(path).absolute().parts if not set(part) & set("*?[")]
@@ -103,9 +103,9 @@ def _wanted(asked: list[str] | None, found: Counter[str]) -> set[str]:
     _refuse_other_codes(asked, "--languages")
     if absent := sorted(set(asked) - set(found)):
         raise ConfigError(
-            f"no row has the language {', '.join(absent)}",
+            f"no row that was read has the language {', '.join(absent)}",
             where="--languages",
-            expected=f"languages of the rows: {', '.join(found)}",
+            expected=f"one or more languages of these rows: {', '.join(found)}",
         )
     return set(asked)
 

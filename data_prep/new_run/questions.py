@@ -1,4 +1,7 @@
-"""The questions of `bloomery init`. Each has an option of the same meaning, so that nothing must be typed."""
+"""The questions of `bloomery init`.
+
+For each question, the command has an option with the same meaning, so no question has to be answered on the terminal.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ QUESTIONS = (
     Question("language", "Language code of texts whose rows and file names state none (fr, sw, zhs, code, ...)"),
     Question("languages", "Languages to train on, separated by spaces", "words", optional=True),
     Question("vocabulary", "Number of entries of the tokenizer's vocabulary", "integer"),
-    Question("minutes", "Time for the training on this machine, in minutes", "number"),
+    Question("minutes", "Time that the training may take on this machine, in minutes", "number"),
     Question("epochs", "Number of epochs, that is, how often the training reads the text", "number", optional=True),
     Question("parameters", "Number of parameters of the model", "integer", optional=True),
     Question("sequence_length", "Number of tokens in a training sample", "integer", optional=True),
@@ -70,7 +73,7 @@ def parse(question: Question, said: str) -> Any:
     """Return what the user typed as a value of the question's kind. Return None for `auto` if the question is optional.
 
     Raises:
-        ValueError: the text is not a value of this kind. The message describes a right value.
+        ValueError: the text is not a value of this kind. The message describes a valid value.
     """
     said = said.strip()
     if question.optional and said == "auto":

@@ -26,12 +26,12 @@ class NewRun:
     samples: list[SourceSample]
     """First rows of each source."""
     excluded: list[str]
-    """Languages of the rows that the training does not read."""
+    """Languages that the rows have but the training does not read."""
     limits: Limits
     """Limits that the model had to fit."""
     choice: Choice
     asked: frozenset[str] = frozenset()
-    """Names of the questions that the user answered differently from the proposal."""
+    """Names of the questions that an option answered, or that the user answered differently from the proposal."""
 
     @property
     def machine(self) -> Machine:
@@ -94,12 +94,13 @@ def render_run(run: NewRun, estimate: str) -> str:
         "",
         "corpus:",
         "  ingest:",
-        f"    shard_bytes: {SHARD_BYTES}  # text that one job reads; a larger corpus can use the default, 256MiB",
+        f"    shard_bytes: {SHARD_BYTES}  # size of the text that one job reads; the default, 256MiB, suits a "
+        "larger corpus",
     ]
     if run.excluded:
         text += [
             "  mixture:",
-            "    # Languages of the sources that the training does not read (--languages).",
+            "    # Languages that the sources contain but the training does not read (--languages).",
             "    weights:",
             *(f"      {_scalar(code)}: 0.0" for code in run.excluded),
         ]
@@ -107,13 +108,14 @@ def render_run(run: NewRun, estimate: str) -> str:
     text += [
         "",
         "tokenizer:",
-        f"  # {_why(run, 'vocabulary', f'chosen for about {size} of text')}; more entries make texts shorter and the",
-        "  # model larger.",
+        f"  # {_why(run, 'vocabulary', f'chosen for about {size} of text')}; with a larger vocabulary, a text has",
+        "  # fewer tokens, but the model has more parameters.",
         f"  vocabulary_size: {run.limits.vocabulary}",
-        "  reserved_tokens: 32  # unused ids for later, such as the special tokens of a chat",
+        "  reserved_tokens: 32  # token ids that are free for later use, such as for special tokens of a chat",
         "",
         "index:",
-        f"  validation_share: {values['index']['validation_share']}  # share of documents for validation losses",
+        f"  validation_share: {values['index']['validation_share']}  # share of the documents that are used only for "
+        "validation",
         "",
         f"# {format_count(choice.parameters)} parameters: {_why_model(run)}.",
         "model:",
@@ -126,18 +128,20 @@ def render_run(run: NewRun, estimate: str) -> str:
         f"    data: {training['parallel']['data']}  # {_replicas(run.machine)}",
         "  batch:",
         f"    micro_batch_size: {training['batch']['micro_batch_size']}",
-        f"    global_batch_size: {training['batch']['global_batch_size']}  # for at most about 1,000 model updates",
+        f"    global_batch_size: {training['batch']['global_batch_size']}  # chosen for about 1,000 model updates or "
+        "fewer",
         "  optimizer:",
-        f"    learning_rate: {_scalar(rate)}  # chosen by the number of parameters (Kaplan et al. 2020)",
+        f"    learning_rate: {_scalar(rate)}  # computed from the number of parameters (Kaplan et al. 2020)",
         f"    min_learning_rate: {_scalar(lowest)}  # a tenth of learning_rate",
-        f"    warmup_samples: {training['optimizer']['warmup_samples']}  # 2 % of the training",
+        f"    warmup_samples: {training['optimizer']['warmup_samples']}  # about 2 % of the training samples",
         f"  precision: {training['precision']}  # {_why_precision(run.machine)}",
         "  activation_checkpointing: none  # the value full needs less memory and a third more time",
         "  checkpoint:",
         f"    every_iterations: {training['checkpoint']['every_iterations']}",
         "  validation:",
         f"    every_iterations: {training['validation']['every_iterations']}",
-        f"    samples: {training['validation']['samples']}  # of each language, in at most a tenth of the time",
+        f"    samples: {training['validation']['samples']}  # validation samples of each language; validation takes at "
+        "most a tenth of the training time",
     ]
     if "threads_per_rank" in training:
         text.append(f"  threads_per_rank: {training['threads_per_rank']}  # all processors of this machine")
@@ -145,7 +149,8 @@ def render_run(run: NewRun, estimate: str) -> str:
         text += [
             "",
             "plan:",
-            f"  corpus_tokens: {run.corpus_tokens}  # an estimate for the plan; the index counts the tokens",
+            f"  corpus_tokens: {run.corpus_tokens}  # estimate that `bloomery plan` uses; the index stage counts the "
+            "exact number",
         ]
     text += [
         "",
@@ -160,12 +165,12 @@ def _length_lines(run: NewRun, training: dict[str, Any]) -> list[str]:
     """Return the lines of the key that states the length of the training."""
     tokens = format_count(run.corpus_tokens)
     if "train_epochs" in training:
-        why = _why(run, "epochs", "more epochs would add little")
-        return [f"  train_epochs: {training['train_epochs']:g}  # over an estimated {tokens} tokens; {why}"]
+        why = _why(run, "epochs", "further epochs would hardly improve the model")
+        return [f"  train_epochs: {training['train_epochs']:g}  # epochs of an estimated {tokens} tokens; {why}"]
     why = "as much as the time allows" if run.choice.whole_epochs is None else "one batch"
     return [
-        f"  # {why[0].upper()}{why[1:]}: about {run.choice.epochs:.2g} epochs of an estimated {tokens} tokens. The key",
-        "  # train_epochs instead states the length in epochs.",
+        f"  # {why[0].upper()}{why[1:]}: about {run.choice.epochs:.2g} epochs of an estimated {tokens} tokens. To",
+        "  # state the length in epochs, replace train_samples by train_epochs.",
         f"  train_samples: {training['train_samples']}",
     ]
 
@@ -175,7 +180,7 @@ def _source_lines(source: dict[str, Any], sample: SourceSample) -> list[str]:
     rows = f"all {sample.rows}" if sample.complete else f"the first {sample.rows}"
     keys = [key for key in source if key not in ("name", "paths")]
     lines = [
-        f"  - name: {_scalar(source['name'])}  # part of paths and of document ids",
+        f"  - name: {_scalar(source['name'])}  # this name is a part of paths and document ids",
         f"    # {rows} rows: {most_common(sample.languages)}",
         "    paths:",
         *(f"      - {_scalar(path)}" for path in source["paths"]),
@@ -197,9 +202,10 @@ def _why(run: NewRun, name: str, otherwise: str) -> str:
 
 def _why_model(run: NewRun) -> str:
     if "parameters" in run.asked:
-        return "the shape nearest to the number that you asked for"
+        return "the model size that is nearest to the number that you asked for"
     return (
-        f"the largest shape with 20 tokens per parameter in {format_seconds(run.limits.seconds)}, or the smallest shape"
+        f"the largest model that can read 20 tokens per parameter in {format_seconds(run.limits.seconds)}, or the "
+        "smallest model if none can"
     )
 
 

@@ -25,12 +25,12 @@ LARGEST = 12
 def clusters(catalogue: NumberedDocuments) -> dict[str, Any]:
     """Return the number of clusters (`count`), a histogram of their sizes (`sizes`), and the `largest` clusters.
 
-    Each row of `sizes` holds the range of sizes (`from` a power of two, `to` included), and the numbers of `clusters`
-    and of `removed` documents.
+    Each row of `sizes` holds a range of sizes, and the numbers of `clusters` and of `removed` documents in it. The
+    range begins at `from`, which is a power of two, and includes `to`.
     """
     sizes = _sizes(catalogue.corpus)
     # A cluster of size n has n - 1 rows in the table, one per removed document, and each row holds n. Documents of
-    # earlier runs have no rows, so the quotient is rounded.
+    # earlier runs count in n but have no rows, so the quotient is rounded.
     alone = np.arange(len(sizes))
     number = np.divide(sizes, alone - 1, out=np.zeros(len(sizes)), where=alone > 1).round().astype(np.int64)
     rows = []

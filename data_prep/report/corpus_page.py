@@ -73,8 +73,8 @@ def _lead(report: dict[str, Any]) -> str:
     )
     if totals["trusted_disagreements"]:
         sentence += (
-            f" This includes {documents(totals['trusted_disagreements'])} from trusted sources in which another "
-            "language was detected."
+            f" The kept text includes {documents(totals['trusted_disagreements'])} from trusted sources although the "
+            "detected language differs from the label."
         )
     return sentence
 

@@ -90,7 +90,8 @@ def _picks(catalogue: NumberedDocuments) -> dict[str, list[tuple[str, str | None
 
 
 def _nodes(catalogue: NumberedDocuments, part: str, rule: str, language: str | None) -> list[int]:
-    """Return up to 2 x `PER_RULE` documents of a part that the rule removed, in one language or in any (None)."""
+    """Return up to 2 x `PER_RULE` documents of a part that the rule removed, in `language` or, if it is None, in
+    any."""
     gone = ~catalogue.kept(part)
     rule_of = np.full(len(gone), "", dtype=object)
     rule_of[gone] = read_table(catalogue.path("verdicts", part), ["rule"])["rule"].filter(pa.array(gone)).to_pylist()

@@ -99,7 +99,8 @@ def gather(corpus: Path, parts: list[str], stage: JudgeStage) -> dict[str, Any]:
             rule: {
                 "documents": total.removed[rule]["documents"],
                 "bytes": total.removed[rule]["bytes"],
-                # `documents` counts a document only for its first failing rule. This counts it for all failing rules.
+                # `documents` counts a document only for its first failing rule. `failing_documents` counts it for all
+                # failing rules.
                 "failing_documents": failing.get(rule, total.removed[rule]["documents"]),
                 "limits": _limits(stage, rule, sorted(languages)),
             }

@@ -86,7 +86,10 @@
     const result = `removes ${documents(one.number)} (${share})`;
     if (one.moved) return `limit ${limitOf(one.from)} ${result}; the configured limits remove ${group(one.now)}`;
     if (one.from === null) return "no limit";
-    const limit = one.from === one.to ? limitOf(one.from) : `${limitOf(one.from)} to ${limitOf(one.to)} (by language)`;
+    const limit =
+      one.from === one.to
+        ? limitOf(one.from)
+        : `${limitOf(one.from)} to ${limitOf(one.to)} (depending on the language)`;
     return `limit ${limit} ${result}`;
   }
 

@@ -1,4 +1,4 @@
-"""Compute how many documents other limits would remove, for each rule and language, at each of several limits.
+"""Compute, for each rule and language, how many documents the rule would remove with each of several other limits.
 
 Rules are independent here: a document that fails two rules is counted for both.
 """
@@ -24,7 +24,8 @@ def what_if(found: dict[str, Distribution], stage: JudgeStage) -> dict[str, Any]
 
     - `documents`: number of documents.
     - `removed`: number of documents that the rule alone would remove, for each limit of `at`.
-    - `limits`: configured limits. Empty if the rule is off. Several if sources use different recipes.
+    - `limits`: configured limits. The list is empty if the rule is off, and has several limits if sources use different
+      recipes.
     - `removed_now`: number of documents that the rule alone removes with the configured limits.
 
     As in the judge stage, a minimum removes documents below the limit, and a maximum removes documents above the limit.

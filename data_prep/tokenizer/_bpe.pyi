@@ -89,7 +89,7 @@ class Counter:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory of the counted pieces, in bytes. While this memory is enlarged, up to half as much is added."""
+        """Memory of the counted pieces, in bytes. While it grows, up to half as much memory is needed in addition."""
 
 class Encoder:
     """Encode text to token ids: split it with a pre-tokenizer preset, then merge pairs in each piece.

@@ -122,7 +122,7 @@ def train(
         typer.Option(
             "--split-digits/--no-split-digits",
             show_default="as counted",
-            help="Whether every digit is a separate pre-token. It must be so in the counts too.",
+            help="Whether every digit is a separate pre-token. The counts must have been made with the same setting.",
         ),
     ] = None,
     max_pieces: Annotated[
@@ -149,7 +149,7 @@ def train(
         ),
     ] = None,
 ) -> None:
-    """Train a byte-level BPE tokenizer on counts of pre-tokens. The option --weights weights the languages."""
+    """Train a byte-level BPE tokenizer on counts of pre-tokens. Use --weights to give each language a weight."""
     from bloomery.base.atomic import read_json
     from bloomery.base.errors import ConfigError
     from bloomery.config.load import validate

@@ -1,8 +1,8 @@
 """Count the pre-tokens of shards; tokenizer training needs only these counts and no text.
 
 A cluster can count each shard in its own job, and one job can then train on all counts. Training with another mixture
-or vocabulary size does not read the text again. Equal texts give an output file with equal bytes. The order of the
-shards and the distribution of the texts over the shards do not matter.
+or vocabulary size does not read the text again. The same texts always give the same output file, byte for byte. The
+order of the shards and the distribution of the texts over the shards do not matter.
 
 Time: the kernel reads about 200 MB/s on one core; the whole job reads about 90 MB/s. Memory: a unique piece of a
 language takes about 50 bytes, and 16 more bytes while it is written. When the counts exceed `MEMORY_BYTES`, they are

@@ -96,7 +96,7 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
         say(
             f"{foreign[0].path}{more}: without a manifest (the JSON file beside a count table), it is unknown which "
-            "pre-tokenizer split the text"
+            "pre-tokenizer split the text. It is assumed to be the right one"
         )
     for table in tables:
         told = read_manifest(table.path)["counts"].get("pre_tokenizer") if table.ours else None
@@ -106,9 +106,9 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
             found = (str(told["preset"]), bool(told["split_digits"]))
         except (KeyError, TypeError) as error:
             raise InputError(
-                "the value of pre_tokenizer is damaged",
+                "the value of the key pre_tokenizer is damaged",
                 where=str(manifest_path(table.path)),
-                expected="the keys preset and split_digits; run `bloomery tokenizer count` again",
+                expected="its keys preset and split_digits; run `bloomery tokenizer count` again",
             ) from error
         if known is not None and found != known:
             raise InputError(
@@ -179,7 +179,7 @@ def _checked(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
             f"the column count has the type {columns['count'].type}", where=where, expected="an integer type"
         )
     try:
-        language, piece = _text(columns["language"], pa.string()), _text(columns["piece"], pa.large_binary())
+        language, piece = _text("language", columns, pa.string()), _text("piece", columns, pa.large_binary())
         count = columns["count"].cast(pa.int64())
     except pa.ArrowException as error:
         raise InputError(str(error), where=where, expected="text or bytes in the columns language and piece") from error
@@ -187,16 +187,19 @@ def _checked(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
     if least < 0:
         row = pc.index(count, least).as_py()
         raise InputError(
-            f"the count of piece {piece[row].as_py()!r} is {least}", where=where, expected="counts of at least 0"
+            f"the count of the pre-token {piece[row].as_py()!r} is {least}",
+            where=where,
+            expected="counts of at least 0",
         )
     made = pa.record_batch([language, piece, count], names=COLUMNS)
     return made.filter(pc.greater(count, 0)) if least == 0 else made
 
 
-def _text(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def _text(name: str, columns: dict[str, pa.Array], kind: pa.DataType) -> pa.Array:
+    column = columns[name]
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if not any(is_kind(column.type) for is_kind in kinds):
-        raise pa.ArrowTypeError(f"a column of text has the type {column.type}")
+        raise pa.ArrowTypeError(f"the column {name} has the type {column.type}")
     return column.cast(kind)

@@ -100,7 +100,7 @@ def _end_of_document(name: str, tokenizer: Any, roles: dict[str, str], asked: st
         return asked
     if "eos" not in roles:
         raise InputError(
-            "the tokenizer names no eos_token, so it is unknown which token ends a document",
+            "the tokenizer does not state an eos_token, so it is unknown which token ends a document",
             where=name,
             expected="--end-of-document TOKEN (tokenizer.end_of_document in a configuration)"
             + (f" with a token such as {some}" if known else ""),
@@ -112,9 +112,10 @@ def _warnings(tokenizer: Any, own: dict[str, Any], size: int, end: str) -> list[
     found = []
     lost = lossy_kinds(tokenizer)
     if lost:
-        why, what = suspects(own), "texts of every kind" if len(lost) == len(HOSTILE) else ", ".join(lost)
+        why, what = suspects(own), "all tested kinds" if len(lost) == len(HOSTILE) else ", ".join(lost)
         found.append(
-            f"encoding and decoding a text changes {what}" + (f"; possible causes: {', '.join(why)}" if why else "")
+            f"these kinds of text change when they are encoded and decoded: {what}"
+            + (f"; possible causes: {', '.join(why)}" if why else "")
         )
     holes = size - tokenizer.get_vocab_size(with_added_tokens=True)
     if holes:

@@ -47,7 +47,7 @@ def suspects(description: dict[str, Any]) -> list[str]:
     found = [f"normaliser {kind}" for kind in _types(description.get("normalizer"))]
     for part in _parts(description.get("pre_tokenizer")):
         if part.get("add_prefix_space") or part.get("prepend_scheme") in ("always", "first"):
-            found.append(f"the pre-tokenizer {part.get('type')} adds a space at the beginning")
+            found.append(f"the pre-tokenizer {part.get('type')} adds a space at the beginning of a text")
         elif part.get("type") in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer"):
             found.append(f"the pre-tokenizer {part['type']} drops spaces")
         elif part.get("type") == "Split" and part.get("behavior") == "Removed":
@@ -61,7 +61,8 @@ def suspects(description: dict[str, Any]) -> list[str]:
 def _parts(stage: Any) -> list[dict[str, Any]]:
     """Return the steps of a normaliser or pre-tokenizer.
 
-    These are the members of a `Sequence`, including those of nested sequences. Otherwise it is the single step itself.
+    The steps of a `Sequence` are its members, including the members of nested sequences. Any other `stage` is a single
+    step.
     """
     if not isinstance(stage, dict):
         return []

@@ -14,7 +14,10 @@ text; training uses the UTF-8 bytes."""
 
 
 def merge_counts(tables: Iterable[Iterator[pa.RecordBatch]]) -> Iterator[pa.Table]:
-    """Yield the sum of sorted tables, in sorted order. Only one batch of each table is in memory."""
+    """Yield the rows of all sorted tables in sorted order, with counts summed per language and piece.
+
+    Only one batch of each table is in memory.
+    """
     heads = [(head, rest) for rest in map(_with_rows, tables) if (head := next(rest, None)) is not None]
     while heads:
         # Every table has been read at least up to `bound`, so all rows up to `bound` are in memory.

@@ -24,9 +24,9 @@ the flag `u`, Rust's fancy-regex, and PCRE. Only the engine's Unicode version ca
 
 `split_digits` then makes every numeric character a separate piece (`Digits`, Rust's `char::is_numeric`).
 
-The compiled split (`csrc/bpe/split.hpp`) finds exactly the same pieces. Its character table is generated from
-`tokenizers` (version 0.23.3, where Oniguruma has Unicode 16 and `Digits` has Unicode 17). A test compares the two over
-every code point.
+The C++ implementation of this split (`csrc/bpe/split.hpp`) finds exactly the same pieces. Its character table is
+generated from `tokenizers` (version 0.23.3, where Oniguruma has Unicode 16 and `Digits` has Unicode 17). A test
+compares the C++ implementation with `tokenizers` for every code point.
 """
 
 from __future__ import annotations

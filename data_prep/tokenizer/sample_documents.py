@@ -1,9 +1,9 @@
 """Take a fixed sample of documents per language, and read only a small part of a large corpus.
 
-Shards are visited in the order of the digest of their name. Document ids are hashes. Each shard contributes, per
-language, at most `PER_PART` documents, those with the smallest ids. A language is complete when it has `PER_LANGUAGE`
-documents or `LANGUAGE_BYTES` of text. The same corpus always gives the same sample. In most shards of a large corpus,
-only the language column is read. Files without a manifest are read whole.
+Shards are visited in the order of their names' digests. Document ids are hashes. Each shard contributes, per language,
+at most `PER_PART` documents, those with the smallest ids. A language is complete when it has `PER_LANGUAGE` documents
+or `LANGUAGE_BYTES` of text. The same corpus always gives the same sample. In most shards of a large corpus, only the
+language column is read. Files without a manifest are read whole.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _blocks(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def _summed(tables: list[pa.Table]) -> pa.Table:
-    """Return the rows of all tables, sorted by (piece, dataset), with the counts of equal rows added."""
+    """Add the counts of rows with equal piece and dataset, and return the rows sorted by (piece, dataset)."""
     table = pa.concat_tables([RUN_SCHEMA.empty_table(), *tables]).combine_chunks()
     if table.num_rows < 2:
         return table

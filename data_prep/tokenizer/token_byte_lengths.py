@@ -18,7 +18,7 @@ _BYTE = re.compile(r"<0x[0-9A-Fa-f]{2}>")
 
 
 def token_byte_lengths(tokenizer: Any) -> npt.NDArray[np.int32]:
-    """Return the number of UTF-8 bytes of each id, int32 [vocabulary_size].
+    """Return the number of UTF-8 bytes that each token stands for, by id, int32 [vocabulary_size].
 
     Special tokens have length 0, and ids without a token have `NO_TOKEN`. The lengths are exact for byte-level
     tokenizers. WordPiece and SentencePiece tokenizers put a space before words; for them, the space before the first

@@ -55,7 +55,8 @@ def with_pre_tokenizer(
     Args:
         config: settings of the training. They are returned unchanged if no manifest records another pre-tokenizer.
         tables: count tables.
-        asked: whether the user chose the pre-tokenizer of `config`. If false, that of the tables replaces it.
+        asked: whether the user chose the pre-tokenizer of `config`. If false, the pre-tokenizer of the tables replaces
+            it.
 
     Raises:
         ConfigError: if `asked` is true and the tables record another pre-tokenizer.
@@ -177,7 +178,7 @@ class _Seen:
 
     @property
     def share(self) -> float:
-        """Share of the weighted occurrences that is kept."""
+        """Share of the weighted occurrences that belong to the selected pieces."""
         return self.kept_occurrences / self.occurrences
 
 

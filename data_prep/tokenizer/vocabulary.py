@@ -49,7 +49,8 @@ def symbol_order() -> npt.NDArray[np.uint8]:
 
 
 def token_bytes(merges: npt.NDArray[np.int32]) -> list[bytes]:
-    """Return the bytes of each token, indexed by the kernel's id: the 256 byte tokens, then the merged tokens."""
+    """Return the bytes of each token, by its id in the compiled trainer: the 256 byte tokens, then the merged
+    tokens."""
     order = symbol_order()
     tokens = [b""] * 256
     for byte in range(256):
@@ -63,7 +64,8 @@ def build_tokenizer(merges: npt.NDArray[np.int32], reserved: int, pre_tokenizer:
     """Return a `tokenizers.Tokenizer` with BLOOM's pipeline, which has no normaliser.
 
     Args:
-        merges: pairs of kernel ids, int32 [m, 2]. Ids 0..255 are bytes in `symbol_order`; id 256 + k is merge k.
+        merges: pairs of ids in the compiled trainer, int32 [m, 2]. Ids 0..255 are bytes in `symbol_order`; id 256 + k
+            is merge k.
         reserved: number of reserved tokens.
         pre_tokenizer: `tokenizers` pre-tokenizer whose last step is `ByteLevel`.
     """

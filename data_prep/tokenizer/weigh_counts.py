@@ -9,9 +9,10 @@ Therefore the counts of l are multiplied by
 
 With this S, the smallest factor is 1. The language whose share the mixture reduces most keeps its counts, and all other
 counts are scaled up. Rounding (to the nearest integer, at least 1) therefore never loses a piece and never makes rare
-pieces equally frequent. S bounds the sum of all weighted bytes, and therefore every pair count. For example, 484 GB at
-weight 0.06 give 8e12, far below 2^63. The sum of all weighted bytes is limited to 2^60, which matters only for extreme
-weights. Factors are exact fractions that are rounded once to float64, so the result does not depend on any order.
+pieces equally frequent. S is an upper bound for the sum of all weighted bytes, and therefore for every pair count. For
+example, 484 GB at weight 0.06 give S = 8e12, far below 2^63. The sum of all weighted bytes is limited to 2^60, which
+matters only for extreme weights. Factors are exact fractions that are rounded once to float64, so the result does not
+depend on the order of the tables.
 
 Memory does not grow with the tables (see `sums.py`). The factors are known when all tables have been read, and the
 weighted pieces are streamed.
@@ -74,7 +75,8 @@ class CountedPieces:
             raise _overflow(str(table.path))
         for number in np.unique(numbers).tolist():
             chosen = numbers == number
-            # This int64 product cannot overflow, because the sum over the whole batch is below 2^62.
+            # This int64 product cannot overflow, because the whole batch counts at most MAX_BYTES bytes (checked
+            # above).
             self.bytes[self.names[number]] += int(lengths[chosen] @ counts[chosen])
         if sum(self.bytes.values()) > MAX_BYTES:
             raise _overflow(str(table.path))
@@ -100,7 +102,7 @@ def language_factors(language_bytes: Mapping[str, int], weights: Mapping[str, fl
     if not used:
         return {}
     scale = max(size / Fraction(weights[code]) for code, size in used.items())
-    # Plain weights need not add up to one, so the weighted bytes are scale * total.
+    # Weights from a file need not add up to one, so all weighted bytes add up to scale * total.
     total = sum((Fraction(weights[code]) for code in used), Fraction())
     scale = min(scale, MAX_WEIGHTED_BYTES / total)
     return {code: float(Fraction(weights[code]) * scale / size) for code, size in sorted(used.items())}

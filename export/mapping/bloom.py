@@ -39,10 +39,10 @@ TABLE: dict[str, str] = {
     "ln_f.weight": "transformer.ln_f.weight",
     "ln_f.bias": "transformer.ln_f.bias",
 }
-"""Transformers' name of each canonical parameter name. `{block}` stands for the number of a block."""
+"""Name of each parameter in transformers, by its canonical name. `{block}` stands for the number of a block."""
 
 INVERSE: dict[str, str] = {theirs: ours for ours, theirs in TABLE.items()}
-"""Canonical parameter name of each name in transformers."""
+"""Canonical name of each parameter, by its name in transformers."""
 
 TIED_HEAD = "lm_head.weight"
 """Transformers' name of the output head, which shares the embedding's memory."""
@@ -56,19 +56,26 @@ def _look_up(table: dict[str, str], name: str) -> str:
     found = table.get(pattern)
     if found is None:
         raise CheckFailedError(
-            f"parameter {name} has no counterpart in the table of BLOOM's parameters",
+            "this parameter has no counterpart in the table of BLOOM's parameters",
+            where=name,
             expected="one of " + ", ".join(sorted(table)),
         )
     return found if match is None else found.replace("{block}", match.group(2))
 
 
 def to_transformers(name: str) -> str:
-    """Return transformers' name of a canonical parameter name. Raises CheckFailedError if the table lacks the name."""
+    """Return the name in transformers of a parameter, from its canonical name.
+
+    Raises CheckFailedError if the table lacks the name.
+    """
     return _look_up(TABLE, name)
 
 
 def to_canonical(name: str) -> str:
-    """Return the canonical name of a parameter in transformers. Raises CheckFailedError if the table lacks the name."""
+    """Return the canonical name of a parameter, from its name in transformers.
+
+    Raises CheckFailedError if the table lacks the name.
+    """
     return _look_up(INVERSE, name)
 
 
@@ -100,12 +107,13 @@ def check_exportable(model: ModelConfig, vocabulary_rows: int, config: Any) -> N
     for name in sorted(ours.keys() | theirs.keys()):
         if ours.get(name) != theirs.get(name):
             reasons.append(
-                f"{name} has the shape {ours.get(name, 'absent')} in the training and {theirs.get(name, 'absent')} in "
-                "transformers"
+                f"the shape of {name} is {ours.get(name, '(no such parameter)')} in the training and "
+                f"{theirs.get(name, '(no such parameter)')} in transformers"
             )
     if reasons:
         raise CheckFailedError(
             "this network cannot be exported as BloomForCausalLM: " + "; ".join(reasons[:5]),
+            where="model",
             expected="a network with ALiBi, embedding LayerNorm, biases, tanh GELU and a feed-forward width of 4 x "
             "hidden_size",
         )

@@ -1,10 +1,10 @@
 """Estimate rates from a record of incidents, with the uncertainty that few incidents leave.
 
-Events at a constant rate are Poisson distributed. n events in T days give the estimate n / T a day. The exact
-confidence interval of the rate is Garwood's (Biometrika 28, 1936), whose ends are gamma quantiles. With one event in a
-month, the 90 % interval spans almost two orders of magnitude. A forecast that took the estimate for the true rate would
-be too certain. Each replicate therefore draws its rate from the gamma distribution with shape n and scale 1 / T, whose
-mean is the estimate.
+Events at a constant rate are Poisson distributed. If n events occur in T days, the estimated rate is n / T events per
+day. The exact confidence interval of the rate is Garwood's (Biometrika 28, 1936), whose ends are gamma quantiles. With
+one event in a month, the 90 % interval spans almost two orders of magnitude. A forecast that treated the estimate as
+the true rate would be too certain. Each replicate therefore draws its rate from the gamma distribution with shape n and
+scale 1 / T, whose mean is the estimate.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RecordedIncident(Section):
 
 
 class Observed(Section):
-    """Period that the record covers. The file must contain all incidents of this period."""
+    """Period that the record covers. The file of incidents must contain all incidents of this period."""
 
     run: str
     """Name of the training."""
@@ -160,7 +160,7 @@ class Rate:
         return self.days / greatest, self.days / least if least else None
 
     def drawn(self, random: Random) -> float | None:
-        """Return a random mean of days between events (see the module's docstring), or None if there was no event."""
+        """Draw a mean number of days between events (see the module's docstring). Return None if there was no event."""
         return self.days / random.gammavariate(self.events, 1.0) if self.events else None
 
 
@@ -170,7 +170,7 @@ def _poisson_up_to(events: int, mean: float) -> float:
 
 
 def _solve(falling: Callable[[float], float], value: float) -> float:
-    """Return the argument above 0 at which a decreasing function has `value`, found by bisection."""
+    """Return the argument above 0 at which the decreasing function `falling` equals `value`. Search by bisection."""
     low, high = 1e-12, 1.0
     while falling(high) > value:
         high *= 2
@@ -195,7 +195,7 @@ class Rates:
     """Mean length of the maintenances whose length is known; None if none is known, and the scenario's own value is
     used."""
     hours_lost: float
-    """Sum of all known lost hours."""
+    """Sum of the hours lost by all incidents for which they are known."""
 
     def estimated(self, scenario: Scenario) -> Scenario:
         """Return the scenario with the estimated rates."""
@@ -219,10 +219,10 @@ class Rates:
 
 
 def calibrate(record: IncidentRecord) -> Rates:
-    """Return the rates of failures, maintenances and planned restarts.
+    """Estimate the rates of failures, maintenances and planned restarts from a record of incidents.
 
-    The rates count calendar days, although a training can fail only while a job runs. They are therefore slightly too
-    low, by the share of the time in which no job ran.
+    The rates are events per calendar day, although a training can fail only while a job runs. The rate of failures is
+    therefore slightly too low, by the share of the time in which no job ran.
     """
     days = record.observed.days
     kinds = [incident.kind for incident in record.incidents]

@@ -27,8 +27,8 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A training and its interruptions. All waiting times are exponential, so the next event does not depend on the
-    past."""
+    """A training and its interruptions. All waiting times are exponentially distributed, so the next event does not
+    depend on the past."""
 
     phases: tuple[Phase, ...]
     """All iterations, in order."""
@@ -40,12 +40,12 @@ class Scenario:
     After the last rule, `save_every_iterations` applies.
     """
     save_at_iterations: tuple[int, ...] = ()
-    """Iterations after which a save also follows. Their checkpoints are never removed."""
+    """Additional iterations after which a checkpoint is saved. These checkpoints are never removed."""
     save_seconds: float = 0.0
     """Seconds for which a save stops the training."""
     validation_every_iterations: int
-    """Iterations between validations. A validation also follows the last iteration. It precedes a save of that
-    iteration."""
+    """Iterations between validations. A validation also follows the last iteration. If a validation and a save follow
+    the same iteration, the validation is first."""
     validation_seconds: float = 0.0
     """Seconds for which a validation stops the training."""
     job_seconds: float | None = None
@@ -56,7 +56,8 @@ class Scenario:
     queue_hours: float = 0.0
     """Mean hours that each job, including the first, waits in the queue; 0 for a reservation."""
     restart_minutes: float = 0.0
-    """Minutes from a job's start to its first new iteration. If it fails during this time, a new job has to start."""
+    """Minutes from a job's start to its first new iteration. If the job fails during this time, a new job has to
+    start."""
     days_between_failures: float | None = None
     """Mean days of job time until a failure, which loses all unsaved work. None if there are no failures."""
     days_between_maintenances: float | None = None
@@ -129,7 +130,7 @@ def scenario_of(config: RunConfig) -> Scenario:
     """Return the scenario of a run: its iterations, saves and segments, and the failures that its plan assumes.
 
     Raises:
-        ConfigError: a job is too short for its own start and end.
+        ConfigError: a job is so short that it would end before its first iteration.
     """
     from bloomery.spec.duration import ladder_seconds, save_seconds
 

@@ -1,4 +1,4 @@
-"""Simulate many replicates and summarise them."""
+"""Simulate a training many times, and summarise these simulations (replicates)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ def replicates(
     stop_at_days: float | None = None,
     with_spans: bool = False,
 ) -> Iterator[tuple[Replicate, list[JobSpan]]]:
-    """Simulate `count` replicates. A replicate depends only on its number and the seed, not on `count`.
+    """Simulate `count` replicates of a training.
 
-    If `rates` are given, each replicate draws its own rates from the uncertainty of these rates. They replace those of
-    the scenario. If `stop_at_days` is given, each replicate stops after this many days, finished or not.
+    A replicate depends on the scenario, the rates, the seed and its number, but not on `count`.
+
+    If `rates` is given, each replicate draws its own rates of incidents from the probability distributions of `rates`.
+    The drawn rates replace the rates of the scenario. If `stop_at_days` is given, each replicate stops after this many
+    days, finished or not.
 
     Raises:
-        CheckFailedError: a training makes no progress.
+        CheckFailedError: a simulated training makes no progress.
     """
     work = Timeline(scenario)
     horizon = math.inf if stop_at_days is None else 86_400 * stop_at_days
@@ -47,7 +50,8 @@ def replicates(
 class Summary:
     """Statistics of all replicates.
 
-    Quantiles have percents as keys. They are infinite if too few replicates finished.
+    The keys of quantiles are the percents in `PERCENTS`. A quantile of `finish_days` is infinite if fewer replicates
+    finished than it needs.
     """
 
     replicates: int
@@ -60,7 +64,7 @@ class Summary:
     wall_hours: float
     """Mean wall-clock hours of a replicate."""
     useful_hours: float
-    """Mean hours of a replicate's iterations that were not discarded."""
+    """Mean hours that a replicate spends on iterations that are not discarded."""
     lost_hours: dict[str, float]
     """Mean lost hours of a replicate, by cause."""
     failures: float
@@ -78,12 +82,12 @@ class Summary:
 def simulate(
     scenario: Scenario, count: int, seed: int = 0, *, rates: Rates | None = None, stop_at_days: float | None = None
 ) -> list[Replicate]:
-    """Return `count` replicates simulated by `replicates`, without their jobs' spans."""
+    """Simulate `count` replicates as `replicates` does, and return them without the time spans of their jobs."""
     return [each for each, _ in replicates(scenario, count, seed, rates=rates, stop_at_days=stop_at_days)]
 
 
 def summarise(played: Sequence[Replicate]) -> Summary:
-    """Return quantiles and means over at least one replicate."""
+    """Return quantiles and means over the replicates in `played`, which must not be empty."""
     finish = [math.inf if each.finish_days is None else each.finish_days for each in played]
     return Summary(
         replicates=len(played),
@@ -103,7 +107,10 @@ def summarise(played: Sequence[Replicate]) -> Summary:
 
 
 def quantiles(values: Sequence[float]) -> dict[int, float]:
-    """Return the quantiles of `PERCENTS`, interpolated linearly, of at least one value. Values may be infinite."""
+    """Return the quantile of `values` for each percent in `PERCENTS`, with linear interpolation.
+
+    `values` must not be empty, and may contain infinity.
+    """
     ordered = sorted(values)
     found = {}
     for percent in PERCENTS:

@@ -5,7 +5,7 @@ trains. A failure or a maintenance discards the work since the newest complete s
 in the queue, which then continues.
 
 A job ends by itself if its time is up or a planned restart is requested. It first completes its iteration, including a
-validation and a save that are due, and saves. If the job fails before that, the restart after the failure replaces the
+validation that is due, and saves a checkpoint. If the job fails before that, the restart after the failure replaces the
 planned one.
 """
 
@@ -22,7 +22,8 @@ from planner.simulation.waiting_times import WaitingTimes
 LOSSES = ("rework", "restart", "queue", "maintenance", "saving", "validation")
 """Causes of hours without training progress: repeated work, job starts, queues, maintenances, saves, validations."""
 _MOST_JOBS = 100_000
-"""Largest number of jobs. A training that needs more makes no progress and would be simulated forever."""
+"""Largest number of jobs of a training. A training with more jobs is refused, because it may never finish and its
+simulation may never end."""
 
 
 class JobSpan(NamedTuple):
@@ -162,7 +163,10 @@ class _Replication:
         return min(self.failure_left, maintenance), self.failure_left <= maintenance
 
     def _struck(self, failed: bool, ran: float) -> None:
-        """Handle the failure or maintenance that ended the job, `ran` seconds after the clocks were last updated."""
+        """Handle the failure or maintenance that ended the job.
+
+        `failure_left` does not yet include the last `ran` seconds.
+        """
         if failed:
             self.failures += 1
             self.failure_left = self.draws.failure()
@@ -223,7 +227,10 @@ class _Replication:
         self.over = last == work.iterations
 
     def _stand(self, clock: float, last: int) -> None:
-        """Handle the horizon during a job's training. Completed iterations count even if they were not saved."""
+        """Count the work of a job that trains when the simulation stops.
+
+        Completed iterations count even if they were not saved.
+        """
         work = self.work
         self.done = self.reached = min(work.last_done(clock), last)
         rest = clock - work.done[self.done]

@@ -30,9 +30,9 @@ class Curves:
     bands: dict[int, list[float]]
     """Quantiles of the iteration on each of `days`, by percent."""
     samples: list[list[float]]
-    """Iterations of the first replicates on each of `days`."""
+    """Number of iterations that each of the first replicates has completed on each of `days`."""
     uninterrupted: list[float]
-    """Iterations of a training without interruptions on each of `days`."""
+    """Number of iterations that a training without interruptions has completed on each of `days`."""
     finish_days: list[float]
     """Days to the end, for each replicate that finished."""
     iterations: list[int]
@@ -40,7 +40,7 @@ class Curves:
 
 
 def curves(scenario: Scenario, played: Sequence[tuple[Replicate, list[JobSpan]]]) -> Curves:
-    """Return the curves of at least one replicate, simulated with its spans."""
+    """Return the figure's data. `played` holds at least one replicate, each with the training periods of its jobs."""
     work = Timeline(scenario)
     last = max(replicate.wall_days for replicate, _ in played)
     days = [last * point / (_POINTS - 1) for point in range(_POINTS)]

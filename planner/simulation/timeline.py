@@ -1,8 +1,9 @@
-"""Represent a scenario's work on a clock that runs only while a job trains and no work is lost.
+"""Compute when each iteration of a scenario is complete. The clock runs only while a job trains and no work is lost.
 
 A table stores the time at which each iteration is complete, including its validation and save. Events then need only
-binary searches, for example for the current iteration, the last save or the end of a job. A replicate therefore costs
-time for each event, not for each iteration. The table takes 8 bytes for each iteration, which is 0.9 MB for BLOOM.
+binary searches, for example for the current iteration, the last save or the end of a job. The time to simulate a
+replicate therefore grows with its number of events, not with its number of iterations. The table takes 8 bytes for each
+iteration, which is 0.9 MB for BLOOM.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Timeline:
         return self.done[iteration] + (0.0 if self.saves_after(iteration) else self.scenario.save_seconds)
 
     def share(self, iteration: int) -> TimeUse:
-        """Return the use of the time up to the end of `iteration`."""
+        """Return what the time up to the end of `iteration` was used for."""
         scenario, useful, left = self.scenario, 0.0, iteration
         for phase in scenario.phases:
             useful += min(left, phase.iterations) * phase.seconds
@@ -88,7 +89,10 @@ class Timeline:
         return TimeUse(useful, validations * scenario.validation_seconds, saves * scenario.save_seconds)
 
     def begun(self, iteration: int, seconds: float) -> tuple[TimeUse, bool]:
-        """Return the use of the first `seconds` of `iteration`, and whether the iteration itself is complete."""
+        """Return what the first `seconds` of `iteration` were used for, and whether the iteration was complete by then.
+
+        A validation or a save after the iteration need not be complete.
+        """
         own = self._seconds_of(iteration)
         useful = min(seconds, own)
         validation = min(seconds - useful, self.scenario.validation_seconds) if self.validates_after(iteration) else 0.0
@@ -105,7 +109,7 @@ class Timeline:
         return iteration
 
     def kept(self, newest: int, extra: list[int]) -> tuple[int, int]:
-        """Return the number of checkpoints retained after the save of `newest`, and the largest number on disk at once.
+        """Return how many checkpoints are retained after iteration `newest` is saved, and the largest number at once.
 
         `extra` lists, in ascending order, the iterations at which an ending job saved although no save was due. A new
         checkpoint is written before an old one is removed, and the number of retained checkpoints never decreases. The
@@ -118,7 +122,8 @@ class Timeline:
         return self._kept(due, extra), before + 1
 
     def _kept(self, due: int, extra: list[int]) -> int:
-        """Return the number of checkpoints retained of the first `due` saves and of the `extra` ones."""
+        """Return how many checkpoints are retained after the first `due` saves that were due and after the `extra`
+        saves."""
         last, checkpoint = self.scenario.keep_last, self._checkpoint
         for_good = self._for_good[due] + len([i for i in extra if is_for_good(checkpoint, i)])
         recent = sorted([*self._saves[max(0, due - last) : due], *extra[-last:]])[-last:]

@@ -1,4 +1,4 @@
-"""Test that docs/benchmarks.md is the page that follows from the files in bench/results/."""
+"""Test that docs/benchmarks.md equals the page that is generated from the files in bench/results/."""
 
 from __future__ import annotations
 

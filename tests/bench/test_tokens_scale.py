@@ -1,4 +1,4 @@
-"""Test that the page about 341.6 B tokens agrees with the results of the benchmarks."""
+"""Test that docs/tokens-scale.md, the page about 341.6 B tokens, agrees with the results of the benchmarks."""
 
 import json
 import subprocess

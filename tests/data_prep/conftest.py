@@ -1,4 +1,5 @@
-"""Fixtures that run the whole corpus chain over any sources, with the real verbs in this process."""
+"""Fixtures that run the whole corpus chain over any sources, with the real `bloomery corpus` commands in this
+process."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ from data_prep.report.cli import app as report_app
 
 @dataclass(frozen=True)
 class CorpusRun:
-    """The folder and configuration of a run, with methods that run the verbs and read their output."""
+    """The folder and configuration of a run, with methods that run the commands and read their output."""
 
     folder: Path
     config: RunConfig
@@ -182,7 +183,7 @@ CorpusRunner = Callable[..., CorpusRun]
 
 @pytest.fixture(scope="session")
 def corpus_run(tmp_path_factory: pytest.TempPathFactory) -> CorpusRunner:
-    """Return `plan(sources, **corpus_settings)`, which plans a run in a new folder and runs no verb."""
+    """Return `plan(sources, **corpus_settings)`, which plans a run in a new folder and runs no command."""
 
     def plan(sources: list[dict[str, Any]], reverse: bool = False, **corpus: Any) -> CorpusRun:
         folder = tmp_path_factory.mktemp("run")

@@ -132,4 +132,4 @@ def test_a_terminal_is_asked_for_what_no_option_states(texts: Path, tmp_path: Pa
     assert found["model"]["sequence_length"] == 64
     for question in ("Files, patterns or folders", "Languages to train on", "Number of epochs"):
         assert question in done.stderr
-    assert "Time for the training" not in done.stderr
+    assert "Time that the training" not in done.stderr

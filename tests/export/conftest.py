@@ -1,4 +1,4 @@
-"""Fabricate checkpoints from a tiny random BloomForCausalLM of transformers, with the inverse of the mapping.
+"""Make checkpoints from a tiny random BloomForCausalLM of transformers by the inverse of the export's mapping.
 
 The reference logits come from this model, too. The tests therefore compare with transformers' own forward pass.
 """

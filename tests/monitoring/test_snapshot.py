@@ -1,4 +1,4 @@
-"""Test which files of a run are copied, and where files of lines are truncated."""
+"""Test which files of a run are copied, and that the copy of a growing file ends with its last complete line."""
 
 from __future__ import annotations
 

@@ -157,9 +157,9 @@ def test_the_sync_reports_its_age_and_later_failures(tmp_path: Path) -> None:
     assert said(paths)["sync"] == "the logs were never synced to a Hub"
     state = SyncState(synced="2026-11-21T11:20:00Z", repository="me/logs", failures=2, error="[Errno 2] no\nroute")
     write_sync(paths.sync_state, state)
-    assert said(paths)["sync"] == "40 min 0 s ago to me/logs; 2 failures since: [Errno 2] no route"
+    assert said(paths)["sync"] == "40 min 0 s ago to me/logs; 2 failures since then; last error: [Errno 2] no route"
     write_sync(paths.sync_state, SyncState(failures=1))
-    assert said(paths)["sync"] == "never succeeded; 1 failure since: no reason given"
+    assert said(paths)["sync"] == "never succeeded; 1 failure; last error: no reason given"
 
 
 @pytest.mark.slow
@@ -244,7 +244,7 @@ def test_after_the_last_segment_the_run_is_exporting_and_then_finished(tmp_path:
 
 def test_a_finished_run_that_trains_again_is_reported_as_training(tmp_path: Path) -> None:
     paths = make_run(tmp_path, CONFIG)
-    write_json(paths.finished, {})  # left by the previous training until the new one ends
+    write_json(paths.finished, {})  # a file of the previous training, which stays until the new one ends
     write_metrics(paths, CONFIG, 10)
     write_json(paths.train / "lease", {"pid": os.getpid(), "host": socket.gethostname(), "job": None})
     lock = RunLock.acquire(paths.run)

@@ -60,5 +60,5 @@ def test_events_energy_ranks_and_skipped_updates_are_shown_only_if_measured() ->
 
 
 def test_a_run_without_records_is_refused() -> None:
-    with pytest.raises(InputError, match="no training record"):
+    with pytest.raises(InputError, match="no record of an iteration"):
         training_page("a", [], [])

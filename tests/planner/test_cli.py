@@ -19,7 +19,8 @@ from bloomery.checks.load_config import validate_config
 from planner.cli import app
 
 BERT12 = {
-    # In bert12 b8k, Megatron computes the warm-up as 0.16 of lr-decay-iters, which is 63600 although 6336 was intended.
+    # In the published script bert12 b8k, the warm-up is 0.16 of lr-decay-iters, which is 63600 although 6336 was
+    # intended.
     "training.train_samples": 6400 * 8192,
     "training.batch": {"micro_batch_size": 4, "global_batch_size": 8192},
     "training.optimizer.warmup_samples": 10_176 * 8192,

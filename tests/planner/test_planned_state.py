@@ -28,6 +28,7 @@ def test_a_planned_state_and_its_log_line_equal_the_published_line() -> None:
     assert value["mfu"] == pytest.approx(0.358, abs=0.001)
     line = plan(*words, "--log-line", "--loss", "2.463556", "--grad-norm", "0.174").stdout.rstrip("\n")
     published = TR11_LOG.read_text().splitlines()[0]
-    # Our line omits columns without a measurement and the rank. Its samples per second follow from the rounded time.
+    # Our line omits the rank and the columns without a measurement. Its samples per second are computed from the
+    # rounded time.
     shortened = re.sub(r" num zeros: .*? nan iterations:   0 \|", "", published.removeprefix(" [default7]:"))
     assert line == shortened.replace("19.463", "19.464")

@@ -1,4 +1,4 @@
-"""Make the folder of a run at some moment of the workflow, with the contracts only."""
+"""Make the folder of a run at some moment of the workflow, using only code of bloomery and not running any stage."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def write_metrics(paths: RunPaths, config: RunConfig, iterations: int, *, slot_s
 def write_ended(
     paths: RunPaths, number: int, status: SegmentStatus, iteration: int, *, in_chain: bool = True, message: str = ""
 ) -> None:
-    """Write an ended segment to the history, and with `in_chain` also to the chain, which lacks stopped segments."""
+    """Write the file of an ended segment to the history. With `in_chain`, also write it to the chain of segments."""
     segment = Segment(
         number=number,
         status=status,

@@ -1,4 +1,4 @@
-"""Make a small real index and a stage configuration for tests of training, with the contracts only."""
+"""Make a small real index and a stage configuration for tests of training, using only code of bloomery."""
 
 from __future__ import annotations
 

@@ -11,7 +11,10 @@ from torch.optim.adamw import adamw
 
 
 class FusedAdam(torch.optim.Optimizer):
-    """Substitute for `apex.optimizers.FusedAdam`. Each group counts its updates, and a step fills an empty state."""
+    """Substitute for `apex.optimizers.FusedAdam`.
+
+    Each parameter group counts its updates, and `step` creates the moments of a parameter that has none.
+    """
 
     def __init__(
         self, params: Any, lr: float = 1e-3, bias_correction: bool = True,
@@ -44,7 +47,7 @@ def fused_layer_norm_affine(
     input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, normalized_shape: tuple[int, ...],
     eps: float = 1e-6, memory_efficient: bool = False,
 ) -> torch.Tensor:  # fmt: skip
-    """Compute apex's function of this name, which accepts only tensors of one type and computes in fp32 internally."""
+    """Compute what apex's function of this name computes. All tensors must have the same type."""
     assert input.dtype == weight.dtype == bias.dtype
     assert not memory_efficient
     return functional.layer_norm(input, normalized_shape, weight, bias, eps)

@@ -65,7 +65,10 @@ def covered(words: Sequence[str], entries: Sequence[str], unspaced: bool) -> int
 
 
 def script_of(character: str, names: Sequence[str]) -> str | None:
-    """Return the script in `names` of a letter. Return None for other characters and for letters of many scripts."""
+    """Return which of the scripts `names` a letter belongs to.
+
+    Return None for other characters and letters of many scripts.
+    """
     if unicodedata.category(character)[0] != "L" or regex.match(r"[\p{Script=Common}\p{Script=Inherited}]", character):
         return None
     if regex.match(r"[\p{Script=Hiragana}\p{Script=Katakana}]", character):

@@ -1,4 +1,4 @@
-"""Pack rows of an index's split like the kernel."""
+"""Pack the number and the token count of documents into rows, as the compiled code of the index does."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _rank(job: Job, rank: int) -> NoReturn:
             answer = (True, _call(job))
         except BaseException:
             answer = (False, traceback.format_exc())
-        # The file gets its name when it is complete. If a rank fails, the others may be killed while they write.
+        # The file gets its final name when it is complete. If a rank fails, the others may be killed while they write.
         (folder / f"{rank}.part").write_bytes(pickle.dumps(answer))
         (folder / f"{rank}.part").rename(folder / f"{rank}.pickle")
         status = 0 if answer[0] else 1
@@ -116,8 +116,9 @@ def _run(job: Job, connection: Connection) -> str | None:
 
 def main() -> None:
     """Run jobs until the other end of the connection closes."""
-    # Forked ranks share these imports. The first optimizer would import the last two (2 s). At its start, DeepSpeed
-    # collects garbage many times. The freeze excludes these objects from the collections, which saves another 2 s.
+    # Forked ranks share these imports. Otherwise each rank would import the last two with its first optimizer, which
+    # takes 2 s. DeepSpeed collects garbage many times when it starts. The freeze excludes the objects of these imports
+    # from the collections, which saves another 2 s.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     import deepspeed.ops
     import deepspeed.pipe

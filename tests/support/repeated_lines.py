@@ -30,7 +30,10 @@ def run(
     memory_bytes: int = 1 << 29,
     run_rows: int = count_lines.RUN_ROWS,
 ) -> dict[str, tuple[str, str]]:
-    """Remove the repeated lines of shards of (id, language, text) in three stages. Return (language, text) by id."""
+    """Run the three stages that count, find and remove the repeated lines of shards.
+
+    The rows of the shards are (id, language, text). Return (language, text) by id.
+    """
     stage = lines_stage(partitions)
     names = {part.split("/")[0] for part in shards}
     limits = least if isinstance(least, dict) else dict.fromkeys(names, least)

@@ -1,4 +1,4 @@
-"""Make a segment as its file describes it."""
+"""Make the record of a segment, which the tests write to a file."""
 
 from __future__ import annotations
 

@@ -60,10 +60,11 @@ def budgets() -> dict[str, float]:
 
 
 def run_suite(suite: str, *, aside: bool) -> Outcome:
-    """Run one suite. With `aside`, its output is printed at its end, so that it does not mix with other output."""
+    """Run one suite. With `aside`, print its output when it has ended, so that it does not mix with other output."""
     expression, options = SUITES[suite]
     command = [sys.executable, "-m", "pytest", "-q", f"--durations={_SHOWN}", *options, "-m", expression]
-    # Some machines set this variable. Then every worker would rewrite every test, and every verb compile its imports.
+    # Some machines set this variable. Without stored bytecode, pytest would process every test file again in every
+    # worker, and Python would compile all imports in every command.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     print(f"suite {suite}{' (its output is printed at its end)' if aside else ''}", flush=True)
     began, said = time.monotonic(), []

@@ -45,7 +45,10 @@ def paragraphs_of(text: str) -> list[str]:
 
 
 def top_ngram(words: Sequence[str], lower: Sequence[str], length: int) -> int:
-    """Return Gopher's number of characters, with spaces, in all copies of the first of the most frequent n-grams."""
+    """Return the number of characters, with spaces, in all copies of the most frequent n-gram, as Gopher counts them.
+
+    If several n-grams are most frequent, the first one counts.
+    """
     if not (counts := ngrams(lower, length)):
         return 0
     most = max(counts.values())
@@ -54,7 +57,7 @@ def top_ngram(words: Sequence[str], lower: Sequence[str], length: int) -> int:
 
 
 def repeated_ngrams(words: Sequence[str], lower: Sequence[str], length: int) -> int:
-    """Return Gopher's number of characters in repeated n-grams. The search continues after each repeated n-gram."""
+    """Return the number of characters in repeated n-grams, as Gopher counts them: repeated n-grams do not overlap."""
     seen, found, at = set(), 0, 0
     while at + length <= len(words):
         gram = tuple(lower[at : at + length])

@@ -1,4 +1,4 @@
-"""Train a tokenizer on the count tables of a run, as the verb does."""
+"""Train a tokenizer on the count tables of a run, as `bloomery tokenizer train` does."""
 
 from __future__ import annotations
 

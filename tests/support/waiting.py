@@ -1,4 +1,4 @@
-"""Wait for an event and not for a time. Tests and their support poll only with this function."""
+"""Wait until a condition is true, instead of for a fixed time. Tests and their helpers poll only with this function."""
 
 from __future__ import annotations
 

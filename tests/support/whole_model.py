@@ -24,7 +24,7 @@ def held_here(trainer: Any) -> list[tuple[Parameter, Any]]:
 
 
 def weights(trainer: Any) -> dict[str, Any]:
-    """Return copies of this rank's shards by name, in the type that trains."""
+    """Return copies of this rank's shards by name, in the data type of the training."""
     return {parameter.name: tensor.detach().clone() for parameter, tensor in held_here(trainer)}
 
 

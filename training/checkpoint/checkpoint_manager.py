@@ -60,7 +60,8 @@ class CheckpointManager:
         self._tokens = tokens
         self._changes: list[Change] = []
         self.changed: list[Change] = []
-        """Configuration keys whose values differ from those in the loaded checkpoint."""
+        """Changes since the loaded checkpoint of configuration keys that are not free to change
+        (`training.resume.policy`)."""
         self._pending: Position | None = None
         self._writer = ShardWriter()
         trainer.engine.checkpoint_engine = self._writer
@@ -100,7 +101,7 @@ class CheckpointManager:
             if (name := _random_name(rank)) in manifest.files:
                 restore_random_states(load_file(folder / name), self._trainer.mesh.device)
                 return
-        # Older versions saved no states, because they drew no random numbers while training.
+        # Older versions of Bloomery saved no generator states.
         seed_all(self._trainer.stage.seed)
 
     @property

@@ -1,7 +1,8 @@
 """Check after a load that the network still computes the checkpoint's reference logits, on the current layout.
 
-BLOOM's loss moved from 1.944 to 2.043 when its checkpoint was loaded on other layouts, for an unknown reason. Here, a
-load reports the loss on the checkpoint's reference batch when saved and now. A difference beyond rounding is an error.
+BLOOM's loss moved from 1.944 to 2.043 when its checkpoint was loaded on other layouts, for an unknown reason. Here,
+each load reports the loss on the checkpoint's reference batch at the time of the save and after the load. A difference
+beyond rounding is an error.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
     Every rank returns the same result.
 
     Raises:
-        CheckFailedError: the logits differ by more than rounding, or the reference file does not match the manifest.
+        CheckFailedError: the logits or the loss differ by more than `TOLERANCE`, or the reference file does not match
+            the manifest.
     """
     path = from_rank_0(lambda: verify_file(folder, manifest, REFERENCE_NAME))
     reference = load_file(path)
@@ -69,7 +71,8 @@ def check_continuity(trainer: Trainer, folder: Path, manifest: CheckpointManifes
         raise CheckFailedError(
             f"the loaded network differs from the saved network: {found}",
             where=str(folder),
-            expected=f"loss and logits with relative differences of at most {TOLERANCE:g}",
+            expected=f"loss and logits with relative differences of at most {TOLERANCE:g}; to resume from an older "
+            "checkpoint, move this one away and run the same command again",
         )
     return found
 

@@ -69,7 +69,8 @@ def load_checkpoint(trainer: Trainer, folder: Path, manifest: CheckpointManifest
                     f"weights of {parameter.name} differ from their fp32 master weights by up to "
                     f"{greatest_difference(master.to(saved), weight):.3g}",
                     where=str(folder),
-                    expected=f"weights that equal the master weights, rounded to {saved}",
+                    expected=f"weights that equal the master weights, rounded to {saved}; to resume from an older "
+                    "checkpoint, move this one away and run the same command again",
                 )
             here, there = mapping.lp_fragment_address, mapping.hp_fragment_address
             mapping.hp_fragment.data.copy_(master.flatten().narrow(0, here.start, here.numel))

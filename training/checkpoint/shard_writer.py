@@ -119,7 +119,7 @@ class ShardWriter(CheckpointEngine):  # type: ignore[misc]
         raise CheckFailedError(
             "DeepSpeed's own loader must not be used, because it would unpickle this file",
             where=path,
-            expected="a load by training.checkpoint.load_checkpoint",
+            expected="that training.checkpoint.load_checkpoint reads the file; please report this error of Bloomery",
         )
 
     def create(self, info: Any) -> None:

@@ -32,7 +32,7 @@ def micro_batches(
         micro_batch_size: samples per micro-batch.
         data_rank: number of this replica.
         data_size: number of replicas.
-        length: number of inputs, and of labels, per sample (curriculum). None uses the full length.
+        length: number of inputs, and of labels, per sample, which a curriculum reduces. None uses the full length.
     """
     end = None if length is None else length + 1
     for start in micro_batch_starts(0, len(samples), micro_batch_size, data_rank, data_size):

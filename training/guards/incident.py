@@ -65,7 +65,8 @@ def read_incident(path: Path) -> Incident:
         raise InputError(
             f"this is not a valid incident file: {wrong_values(error, Incident)}",
             where=str(path),
-            expected="a file that a guard of this version of Bloomery wrote",
+            expected="a file that a guard of this version of Bloomery wrote; restore or delete this file (the training "
+            "continues without it)",
         ) from error
 
 

@@ -52,7 +52,10 @@ class IncidentTexts:
             return self._go_on()
         except OSError as error:
             self._given_up = True
-            say(f"cannot fetch more texts of incidents until the training is started again: {error}")
+            say(
+                f"cannot save the documents of the samples of incidents ({error}); the training continues, and its "
+                "next start tries again"
+            )
             return False
 
     def _go_on(self) -> bool:
@@ -96,12 +99,12 @@ class IncidentTexts:
         """Keep the output of a trace that ended, or report why the trace failed."""
         if trace.process.returncode == 0:
             trace.temporary.replace(trace.target)
-            say(f"the texts of an incident's samples are in {trace.target}")
+            say(f"the documents of the samples of an incident are in {trace.target}")
         else:
             trace.temporary.unlink(missing_ok=True)
             say(
-                f"cannot fetch the texts of an incident: bloomery trace ended with code {trace.process.returncode} "
-                f"({trace.target} is not written)"
+                f"cannot save the documents of the samples of an incident in {trace.target}: bloomery trace ended with "
+                f"code {trace.process.returncode}; the training continues, and its next start tries again"
             )
 
 
@@ -113,7 +116,7 @@ def _samples(path: Path) -> str | None:
     try:
         incident = read_incident(path)
     except InputError as error:
-        say(f"cannot read an incident: {error}")
+        say(f"cannot read an incident, so the documents of its samples are not saved: {error}")
         return None
     if incident.from_sample is None or incident.to_sample is None:
         return None

@@ -1,8 +1,8 @@
 """Detect replicas that drifted. All copies of a parameter must be bit-equal on all ranks that hold a copy.
 
-All data-parallel ranks hold copies of every parameter. Tensor-parallel ranks hold copies of parameters that are not
-split, and two stages may share a tied parameter. The placement table states which ranks hold copies. Ranks exchange one
-64-bit fingerprint per parameter instead of the weights.
+Every data-parallel replica holds a copy of each parameter. The tensor-parallel ranks of a stage each hold a copy of
+parameters that are not split, and two stages may hold copies of a tied parameter. The placement table states which
+ranks hold copies. Ranks exchange one 64-bit fingerprint per parameter instead of the weights.
 """
 
 from __future__ import annotations
@@ -128,10 +128,11 @@ def check_replicas(trainer: Trainer, random_states: dict[str, torch.Tensor], ite
     if found:
         more = f"; and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         raise CheckFailedError(
-            f"replicas drifted: {'; '.join(found[:_NAMED])}{more}",
+            f"replicas differ: {'; '.join(found[:_NAMED])}{more}",
             where=f"iteration {iteration}",
-            expected="bit-equal replicas; checkpoints saved before the drift are good; check the devices and links of "
-            "these ranks for faults",
+            expected="bit-equal replicas; check the devices and network links of these ranks for faults, move away the "
+            "checkpoints that were saved since the last comparison without a difference "
+            "(training.guards.replicas_every_iterations), and run the same command again",
         )
 
 

@@ -42,7 +42,7 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     """Build the network with initial weights, the optimizer and the engine. Collective.
 
     Raises:
-        ConfigError: training with the configured optimizer is not implemented, or a kernel cannot run here.
+        ConfigError: training with the configured optimizer is not implemented, or a kernel cannot run on this machine.
         CheckFailedError: DeepSpeed built an engine that differs from the configuration.
     """
     import deepspeed
@@ -63,8 +63,8 @@ def build_trainer(stage: TrainStage, mesh: Mesh, vocabulary_rows: int) -> Traine
     verify_engine(engine, training, groups, type(optimizer))
     keep_tied_weights_equal(engine)
     if training.precision == "fp16":
-        # DeepSpeed would raise an error for an overflow at the minimum loss scale. The gate handles it instead, like a
-        # non-finite gradient of another precision.
+        # DeepSpeed would raise an error for an overflow at the minimum loss scale. The gate handles the overflow
+        # instead, as it handles non-finite gradients in other precisions.
         engine.optimizer.loss_scaler.raise_error_at_min_scale = False
     return Trainer(engine, network, mesh, stage, vocabulary_rows, UpdateGate(engine))
 

@@ -33,5 +33,6 @@ class ComputeTimer:
         return run
 
     def take(self) -> float:
-        """Return the seconds of work since the last call. On a GPU, wait until the timed work is done."""
+        """Return the seconds that this rank computed since the last call. On a GPU, wait until the timed work is
+        done."""
         return max(0.0, self._passes.take() - waited.take())

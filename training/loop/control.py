@@ -49,9 +49,9 @@ class Report:
     verdict: Order = Order.GO
     """Order of this rank's guards."""
     work_seconds: float = 0.0
-    """Time that this rank computed in the last step's forward and backward passes."""
+    """Seconds that this rank computed in the forward and backward passes of the last step."""
     written: bool = True
-    """Whether this rank's part of the checkpoint in progress is on disk. True if no save is in progress."""
+    """Whether this rank's part of the checkpoint that is being saved is on disk. True if no save is in progress."""
     energy: Energy = NO_ENERGY
     """Energy that this rank measured in this segment."""
     memory_bytes: int = 0
@@ -64,9 +64,9 @@ class Poll:
 
     order: Order
     work_seconds: tuple[float, ...]
-    """Compute time of each rank in the last step."""
+    """Seconds that each rank computed in the last step."""
     written: bool
-    """Whether every rank has written its part of the checkpoint in progress."""
+    """Whether every rank has written its part of the checkpoint that is being saved."""
     energy: Energy
     """Energy of all nodes in this segment."""
     memory_bytes: int
@@ -107,7 +107,8 @@ class ControlPlane:
         """Combine the reports of all ranks and return the same result on every rank. Collective."""
         own = report or Report()
         rank, world = dist.get_rank(), dist.get_world_size()
-        # One slot per rank and a few sums, so that one reduction suffices: about 9 kB for 384 ranks, exact in float64.
+        # One reduction suffices, because each rank writes its values into its own slots, and a few values are summed.
+        # The tensor has about 9 kB for 384 ranks, and float64 holds all values exactly.
         orders, seconds, memory = [0.0] * world, [0.0] * world, [0.0] * world
         orders[rank], seconds[rank] = float(max(self._own_order(), own.verdict)), own.work_seconds
         memory[rank] = float(own.memory_bytes)

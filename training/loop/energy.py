@@ -83,7 +83,7 @@ class EnergyMeter:
             """Output of codecarbon that stores the last measurement."""
 
             def live_out(self, total: Any, delta: Any) -> None:
-                # The tracker has detected its hardware by the first measurement.
+                # At the first measurement, the tracker has already detected the hardware.
                 estimated = sum(float(getattr(total, column)) for column in estimated_columns(tracker._hardware))
                 meter._seen = Energy(float(total.energy_consumed), float(total.emissions), 1, estimated)
 

@@ -59,8 +59,8 @@ def finish_step(run: TrainingState, done: TrainedStep) -> Poll:
             from_rank_0(lambda: "" if verdict is None else verdict.message),
             where=f"iteration {done.outcome.iteration}, samples {done.outcome.from_sample} to "
             f"{done.outcome.to_sample - 1}",
-            expected="finite values without repeated spikes; try a lower learning rate or a longer warm-up, or inspect "
-            "these samples (train/incidents)",
+            expected="a finite loss and gradient norm without repeated spikes; try a lower learning rate or a longer "
+            "warm-up, or inspect these samples (files in train/incidents)",
         )
     return poll
 
@@ -77,13 +77,14 @@ def record_changes(run: TrainingState) -> None:
             **run.stamp(),
             event="resumed",
             action="log",
-            message=f"keys with new values from iteration {position.iteration + 1} on: {changes}",
+            message=f"configuration keys with new values from iteration {position.iteration + 1} on: {changes}",
         )
     )
 
 
 def go_back(run: TrainingState, verdict: Verdict | None) -> None:
-    """Roll back to an earlier checkpoint and skip the samples of the verdict. Rank 0 does the work. Collective."""
+    """Roll back to an earlier checkpoint and skip the samples that the verdict names. Rank 0 does the work.
+    Collective."""
     run.finish_save()
 
     def go() -> RollBack:
@@ -96,7 +97,7 @@ def go_back(run: TrainingState, verdict: Verdict | None) -> None:
 
 
 def guard_replicas(run: TrainingState) -> None:
-    """Compare all replicas of weights, optimizer state and random number states. Record a drift. Collective.
+    """Compare all replicas of weights, optimizer state and random number states. Record a difference. Collective.
 
     Raises:
         CheckFailedError: replicas differ. Every rank raises the error, which names tensors and ranks.
@@ -112,7 +113,8 @@ def guard_replicas(run: TrainingState) -> None:
 
 
 def _report(run: TrainingState, incident: Incident) -> None:
-    """Write the incident and record its event. The launcher adds the texts of the samples. Call this on rank 0."""
+    """Write the incident and record its event. The launcher later adds the texts of the samples to it. Call this on
+    rank 0."""
     assert run.metrics is not None
     write_incident(run.paths.incidents, incident)
     run.metrics.event(

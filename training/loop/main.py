@@ -1,6 +1,6 @@
 """The program of every rank, started by torchrun.
 
-Usage: `python -m training.loop.main --config C --folder RUN --number N --result F`.
+Usage: `python -m training.loop.main --config C --folder RUN --number N --result F [--end T]`.
 """
 
 from __future__ import annotations

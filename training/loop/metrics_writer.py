@@ -36,7 +36,7 @@ class MetricsWriter:
     """Append records. Each line is on disk before the next iteration begins."""
 
     def __init__(self, folder: Path, *, iteration: int, consumed_samples: int, consumed_tokens: int) -> None:
-        """Open the files in `folder` for appending. The counts are the position at which the training resumes.
+        """Open the files in `folder` for appending. The training resumes at the given counts.
 
         Raises:
             ResourceError: the files cannot be written.

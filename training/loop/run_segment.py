@@ -26,7 +26,7 @@ _STATUS = {
 
 
 def run_segment(stage: TrainStage, mesh: Mesh, paths: RunPaths, number: int, end: float | None = None) -> Segment:
-    """Train until this segment ends. Return the same segment on every rank. Collective.
+    """Train until this segment ends. Return the record of the segment, which is the same on every rank. Collective.
 
     `end` is the time at which the scheduler ends the job, in seconds of the Unix epoch. The segment saves and ends
     before that time.
@@ -151,7 +151,7 @@ def _ended(run: TrainingState, status: SegmentStatus, checkpoint: str | None) ->
     if run.energy is not None:
         run.energy.stop()
         record_energy(run, run.poll().energy)
-    run.note(f"segment {run.number}: {status.value} after iteration {run.position.iteration}")
+    run.note(f"segment {run.number} ended with status {status.value} after iteration {run.position.iteration}")
     position = run.position
     if status is SegmentStatus.ROLLED_BACK:
         newest = from_rank_0(lambda: newest_manifest(run.paths.checkpoints))

@@ -1,4 +1,4 @@
-"""Decide when a segment must end: after its own time limit, or before the scheduler ends the job."""
+"""Decide when a segment must end: at its limit of time or iterations, or before the scheduler ends the job."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ class SegmentDeadline:
         margin_seconds: float = 0.0,
         iterations: int | None = None,
     ) -> None:
-        """Set the limits. None means that there is no such limit.
+        """Set the limits of the segment. If a limit is None, it does not apply.
 
         Args:
-            minutes: longest duration of the segment.
+            minutes: longest duration of the segment, in minutes.
             end: time at which the scheduler ends the job, in seconds of the Unix epoch.
-            margin_seconds: margin before the end of the job.
-            iterations: most iterations of the segment.
+            margin_seconds: time to reserve before the end of the job, in addition to the time for a save and
+                iterations.
+            iterations: largest number of iterations of the segment.
         """
         self._deadline = None if minutes is None else time.monotonic() + 60.0 * minutes
         self._end = end
@@ -50,7 +51,7 @@ class SegmentDeadline:
         return self._iterations_left <= 0
 
     def is_over(self) -> bool:
-        """Whether it is time to save and end, because of the segment's duration or the end of the job."""
+        """Whether it is time to save and end, because of the segment's time limit or the end of the job."""
         if self._deadline is not None and time.monotonic() >= self._deadline:
             return True
         if self._end is None:

@@ -1,4 +1,5 @@
-"""Write TensorBoard files from the records, in BigScience's groups. Each curve is drawn over steps, samples and tokens.
+"""Write TensorBoard files from the records, with the same groups of curves as BigScience. Each curve is drawn over
+steps, samples and tokens.
 
 Each axis has its own folder, which TensorBoard shows as a run (`.`, `vs-samples`, `vs-tokens`). A resumed training
 purges records beyond the resumed position, which a killed segment wrote after its last checkpoint. The axes need

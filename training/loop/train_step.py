@@ -27,7 +27,7 @@ class TrainedStep:
     outcome: Outcome
     seconds: float
     work_seconds: float
-    """Time that this rank computed, without waiting for other ranks."""
+    """Seconds that this rank computed, without waiting for other ranks."""
     loss_scale: float | None
     """Loss scale of this step for fp16. None for other precisions."""
 

@@ -1,4 +1,4 @@
-"""The state of a training in progress on each rank, and how the training is opened."""
+"""The state of a training in progress on each rank, and the function that opens a training."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def open_training(
 
 
 def _verify_arrays(paths: RunPaths, index: IndexManifest) -> None:
-    """Verify the hashes of the index arrays, which take 6 GB for BLOOM's 166.8 M samples.
+    """Verify the hashes of the index arrays. The arrays take 6 GB for BLOOM's 166.8 M samples.
 
     The token files are not hashed here. `bloomery index verify` hashes them.
     """
@@ -217,7 +217,7 @@ def _past(stage: TrainStage, paths: RunPaths, position: Position) -> TrainingHis
         guards = stage.training.guards
         wanted = guards.roll_back_iterations + guards.max_skipped_updates + 2
         if guards.spike is not None:
-            # The detector skips non-finite values, so its window may reach back further than its length.
+            # The spike detector skips non-finite values, so its window may cover more iterations than its length.
             wanted = max(wanted, 2 * guards.spike.window_iterations)
         # The file may end with records from after the checkpoint, whose iterations are repeated now. So read more.
         lines = read_tail(paths.logs / "metrics.jsonl", limit=_RECORD_BYTES * 4 * (wanted + 64))

@@ -42,8 +42,8 @@ def validate(trainer: Trainer, reader: SampleReader, interrupted: Callable[[], b
 def mean_loss(trainer: Trainer, read: Callable[[int], npt.NDArray[np.int64]], count: int) -> float:
     """Return the mean loss per token of samples 0 to count - 1. Collective.
 
-    The result is the same on every layout, up to the order of sums. Every replica computes the same number of
-    micro-batches. If there are too few samples to fill them, the last sample is repeated with ignored labels.
+    The result is the same on every layout, up to rounding. Every replica computes the same number of micro-batches. If
+    there are too few samples to fill them, the last sample is repeated with ignored labels.
     """
     engine, mesh = trainer.engine, trainer.mesh
     replicas = mesh.parallel.data

@@ -34,7 +34,7 @@ class _Gate(torch.autograd.Function):
 
 
 def swiglu(x: torch.Tensor) -> torch.Tensor:
-    """Apply SwiGLU: [.., 2 * features] -> [.., features]. In the input, each feature's gate and value are adjacent."""
+    """Apply SwiGLU: [.., 2 * features] -> [.., features]. In the input, each feature's (gate, up) pair is adjacent."""
     return _Gate.apply(x.unflatten(-1, (-1, 2)))  # type: ignore[no-untyped-call,no-any-return]
 
 

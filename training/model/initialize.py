@@ -32,7 +32,8 @@ def draw(parameter: Parameter, model: ModelConfig, seed: int) -> torch.Tensor:
 
 @torch.no_grad()
 def initialize(network: BloomPipeline, mesh: Mesh, model: ModelConfig, vocabulary_rows: int, seed: int) -> None:
-    """Fill every parameter of this stage. Every parameter must be declared (`bloomery.spec.parameters.declare`)."""
+    """Set the initial values of every parameter of this stage. Every parameter must be declared
+    (`bloomery.spec.parameters.declare`)."""
     modules = network.local_modules()
     filled: set[int] = set()
     for parameter in declare(model, vocabulary_rows):
@@ -44,4 +45,4 @@ def initialize(network: BloomPipeline, mesh: Mesh, model: ModelConfig, vocabular
         target.copy_(whole[parameter.shard_slices(mesh.tensor_rank, mesh.tensor_size)])
         filled.add(id(target))
     left = [name for name, value in network.named_parameters() if id(value) not in filled]
-    assert not left, f"parameters that are not declared: {left}"
+    assert not left, f"parameters of the network that are not declared in bloomery/spec: {left}"

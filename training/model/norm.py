@@ -1,4 +1,4 @@
-"""LayerNorm, computed by torch or by the fused kernel of NVIDIA's apex. The parameters and their names are the same."""
+"""LayerNorm, computed by torch or by the fused kernel of NVIDIA's apex. Both have the same parameters and names."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def recomputed(forward: Forward, what: str) -> Forward:
     """Wrap `forward` in activation checkpointing. `what` is `full`, `selective` or `none`."""
     if what == "none":
         return forward
-    # A block draws no random numbers, so their state need not be restored for the recomputation.
+    # A block draws no random numbers, so the state of the generators need not be restored for the recomputation.
     options: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
     if what == "selective":
         options["context_fn"] = partial(create_selective_checkpoint_contexts, _policy)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def shared(make: Callable[P, T]) -> Callable[P, T]:
-    """Cache the last two results of `make`: one for training and one for a different length.
+    """Cache the last two results of `make`, such as one for the full sequence length and one for a different length.
 
     The arguments of `make` must be hashable. Callers must not modify a result in place.
     """

@@ -57,7 +57,7 @@ def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> 
     builders: dict[str, Callable[[Groups, OptimizerConfig, str], torch.optim.Optimizer]] = {"adam": _adam, "sgd": _sgd}
     if optimizer.kind not in builders:
         raise ConfigError(
-            f"training with {optimizer.kind} is not implemented yet",
+            f"training with the optimizer {optimizer.kind} is not implemented yet",
             where="training.optimizer.kind",
             expected=" or ".join(builders),
         )
@@ -84,10 +84,10 @@ def _sgd(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> torch.optim
 
 
 def set_step_count(optimizer: torch.optim.Optimizer, updates: int) -> None:
-    """Set the number of updates that an Adam optimizer with moments has made.
+    """Set the step count of an Adam optimizer, whose moments must exist, to `updates`.
 
-    apex stores the count per group and torch stores it per parameter. So a checkpoint of either implementation loads
-    into the other.
+    apex stores the count per group and torch stores it per parameter. This function sets both, so that a checkpoint of
+    either implementation loads into the other.
     """
     for group in optimizer.param_groups:
         if _is_apex(optimizer):

@@ -8,7 +8,8 @@ DeepSpeed 0.19's pipeline does not keep the copies equal and gives no warning, f
   the optimizer's arithmetic round differently.
 
 This module sums the gradients where ZeRO stores them. After each update it copies the first stage's weight to the last
-stage. The last stage's fp32 master weights and moments of a tied weight may differ in their last bits. They are unused.
+stage. The fp32 master weights and moments of a tied weight in the last stage may differ from those in the first stage
+in their last bits. Those in the last stage are unused.
 """
 
 from __future__ import annotations

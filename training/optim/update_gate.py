@@ -1,8 +1,8 @@
 """Decide whether to skip an update, after the gradient norm is known and before the weights change.
 
 DeepSpeed's optimizer wrapper computes the norm, clips the gradients, and calls the base optimizer's `step`. If the norm
-is not finite, the wrapper returns before that call. The gate replaces the `step` of both, so that it decides exactly
-once per iteration.
+is not finite, the wrapper returns before that call. The gate replaces the `step` of the wrapper and of the base
+optimizer, so that it decides exactly once per iteration.
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ def _check_groups(wrapper: Any, groups: Groups) -> None:
     bf16 = type(wrapper).__name__ == "BF16_Optimizer"
     members = wrapper.bf16_groups if bf16 else wrapper.bit16_groups
     masters = wrapper.fp32_groups_flat_partition if bf16 else wrapper.single_partition_of_fp32_groups
-    _same("number of groups", (len(members), len(masters), len(wrapper.param_groups)), (len(groups),) * 3)
+    _same("number of parameter groups", (len(members), len(masters), len(wrapper.param_groups)), (len(groups),) * 3)
     for number, (promised, member, master) in enumerate(zip(groups, members, masters, strict=True)):
-        name = f"group {number}: "
+        name = f"parameter group {number}: "
         _same(f"{name}weight decay", wrapper.param_groups[number]["weight_decay"], promised["weight_decay"])
         _same(f"{name}number of parameters", len(member), len(promised["params"]))
         foreign = {id(parameter) for parameter in member} - {id(parameter) for parameter in promised["params"]}
@@ -85,7 +85,7 @@ def _check_groups(wrapper: Any, groups: Groups) -> None:
         elements, replicas = sum(p.numel() for p in member), wrapper.partition_count[number]
         # DeepSpeed pads a group to a multiple of 2 elements per replica, to align the all-gather.
         aligned = -(-elements // (2 * replicas)) * 2
-        _same(f"{name}number of elements in this replica's share", master.numel(), aligned)
+        _same(f"{name}number of master weights in this replica's share", master.numel(), aligned)
 
 
 def _same(what: str, found: object, promised: object) -> None:
@@ -94,5 +94,6 @@ def _same(what: str, found: object, promised: object) -> None:
         raise CheckFailedError(
             f"DeepSpeed's engine differs from the configuration; {what}: {found}",
             where="deepspeed.initialize",
-            expected=str(promised),
+            expected=f"{promised}; install the DeepSpeed version of requirements.lock, and report an error of Bloomery "
+            "if the difference remains",
         )

@@ -36,7 +36,7 @@ class CollectiveTimer:
         self._seconds += time.perf_counter() - started
 
     def take(self) -> float:
-        """Return the seconds measured since the last call. Waits for timed work that is still queued on a GPU."""
+        """Return the seconds measured since the last call. Wait for timed work that is still queued on a GPU."""
         for before, after in self._pending:
             after.synchronize()
             self._seconds += before.elapsed_time(after) / 1000.0

@@ -3,8 +3,8 @@
 The backward pass of each function is the conjugate collective of its forward pass. Without sequence parallelism, the
 activations outside of a region are replicated: identity on entry, all-reduce on exit (f and g in Shoeybi et al. 2019,
 arXiv:1909.08053). With sequence parallelism, each rank holds its part of the sequence: all-gather on entry,
-reduce-scatter on exit (g and g-bar in Korthikanti et al. 2022, arXiv:2205.05198). The same number of bytes is sent, and
-no activation is stored twice.
+reduce-scatter on exit (g and g-bar in Korthikanti et al. 2022, arXiv:2205.05198). Sequence parallelism sends the same
+number of bytes, and stores no activation twice.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def count_start(paths: RunPaths, newest_iteration: int | None, most: int, last: 
     Args:
         paths: paths of the run.
         newest_iteration: iteration of the newest checkpoint. None if there is no checkpoint.
-        most: number of starts in a row without a new checkpoint that are allowed.
+        most: largest allowed number of starts in a row without a new checkpoint.
         last: how the last attempt ended, for the error message. None if there was no attempt.
 
     Raises:

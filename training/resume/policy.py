@@ -1,8 +1,8 @@
 """The resume policy: which configuration keys may change when a training resumes from a checkpoint.
 
 Every key of the training stage's configuration has a policy, and a test checks that the table is complete. The identity
-of a checkpoint is the digest of the keys that may never change. `training.resume.resolve_resume` checks the other keys
-before any process starts.
+of a checkpoint is the digest of the values of the keys that may never change. `training.resume.resolve_resume` checks
+the other keys before any process starts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Policy(StrEnum):
     """When a key may change."""
 
     FREE = "free"
-    """The key may change at any start, because it does not affect what the model learns."""
+    """The key may change at any start, whatever `training.on_change` is."""
     BOUNDARY = "at a boundary"
     """The key may change at a checkpoint with `training.on_change: continue`. Past training stays valid, and later
     updates differ."""
@@ -62,7 +62,7 @@ RULES = (
         _of("model", "family", "layers", "decoder_layers", "hidden_size", "heads", "feed_forward_size", "positions")
         + _of("model", "rotary_base", "activation", "tied_embeddings", "embedding_layernorm", "layer_norm_epsilon"),
         Policy.NEVER,
-        "the saved weights belong to this network",
+        "the saved weights fit only the network with the old values",
     ),
     Rule(
         _of("model", "sequence_length", "decoder_sequence_length"),
@@ -73,7 +73,7 @@ RULES = (
     Rule(
         _of("model", "vocabulary_multiple", "padded_vocabulary_size"),
         Policy.NEVER,
-        "the checkpoint already has its embedding rows, and every layout keeps them",
+        "the checkpoint fixes the number of embedding rows for every layout",
     ),
     Rule(
         ("model.stable_attention",), Policy.BOUNDARY, "the network computes the same function with different rounding"
@@ -83,7 +83,11 @@ RULES = (
         Policy.BOUNDARY,
         "the end of the training and its schedules change",
     ),
-    Rule(("training.train_epochs",), Policy.FREE, "it gives `training.train_samples`, which has its own policy"),
+    Rule(
+        ("training.train_epochs",),
+        Policy.FREE,
+        "`training.train_samples` is computed from it, and that key has its own policy",
+    ),
     Rule(
         ("training.parallel", "training.partition"),
         Policy.BOUNDARY,
@@ -97,7 +101,7 @@ RULES = (
     Rule(
         _of("training.optimizer", "kind", "momentum"),
         Policy.NEVER,
-        "the saved optimizer state would not fit the optimizer",
+        "the saved optimizer state would not fit the new optimizer",
     ),
     Rule(
         _of("training.optimizer", "learning_rate", "min_learning_rate", "warmup_samples", "warmup_tokens")
@@ -116,16 +120,21 @@ RULES = (
         Policy.BOUNDARY,
         "new values apply from the next update on",
     ),
-    Rule(("training.zero_stage",), Policy.FREE, "ZeRO stage 0 runs as stage 1"),
+    Rule(("training.zero_stage",), Policy.FREE, "a run with ZeRO stage 0 also uses stage 1, so nothing changes"),
     Rule(
         ("training.activation_checkpointing", "training.kernels", "training.threads_per_rank"),
         Policy.FREE,
         "only speed and memory change; the last digits of results may differ",
     ),
     Rule(
-        _of("training", "checkpoint", "validation", "segment", "guards", "energy", "on_change", "peak_tflops"),
+        _of("training", "checkpoint", "validation", "segment", "energy", "on_change", "peak_tflops"),
         Policy.FREE,
         "these values do not affect what the model learns",
+    ),
+    Rule(
+        ("training.guards",),
+        Policy.FREE,
+        "new values apply from the next iteration on, and every skipped update and every roll-back is recorded",
     ),
     Rule(
         (SKIP,),
@@ -192,7 +201,7 @@ def differences(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Diffe
 
 
 def changes_since(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Change]:
-    """Return the changes since `checkpoint` that affect what the model learns. Later manifests record these changes."""
+    """Return the changes since `checkpoint` of keys that are not free. Later manifests record these changes."""
     return [
         Change(iteration=checkpoint.iteration, key=each.key, before=each.before, after=each.after)
         for each in differences(checkpoint, stage)
@@ -212,7 +221,7 @@ def saved_stage(checkpoint: CheckpointManifest) -> TrainStage:
         raise InputError(
             f"this version of Bloomery cannot read the checkpoint's configuration: {wrong_values(error, TrainStage)}",
             where=f"{step_name(checkpoint.iteration)}/manifest.json",
-            expected="the version of Bloomery that saved the checkpoint",
+            expected="a checkpoint of this version; or resume with the version of Bloomery that saved this checkpoint",
         ) from error
 
 

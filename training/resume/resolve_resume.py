@@ -1,4 +1,4 @@
-"""Decide before a segment starts whether to resume from the newest checkpoint, to restart, or to refuse.
+"""Decide before a segment starts whether to resume from the newest checkpoint, to restart, or to raise an error.
 
 The decision depends on what changed since the checkpoint was saved and on `training.on_change`.
 """
@@ -29,7 +29,8 @@ class ResumePoint:
     """Configuration of the training, with all sample ranges that the run skips."""
     index: IndexManifest
     identity: str
-    """Digest of the tokenizer and of the keys that may never change (`training.resume.policy.identity`)."""
+    """Digest of the tokenizer and of the values of the keys that may never change
+    (`training.resume.policy.identity`)."""
     checkpoint: CheckpointManifest | None
     """Manifest of the newest readable checkpoint, whatever its identity. None if there is no checkpoint."""
 
@@ -66,7 +67,7 @@ def resolve_resume(configured: TrainStage, paths: RunPaths) -> ResumePoint:
 
     Raises:
         CheckFailedError: the training cannot resume with the changed keys or samples. The error names the changes and
-            what would be right.
+            states what a resume needs.
         InputError: the checkpoint is from an incompatible version of Bloomery, or the index is missing.
     """
     complete_roll_backs(paths)
@@ -95,14 +96,15 @@ def _keeps(newest: CheckpointManifest, stage: TrainStage, index: IndexManifest, 
         raise CheckFailedError(
             f"cannot resume from {step_name(newest.iteration)} with these changes: {'; '.join([*never, *boundary])}",
             where=str(paths.checkpoints),
-            expected=f"{keep}; or another name of the run, or training.on_change: restart",
+            expected=f"{keep}; or another name of the run, or training.on_change: restart (archives this training and "
+            "starts from the beginning)",
         )
     if boundary and on_change == "refuse":
         raise CheckFailedError(
             f"configuration keys changed since {step_name(newest.iteration)}: {'; '.join(boundary)}",
             where=str(paths.checkpoints),
-            expected="training.on_change: continue to resume with the new values; or the old values, another name of "
-            "the run, or training.on_change: restart",
+            expected="training.on_change: continue (resumes with the new values); or the old values, another name of "
+            "the run, or training.on_change: restart (archives this training and starts from the beginning)",
         )
     if found:
         say(f"the training resumes from {step_name(newest.iteration)} with these changed configuration keys:")

@@ -1,4 +1,4 @@
-"""Roll back to a checkpoint from before a problem, and skip the samples of the problem.
+"""Roll back to a checkpoint from before a problem, and skip the samples at which the problem occurred.
 
 The skipped range is written first, and later checkpoints are moved away second. So an interrupted roll-back can be
 completed at the next start.
@@ -59,8 +59,8 @@ def roll_back(paths: RunPaths, from_sample: int, to_sample: int, reason: str, *,
             f"no checkpoint from before sample {to_sample} exists; the oldest checkpoint is "
             f"{step_name(checkpoints[-1].iteration)}",
             where=str(paths.checkpoints),
-            expected="a checkpoint from before that sample; to keep more checkpoints, set "
-            "training.checkpoint.keep_last to a larger number",
+            expected="a checkpoint from before that sample; nothing was rolled back; to keep more checkpoints from now "
+            "on, set training.checkpoint.keep_last to a larger number",
         )
     if not before and within:
         from_sample = within[-1].consumed_samples
@@ -76,7 +76,7 @@ def roll_backs(paths: RunPaths) -> int:
 
 
 def complete_roll_backs(paths: RunPaths) -> None:
-    """Move every checkpoint that was trained on samples of a roll-back to train/rolled-back/<n>."""
+    """Move every checkpoint that was trained on the skipped samples of roll-back n to train/rolled-back/<n>."""
     behind = [skip for skip in read_skips(paths).skips if skip.roll_back]
     moved = False
     for checkpoint in list(_readable(paths)):

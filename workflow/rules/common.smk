@@ -1,5 +1,5 @@
 # The plan of the run, which all rules share, and functions that look up a job's wildcards in the plan. The package
-# bloomery/orchestration does the work.
+# bloomery/orchestration implements these functions.
 from functools import partial
 
 from bloomery.orchestration import rule_inputs, slurm_jobs

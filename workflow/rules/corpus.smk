@@ -69,7 +69,7 @@ rule judge:
     resources:
         **job(mem_mb=2000, runtime=60, rules_in_group=5),
     message:
-        "judge documents of {wildcards.source}/{wildcards.part}"
+        "decide which documents of {wildcards.source}/{wildcards.part} to keep"
     shell:
         "bloomery corpus judge --config {input.config:q} --input {input.measures:q} --output {output.table:q}"
         " > {log:q} 2>&1"

@@ -6,7 +6,7 @@ rule encode:
     input:
         tokenizer="<run>/tokenizer/tokenizer.json",
         roles="<run>/tokenizer/tokenizer_config.json",
-        # `ancient`: a new report or new limits must not encode the text again.
+        # `ancient`: a new report or new limits must not cause the text to be encoded again.
         gate=ancient("<run>/tokenizer/gate.json"),
         clean=shards_of_pair,
         survivors=collect(

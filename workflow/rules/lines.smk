@@ -1,6 +1,6 @@
-# Find lines that many documents of a source share, and remove them from the texts before the rule `measure` reads
-# them. These rules run only if corpus.lines is enabled. Later rules then read corpus/stripped, otherwise corpus/raw
-# (`<texts>` in common.smk).
+# Find lines that many documents of a source share, and remove them from the texts before the rule `measure` reads them.
+# These rules run only if corpus.lines is enabled. If it is enabled, later rules read corpus/stripped. Otherwise, they
+# read corpus/raw (`<texts>` in common.smk).
 
 
 rule count_lines:

@@ -1,1 +1,1 @@
-"""Tables of the plan, as data: read with `importlib.resources`."""
+"""Hold the tables of GPUs and electricity grids, which `bloomery.spec.hardware` reads with `importlib.resources`."""

@@ -1,7 +1,8 @@
 """Find the candidate pairs of one partition: documents with equal content, or with an equal MinHash band and language.
 
-Documents are grouped by key. Each group gives pairs of its best document with every other document. The best document
-is usually kept, so most pairs contain a kept document. Documents with an equal id also get their new ids here.
+Documents are grouped by key. In each group, the best document (the first by rank) is paired with every other document.
+The best document is usually kept, so most pairs contain a kept document. Documents with an equal id also get their new
+ids here.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ REPEATED_SCHEMA = pa.schema([("part", pa.string()), ("row", pa.int64()), ("id", 
 """One row for each second or later document with the same id. `id` is its new id."""
 
 _EARLIER_CANDIDATES = 4
-"""Number of documents of earlier runs that a document is compared with per key. Further documents usually share
+"""Largest number of documents of earlier runs that a document is compared with per key. Further documents usually share
 the key only by chance."""
 
 BYTES_PER_KEY = 112

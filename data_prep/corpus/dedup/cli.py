@@ -121,7 +121,7 @@ def connect_verb(
 
 @app.command("members")
 def members_verb(config: Config, corpus: Corpus, part: Part, output: Output) -> None:
-    """Collect what `resolve` needs about the documents of a shard that are in a group of possible duplicates."""
+    """Collect ids and n-gram hashes of the possible duplicates in a shard, for `bloomery corpus dedup resolve`."""
     from data_prep.corpus.dedup.members import gather_members
     from data_prep.corpus.numbered_documents import CorpusTables
 

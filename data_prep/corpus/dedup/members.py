@@ -44,7 +44,8 @@ _BATCH_ROWS = 1024
 def gather_members(stage: DedupStage, tables: CorpusTables, part: str, involved: Path, output: Path) -> dict[str, Any]:
     """Write the members of a part, sorted by the partition of their component; return the manifest.
 
-    In the manifest, `spans` has the rows of each partition and `shingle_bytes` the bytes of their shingles.
+    In the manifest, `spans` has the first row and the end (excluded) of each partition, and `shingle_bytes` has the
+    size of the shingles of each partition, in bytes.
 
     Raises:
         InputError: a table of the part is missing or damaged.
@@ -101,7 +102,7 @@ def _facts(stage: DedupStage, tables: CorpusTables, part: str, rows: npt.NDArray
 def _spool(
     stage: DedupStage, tables: CorpusTables, part: str, rows: npt.NDArray[np.int64], file: Any
 ) -> npt.NDArray[np.int64]:
-    """Write the shingles of the sorted `rows` to `file`, document by document. Return the bytes of each document."""
+    """Write the shingles of the sorted `rows` to `file`, document by document. Return the bytes per document."""
     near = stage.dedup.near
     sizes: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
     with Progress(f"shingles of {part}", len(rows)) as bar:

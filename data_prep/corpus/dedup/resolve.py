@@ -197,7 +197,7 @@ def resolve(
 
 
 def _of_partition(members: Path, partition: int) -> tuple[list[int], int]:
-    """Return the rows of a partition in a shard's members and the bytes of their shingles, from the manifest."""
+    """Return the first row and the end of a partition in the table `members`, and the bytes of its shingles."""
     counts = read_manifest(members)["counts"]
     return counts["spans"][partition], counts["shingle_bytes"][partition]
 
@@ -317,7 +317,7 @@ def _verify(pairs: Ints, members: _Members, min_jaccard: float) -> _Edges:
 
 
 def _part_of(places: Ints, members: _Members, catalogue: NumberedDocuments) -> Ints:
-    """Return the number of the part of each document."""
+    """Return each document's part number."""
     return np.searchsorted(catalogue.bounds, members.node[places], side="right") - 1
 
 

@@ -29,7 +29,8 @@ IDENTITY, CONTENT = -2, -1
 """Values of the column `table` for ids and contents. For bands, `table` is the number of the band, from 0."""
 
 CHUNK_ROWS = 1 << 16
-"""Number of documents whose keys are sorted together. The sort takes about 40 bytes per key, of 16 per document."""
+"""Number of documents whose keys are sorted together. The sort takes about 40 bytes per key. A document has 16 keys
+with the default 14 bands."""
 
 SCHEMA = pa.schema(
     [
@@ -88,7 +89,8 @@ def _refuse_other_parameters(stage: DedupStage, tables: CorpusTables, part: str)
     measures = tables.path("measures", part)
     if read_manifest(measures)["counts"].get("keys") != key_digest(stage.dedup.near, stage.seed, stage.unspaced):
         raise InputError(
-            "the earlier run was measured with another seed, other MinHash parameters or another version of Bloomery",
+            "the corpus of the earlier run was measured with another seed, other MinHash parameters or another"
+            " version of Bloomery",
             where=str(measures),
             expected="measures with the seed and corpus.dedup.near of this run; run the earlier run again with these"
             " settings, or remove it from corpus.dedup.against",

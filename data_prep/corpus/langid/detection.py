@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 MOST_CODES = 3
-"""Greatest number of languages of a text. CLD2 returns at most three; other detectors use the same limit."""
+"""Maximum number of languages in a detection. CLD2 returns at most three; other detectors use the same limit."""
 
 
 class Detection(NamedTuple):
@@ -21,7 +21,10 @@ UNKNOWN = Detection(False, [], [])
 
 
 def from_shares(shares: Mapping[str, float], reliable: bool) -> Detection:
-    """Return a detection of the largest shares, in whole percents like CLD2's. Equal shares are sorted by code."""
+    """Return a detection with the largest shares, rounded to whole percents like CLD2's.
+
+    Equal shares are sorted by code.
+    """
     percents = {code: round(share * 100) for code, share in shares.items()}
     largest = sorted((-percent, code) for code, percent in percents.items() if percent)[:MOST_CODES]
     return Detection(reliable, [code for _, code in largest], [-percent / 100 for percent, _ in largest])

@@ -1,10 +1,10 @@
 """The n-gram fallback: naive Bayes over hashed character 2- to 4-grams, for the languages that a detector lacks.
 
 A model is one table of integers with one column per language. An entry is the weight of an n-gram as evidence for the
-language, or 0 if the n-gram did not occur in its training text. Most columns are for contrast. They are columns of
-neighbouring languages and of other languages of the corpus. Texts that are in none of the model's own languages match
-these columns. A text is
-split into pieces. Each piece counts for the language with the highest score, or for none if two scores are close.
+language, or 0 if the n-gram did not occur in the training text of the language. Most columns only serve for comparison:
+they belong to neighbouring languages and to other languages of the corpus. Texts that are in none of the model's own
+languages match these columns. A text is split into pieces. Each piece counts for the language with the highest score,
+or for none if two scores are close.
 
 Scores are sums of integers, so they are equal on every machine. The speed is about 7 MB/s per core. The fallback reads
 only the documents that CLD2 cannot identify (1 % of the bytes of a mixed corpus) and the documents that are labelled as
@@ -107,7 +107,7 @@ class NgramModel:
 
 
 def save(model: NgramModel, path: Path) -> None:
-    """Write a model to a file. Equal models give equal bytes."""
+    """Write a model to a file. The same model always gives the same file content."""
     about = {
         "format": _FORMAT,
         "languages": model.languages,

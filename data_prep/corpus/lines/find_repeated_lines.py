@@ -82,7 +82,7 @@ def read_repeated(path: Path, source: str) -> Iterator[Hashes]:
 
 
 def _repeated(stage: RepeatedLinesStage, paths: list[Path], partition: int, least: int) -> Iterator[Hashes]:
-    """Yield a source's repeated lines in ascending order, one array per pass over the partition.
+    """Yield the hashes of a source's repeated lines in ascending order, one array per pass over the partition.
 
     The passes divide the hashes of the partition into equal ranges, so that the records of a pass fit into memory.
     """
@@ -107,7 +107,7 @@ class Records:
     """
 
     def __init__(self, least: int, room: int) -> None:
-        """Start without records. A line with at least `least` different contents is a repeated line.
+        """Start without records. A line is repeated if at least `least` documents with different contents have it.
 
         The records are reduced whenever more than `room` of them are in memory.
         """
@@ -126,7 +126,7 @@ class Records:
             self._room = max(self._room, 2 * self.rows)
 
     def repeated(self) -> Hashes:
-        """Return the lines that have at least `least` different contents, in ascending order."""
+        """Return the hashes of the repeated lines (see `__init__`) in ascending order."""
         self._reduce()
         [table] = self._held
         lines = table["line"].to_numpy()

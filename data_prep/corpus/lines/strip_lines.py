@@ -31,10 +31,10 @@ _TEXT = DOCUMENT_SCHEMA.get_field_index("text")
 
 
 def strip_lines(stage: LinesStage, shard: Path, corpus: Path, output: Path) -> dict[str, Any]:
-    """Write the documents of `shard` without the repeated lines of `corpus` to the shard `output`.
+    """Write the documents of `shard` to the shard `output`, without the repeated lines of their source.
 
-    Return the manifest. Per language it counts documents, their remaining bytes, removed lines, bytes of the removed
-    lines, and changed documents.
+    Return the manifest. It has, per language, the number of documents, their remaining bytes, the number of removed
+    lines, their bytes, and the number of changed documents.
 
     Raises:
         InputError: an input is missing or damaged, or the lines were counted from another shard.

@@ -24,7 +24,10 @@ _DOCUMENTATION = [
 
 
 def find_addresses(passage: Passage) -> Iterator[Span]:
-    """Yield public IPv4 and IPv6 addresses. Private, loopback and multicast addresses and versions are skipped."""
+    """Yield public IPv4 and IPv6 addresses.
+
+    Private, loopback and multicast addresses are skipped, and so are version numbers.
+    """
     text = passage.text
     for match in _IPV4.finditer(text):
         before = text[max(0, match.start() - _VERSION_LOOK_BACK) : match.start()]

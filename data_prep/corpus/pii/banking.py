@@ -88,7 +88,8 @@ def _issuers() -> list[tuple[int, int, frozenset[int]]]:
 
 
 _ISSUERS = _issuers()
-# One piece, or groups as on the card with the same separator in all places. An expiry date may follow.
+# The number is in one piece, or in the groups printed on the card with the same separator in all places. An expiry date
+# may follow.
 _CARD = re.compile(
     r"(?:\d{13,19}|\d{4}([ \-])\d{4}\1\d{4}\1\d{4}(?:\1\d{3})?"
     r"|\d{4}([ \-])\d{6}\2\d{4,5})(?= (?:0[1-9]|1[0-2])/\d\d|\Z)"

@@ -17,7 +17,10 @@ def luhn(digits: str) -> bool:
 
 
 def verhoeff(digits: str) -> bool:
-    """Return whether the number passes Verhoeff's check, used by Aadhaar. Each place permutes its digit once more."""
+    """Return whether the number passes Verhoeff's check, used by Aadhaar.
+
+    The digit at place p, counted from 0 at the right, is permuted p times.
+    """
     check = 0
     for place, digit in enumerate(reversed(digits)):
         value = int(digit)

@@ -17,7 +17,8 @@ class Country(NamedTuple):
     languages: str
     """Codes of the languages in which a number in a `sure` form needs no word before it."""
     national: str
-    """Pattern of the digits of any national number. Outside `sure` forms, a word such as `tel` must come before it."""
+    """Pattern of the digits of any national number. If the number is not in a `sure` form, a word such as `tel` must
+    come before it."""
     sure: list[str] = []
     """Patterns of written `national` numbers that are rarely anything else. `~` is one separator (space, dot, hyphen),
     the same one in all places. A form that contains `?~` also matches without any separator."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from data_prep.corpus.pii.passage import Passage, label
 from data_prep.corpus.pii.spans import Span
 
-# A lookahead with a back-reference matches the name instead of a possessive group, which Python before 3.11.5
-# matches wrongly. The `@` of an address, a path, a package scope (`@scope/name`) or a call (`@decorator(`) does not
-# match.
+# The name is matched by a lookahead with a back-reference. A possessive group would do the same, but Python before
+# 3.11.5 matches it wrongly. The `@` of an address, a path, a package scope (`@scope/name`) or a call (`@decorator(`)
+# does not match.
 _HANDLE = re.compile(
     r"@(?<![A-Za-z0-9_À-ÖØ-öø-ɏ@/.+\-&=]@)(?=[A-Za-z0-9_]*[A-Za-z])[A-Za-z0-9_]"
     r"(?=((?:[A-Za-z0-9_]|\.(?=[A-Za-z0-9_])){1,29}))\1"

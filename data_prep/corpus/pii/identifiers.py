@@ -92,7 +92,8 @@ class Identifier(NamedTuple):
     languages: str
     """Codes of the languages in which the number needs no word before it; `*` for all languages."""
     words: str
-    """Alternatives of a pattern. In any language, one of these words before the number confirms the kind of number."""
+    """Alternatives of a regular expression. In any language, one of these words before the number confirms the kind of
+    number."""
 
 
 IDENTIFIERS = [

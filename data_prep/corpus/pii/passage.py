@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 _SPACES, _HYPHENS = "\u00a0\u2009\u202f", "\u2010\u2011\u2013"
-# The Unicode planes from 2 on have no digits. They are skipped, because every job that redacts imports this module.
+# The Unicode planes from 2 on have no digits. They are skipped to save time, because every job that redacts computes
+# this table when it imports the module.
 _DIGITS = {
     code: str(unicodedata.decimal(chr(code))) for code in range(0x20000) if unicodedata.category(chr(code)) == "Nd"
 }

@@ -18,7 +18,7 @@ _WORD = label(
     "telp|mobile|mob|cell|cellphone|celular(?:es)?|móvil(?:es)?|mòbil|telemóvel|portable|fax|faks|whats ?app|hotline|"
     "gsm|sms|call|appelez|llame|llamar|trucar|hubungi|hp|no\\.? hp|điện thoại|đt|sđt|đtdđ|di động|simu|namba|numéro|"
     "foonu|ucingo|mogala|founu|"
-    # Other scripts have no case, and some of them write no spaces.
+    # Chinese, Arabic and Indic scripts. They have no case, and some of them are written without spaces.
     "电话|電話|手机|手機|热线|熱線|传真|傳真|致电|致電|هاتف|تلفون|تليفون|جوال|موبايل|محمول|فاكس|واتساب|فون|موبائل|"
     "फ़ोन|फोन|मोबाइल|दूरभाष|मोबाईल|सम्पर्क|संपर्क|ফোন|মোবাইল|ফ্যাক্স|ফোনে|ফোন নম্বর|ਫ਼ੋਨ|ਫੋਨ|ਮੋਬਾਈਲ|ફોન|મોબાઇલ|ଫୋନ|ମୋବାଇଲ|"
     "தொலைபேசி|கைபேசி|மொபைல்|போன்|ఫోన్|మొబైల్|ಫೋನ್|ಮೊಬೈಲ್|ദൂരവാണി|ഫോൺ|മൊബൈൽ"

@@ -44,7 +44,7 @@ _RARE_MARKS = frozenset(["AKIA", "ASIA", "xox", "AIza", "GOCSPX-", "SG.", "sk-",
 
 _BLOCK = re.compile(r"-----(BEGIN|END) (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _BLOCK_CHARACTERS = 16384
-"""Greatest length of a key block. A key of 16,384 RSA bits takes 12,800 characters."""
+"""Maximum number of characters of a key block. An RSA key of 16,384 bits takes 12,800 characters."""
 # The outer group is not possessive: before Python 3.11.5, a possessive group can lose the end of its last repetition.
 _BLOCK_LINES = re.compile(r"(?:[ \t]*+\r?\n[ \t]*+[A-Za-z0-9+/=]{32,}+)+")
 

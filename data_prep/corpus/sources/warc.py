@@ -84,12 +84,12 @@ def _read_file(path: str, fields: Fields, piece: FilePiece | None, passed: Count
                     passed[str(why)] += 1
     except DamageError as damage:
         if stream.owns_damage(damage):
-            yield BadRow(name, number + 1, "damaged file", f"{damage}; the records before the damage are used")
+            yield BadRow(name, number + 1, "damaged file", f"{damage}; only the records before the damage are used")
         return
     except (ArchiveLoadFailed, StatusAndHeadersParserException) as error:
         if stream.owns(records.offset):
             said = " ".join(str(error).split())[:200]
-            yield BadRow(name, number + 1, "damaged file", f"{said}; the records before the damage are used")
+            yield BadRow(name, number + 1, "damaged file", f"{said}; only the records before the damage are used")
         return
     if number == 0 and (piece is None or piece.number == 0):
         yield BadRow(name, None, "empty file")
@@ -105,7 +105,13 @@ def _document(record: Any, fields: Fields, name: str, number: int) -> Item:
         raise _PassedOverError(f"{record.rec_type} records")
     body = record.content_stream().read(fields.max_bytes + 1)
     if len(body) > fields.max_bytes:
-        return BadRow(name, number, "too long", f"the limit is {fields.max_bytes} bytes per document", excerpt_of(body))
+        return BadRow(
+            name,
+            number,
+            "too long",
+            f"the limit (corpus.ingest.max_document_bytes) is {fields.max_bytes} bytes per document",
+            excerpt_of(body),
+        )
     while record.raw_stream.read(BLOCK_BYTES):
         pass
     if getattr(record.raw_stream, "limit", 0) > 0:

@@ -44,7 +44,8 @@ def page_data(report: dict[str, Any]) -> str:
 
     Each rule has `edges`, and each of its languages has:
 
-    - `steps`: numbers of documents between the edges (one more than the edges). Sums of steps are what a limit removes.
+    - `steps`: numbers of documents between the edges (one more than the edges). The number of documents that a limit
+      removes is the sum of the steps on one side of the limit.
     - `limits`: configured limits.
     - `now`: number of documents that the configured limits remove.
 

@@ -26,9 +26,13 @@ def rule_list(report: dict[str, Any]) -> str:
 
 
 def limits_in_words(limits: Iterable[float]) -> str:
-    """Format the limits of all languages: `0.3`, or `0.2 to 0.5 (by language)` if they differ."""
+    """Format the limits of all languages: `0.3`, or `0.2 to 0.5 (depending on the language)` if they differ."""
     found = sorted(set(limits))
-    return number(found[0]) if len(found) == 1 else f"{number(found[0])} to {number(found[-1])} (by language)"
+    return (
+        number(found[0])
+        if len(found) == 1
+        else f"{number(found[0])} to {number(found[-1])} (depending on the language)"
+    )
 
 
 def _rule(name: str, rule: dict[str, Any], largest: int, came: int) -> str:
@@ -37,7 +41,10 @@ def _rule(name: str, rule: dict[str, Any], largest: int, came: int) -> str:
     if rule["limits"]:
         notes.append(f"Limit: {limits_in_words(rule['limits'].values())}.")
     if rule["failing_documents"] > rule["documents"]:
-        notes.append(f"{documents(rule['failing_documents'])} fail this rule; some of them fail another rule first.")
+        notes.append(
+            f"Documents that fail this rule: {count(rule['failing_documents'])}. A document that fails another rule "
+            "first is counted there."
+        )
     if measure := measure_of(name):
         notes.append(f"<a href='#measure-{measure}'>See the measure</a>")
     examples = "".join(_example(example) for example in rule.get("examples", []))

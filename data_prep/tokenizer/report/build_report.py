@@ -1,8 +1,8 @@
 """Build the report: figures per language and facts about the vocabulary.
 
 The figures are also computed for the reference tokenizers, and for one monolingual tokenizer per language, which is
-trained on that language alone. The uses of tokens come from the pre-token counts if the tokenizer's pre-tokenizer
-made these counts. Otherwise the uses come from the sample.
+trained on that language alone. The uses of tokens come from the pre-token counts if the tokenizer's pre-tokenizer made
+these counts. Otherwise the uses come from the sampled documents.
 """
 
 from __future__ import annotations
@@ -111,7 +111,10 @@ def _monolingual(
 
 
 def _over(entry: dict[str, Any], others: list[dict[str, Any]]) -> float | None:
-    """Return how many more tokens `entry` has than the best of `others`, as a share. None if `others` is empty."""
+    """Return by what share `entry` has more tokens than the one of `others` with the fewest tokens.
+
+    Return None if `others` is empty.
+    """
     if not others:
         return None
     return round(int(entry["tokens"]) / min(int(other["tokens"]) for other in others) - 1, 4)
@@ -132,8 +135,8 @@ def _parity(
         if found:
             return found, "content"
         say(
-            f"warning: the aligned text has no rows in the language {reference}, so parity compares texts with equal "
-            "numbers of bytes"
+            f"warning: the aligned text has no rows in the reference language {reference}, so parity compares the "
+            "tokens of texts with equal numbers of bytes"
         )
     other = figures[reference]["tokens"] / texts[reference]["bytes"]
     by_bytes = {code: round(figures[code]["tokens"] / texts[code]["bytes"] / other, 4) for code in figures}

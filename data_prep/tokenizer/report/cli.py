@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def report(
     tokenizer: Annotated[
-        Path, typer.Option(help="Tokenizer to report on: a tokenizer.json file, or the folder of one.")
+        Path, typer.Option(help="Tokenizer to report on: a tokenizer.json file, or the folder that holds it.")
     ],
     corpus: Annotated[
         list[Path],
@@ -103,7 +103,10 @@ def check(
         ),
     ] = None,
 ) -> None:
-    """Check a tokenizer's report against the configured limits. If a limit fails, list the failures and exit with 1."""
+    """Check a tokenizer's report against the configured limits, and list the limits that are not met.
+
+    If a limit is not met and the configured severity is `fail`, exit with code 1.
+    """
     from bloomery.base.atomic import read_json, write_json
     from bloomery.base.errors import CheckFailedError, ConfigError
     from bloomery.base.progress import say

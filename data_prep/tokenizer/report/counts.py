@@ -64,7 +64,7 @@ class Counts:
                 texts = pieces.dictionary.cast(pa.large_string())
             except pa.ArrowInvalid as error:
                 raise InputError(
-                    f"a piece is not UTF-8 text ({error})",
+                    f"a pre-token is not UTF-8 text ({error})",
                     where="the tables of pre-token counts",
                     expected="UTF-8 text in the column piece, as `bloomery tokenizer count` writes it",
                 ) from error
@@ -99,7 +99,9 @@ def _most_frequent(table: pa.Table) -> pa.Table:
 
 
 def fits(tables: Sequence[CountTable], description: dict[str, Any]) -> bool:
-    """Return whether the tables were counted with the tokenizer's pre-tokenizer. If not, log the reason.
+    """Return whether the counts in the tables are valid for a tokenizer. If not, log the reason.
+
+    They are valid if they were counted with the tokenizer's pre-tokenizer, and if the tokenizer has no normaliser.
 
     Args:
         tables: count tables. Tables without a recorded pre-tokenizer are assumed to fit.

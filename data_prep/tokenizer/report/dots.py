@@ -77,7 +77,7 @@ def _number(value: Any) -> float | None:
 
 @dataclass(frozen=True)
 class Axis:
-    """Map figures to percentages of the width. The axis is logarithmic if ratios are compared."""
+    """Horizontal axis, which maps figures to percentages of the width. Its scale is linear or logarithmic."""
 
     low: float
     high: float
@@ -113,7 +113,10 @@ class Axis:
 
 
 def _figures(start: float, beginnings: Sequence[float]) -> list[float]:
-    """Return round values over six powers of ten from `start`, in the order of their leading digits in `beginnings`."""
+    """Return the leading digits in `beginnings`, each multiplied by six successive powers of ten.
+
+    The smallest power of ten is at most `start`. The values are in the order of `beginnings`.
+    """
     power = math.floor(math.log10(start))
     return [round(one * 10.0**exponent, 10) for one in beginnings for exponent in range(power, power + 6)]
 
@@ -137,8 +140,8 @@ def dot_plot(
         show: function that formats a value of the figure.
         logarithmic: whether the axis is logarithmic.
         limit: value and label of a dashed line. None for no line.
-        best_first: whether larger values are better, so the smallest value comes first. By default, smaller values are
-            better and the largest value comes first. The worst language is always first.
+        best_first: whether larger values are better. The language with the worst value is always drawn first: the one
+            with the smallest value if `best_first` is true, and the one with the largest value otherwise.
     """
     own = series[-1].value
     rows = {code: entry for code, entry in languages.items() if own(entry, figure) is not None}

@@ -3,7 +3,8 @@
 - `tokens_per_word` (fertility): words are runs of letters, marks and digits. In languages without spaces, each letter
   or digit counts as a word.
 - `bytes_per_token`, `characters_per_token`: compression.
-- `single_byte_share`: share of the tokens that stand for one byte. It is high if the vocabulary lacks the script.
+- `single_byte_share`: share of the tokens that stand for one byte. It is high if the vocabulary has few characters of
+  the language's script.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def token_figures(subject: ReportedTokenizer, usage: Usage, text: dict[str, Any]
 
     Args:
         subject: the tokenizer.
-        usage: number of uses of each token in the texts, with at least one use.
+        usage: number of uses of each token in the texts. At least one token must be used.
         text: `text_figures` of the texts.
     """
     tokens, single = int(usage.sum()), int(usage[subject.single].sum())
@@ -55,7 +56,9 @@ def token_figures(subject: ReportedTokenizer, usage: Usage, text: dict[str, Any]
 
 
 def reference_language(languages: dict[str, dict[str, Any]]) -> str | None:
-    """Return the reference language, which has parity 1: English, or the language with most text if English is missing.
+    """Return the reference language, which has parity 1.
+
+    It is English, or the language with the most bytes of text if English is missing.
 
     Return None if there are no languages.
     """

@@ -2,8 +2,8 @@
 
 Reasons why a token is never used:
 
-- `byte`: the token is one byte. Thirteen bytes never occur in UTF-8 (C0, C1, F5 to FF). Others belong to scripts that
-  the text does not contain.
+- `byte`: the token is one byte. Thirteen bytes never occur in UTF-8 (C0, C1, F5 to FF). Other bytes belong to scripts
+  that the text does not contain.
 - `inside`: training created the token as a part of a longer token, and texts use only the longer token.
 - `absent`: the token occurs in the text neither alone nor inside a longer token.
 
@@ -12,10 +12,10 @@ Signs that a token is a mistake ("glitch"):
 - `unreachable`: the token's own text is encoded as other tokens. Hardly any text produces the token.
 - `url`: the token contains a part of a web address.
 - `run`: the token repeats one character (other than white space) eight or more times.
-- `long`: the token has `LONG` or more characters.
+- `long`: the token has `LONG` or more characters, without the white space around them.
 - `rare`: the token is used, but fewer than `RARE` times, so a model hardly learns it.
-- `family`: the token is one of `FAMILY` or more long tokens with the same beginning (digits count as equal). Often
-  these come from templates that deduplication did not remove.
+- `family`: the token is one of `FAMILY` or more long tokens with the same beginning (digits count as equal). Such
+  families often come from templates that deduplication did not remove.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from data_prep.tokenizer.report.reported_tokenizer import ReportedTokenizer, Usa
 from data_prep.tokenizer.report.unicode_script import BYTES, FRAGMENTS, script_of
 
 LISTED = 100
-"""Maximum number of tokens in a list. The total next to a list counts all tokens."""
+"""Maximum number of tokens in a list. The total number of tokens beside a list also counts the tokens that are not
+listed."""
 LONG, RARE, FAMILY = 24, 10, 5
 _FAMILY_CHARACTERS, _FAMILY_PREFIX = 12, 10
 _URL = re.compile(r"://|www\.|\.(?:com|org|net|html?|php)\b", re.IGNORECASE)
@@ -141,7 +142,8 @@ def _variants(texts: list[str | None], ordinary: Flags) -> int:
 def _glitches(
     subject: ReportedTokenizer, texts: list[str | None], ordinary: Flags, usage: Usage, lists: _Lists
 ) -> dict[str, dict[str, Any]]:
-    # In other tokenizers, the text of a token is ambiguous, because the token may begin or continue a word.
+    # Only byte-level tokenizers are checked for unreachable tokens. In other tokenizers, the text of a token is
+    # ambiguous, because the token may begin or continue a word.
     found = {"unreachable": _unreachable(subject, texts, ordinary)} if subject.byte_level else {}
     found |= {
         "url": ordinary & _where(texts, lambda text: bool(text and len(text) > 4 and _URL.search(text))),

@@ -13,7 +13,7 @@ FIGURES = {
     "max_single_byte_share": ("single_byte_share", "share of single-byte tokens"),
     "max_parity": ("parity", "parity"),
     "max_over_monolingual": ("over_monolingual", "excess of tokens over the language's own tokenizer"),
-    "max_over_reference": ("over_reference", "excess of tokens over the best reference"),
+    "max_over_reference": ("over_reference", "excess of tokens over the reference tokenizer with the fewest tokens"),
 }
 """For each limit, the key of the limited figure in a language's report entry, and the figure's name in messages."""
 
@@ -48,7 +48,7 @@ def failures(report: dict[str, Any], gate: TokenizerGate) -> list[Failure]:
     """Return every limit of `gate` that is not met, sorted by language. This includes limits that cannot be checked."""
     found = []
     languages = report["languages"]
-    # A limit for a language that the sample lacks must fail, because the code may be mistyped.
+    # A limit for a language that is missing in the sample counts as not met, because its code may be mistyped.
     chosen = {*languages, *_named(gate)} if gate.languages is None else set(gate.languages)
     for language in sorted(chosen):
         for name, (figure, _) in FIGURES.items():

@@ -53,7 +53,7 @@ def read_parallel(path: Path) -> Rows:
 def _lines(file: Path) -> list[str]:
     """Return all lines of a file.
 
-    More than `MOST_ROWS` lines are returned too, because the caller compares the numbers of lines of the files.
+    Lines after the first `MOST_ROWS` are also returned, because the caller compares the numbers of lines of the files.
     """
     try:
         lines = file.read_text(encoding="utf-8").split("\n")
@@ -75,7 +75,7 @@ def _objects(file: Path) -> Iterator[dict[str, str]]:
 
 
 def parallel_documents(shards: Mapping[str, Path], source: str) -> Rows:
-    """Return rows of a source's documents that have the same value in the field `parallel`.
+    """Return aligned rows. The documents of a row come from one source and have the same value in the field `parallel`.
 
     If several documents of a row have the same language, the one with the smallest id is used.
 

@@ -67,7 +67,9 @@ def gather_material(
     folder: Path,
     parts: Sequence[str] | None = None,
 ) -> ReportInputs:
-    """Gather all inputs that `config` requests. A missing reference, shard or table raises before slow work starts.
+    """Gather all inputs that `config` requests.
+
+    The references are loaded first, so that an error about a reference is raised before slow work starts.
 
     Args:
         subject: the reported tokenizer.

@@ -34,7 +34,8 @@ class Encoder(Protocol):
 
 
 class LibraryEncoder:
-    """Encoder that uses the library `tokenizers`. The text of a special token in a document is encoded as text."""
+    """Encoder that uses the library `tokenizers`. A document that contains the name of a special token, such as `</s>`,
+    is encoded as ordinary text."""
 
     def __init__(self, tokenizer: Any) -> None:
         """Use `tokenizer`. This sets its `encode_special_tokens` and disables truncation and padding."""

@@ -68,7 +68,7 @@ def lengths(facts: dict[str, Any]) -> str:
 def ranks(facts: dict[str, Any]) -> str:
     """Return a plot of the number of uses over the rank of a token, with two logarithmic scales.
 
-    A straight line is Zipf's law. A drop at the end shows tokens that are hardly used.
+    A straight line means that the uses follow Zipf's law. A drop at the end shows tokens that are hardly used.
     """
     points: list[list[int]] = facts["ranks"]
     if len(points) < 2:

@@ -67,7 +67,7 @@ def render(report: dict[str, Any]) -> str:
 def _fertility(languages: dict[str, Any], series: list[Series], limit: tuple[float, str] | None) -> str:
     """Plot languages with spaces and languages without spaces separately.
 
-    Tokens per word and tokens per character cannot be compared.
+    The plots are separate, because tokens per word and tokens per character cannot be compared.
     """
     parts = []
     for unit in ("words", "characters"):

@@ -33,7 +33,8 @@ def _kind(character: str) -> str:
 def script_of(text: str) -> str:
     """Return the most frequent script of the text's letters. Among equally frequent scripts, return the first by name.
 
-    For a text without letters, return `DIGITS` if it has digits, or `SIGNS` if it has signs, or `SPACES`.
+    For a text without letters, return `DIGITS` if it has digits. Otherwise return `SIGNS` if it has signs, else
+    `SPACES`.
     """
     counted = Counter(map(_kind, text))
     for weak in (SPACES, SIGNS, DIGITS):

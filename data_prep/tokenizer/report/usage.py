@@ -1,7 +1,7 @@
 """Compute the exact number of uses of each token per language, from pre-token counts.
 
 Each unique piece is encoded once. The result takes 94 MB of memory for BLOOM: 47 languages x 250,680 tokens x 8 bytes.
-Sums use float64, which is exact below 2^53. ROOTS has only 4e11 tokens.
+Sums use float64, which is exact below 2^53. ROOTS, the corpus of BLOOM, has only 4e11 tokens.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _weighted(
     weights: npt.NDArray[np.float64],
     size: int,
 ) -> Usage:
-    """Return the number of uses of each token in the texts `rows`, where text i of `rows` counts `weights[i]` times.
+    """Return the number of uses of each token in the chosen texts. Text `rows[i]` counts `weights[i]` times.
 
     Args:
         tokens: tokens of all texts, concatenated.
@@ -63,7 +63,7 @@ def _weighted(
     chosen = lengths[rows]
     ends = np.cumsum(chosen)
     starts = np.cumsum(lengths)[rows] - chosen
-    # Indices in `tokens` of the chosen texts' tokens: the consecutive indices of each text, from its start.
+    # Positions in `tokens` of the tokens of each chosen text: consecutive positions from the start of the text.
     places = np.arange(int(chosen.sum()), dtype=np.int64) + np.repeat(starts - (ends - chosen), chosen)
     found = np.bincount(tokens[places], weights=np.repeat(weights, chosen), minlength=size)
     return np.rint(found).astype(np.int64)

@@ -63,7 +63,7 @@ def runner(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "HERE", scripts)
     monkeypatch.setattr(module, "_pieces", lambda _shape: {"piece": [[f"{name}.py"] for name in actions]})
     monkeypatch.setattr(module, "LEAST_SECONDS", 0.5)
-    # These are the values of the clock: the first at the start of the group, and the next four before each of the
+    # These are the values of the clock: the first at the start of the group, and then one before each of the four
     # scripts. When run.py is called a second time, the clock stays at 0.
     passed = chain([0.0, 0.0, 0.0, module.PIECE_SECONDS - 1.0, module.PIECE_SECONDS], repeat(0.0))
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(passed)))

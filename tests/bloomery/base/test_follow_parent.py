@@ -38,8 +38,8 @@ def test_a_verb_ends_when_its_workflow_is_killed(tmp_path: Path) -> None:
     workflow = subprocess.Popen([sys.executable, "-c", code, f"{sys.executable} {verb} {told} {started}"])
     wait_for(started.exists)
     workflow.send_signal(signal.SIGKILL)
-    # The killed workflow is still a zombie here, because `wait` comes later. An init that does not reap causes the same
-    # state.
+    # The killed workflow is still a zombie here, because `wait` comes later. A killed workflow also stays a zombie if
+    # its parent is an init process that does not reap.
     wait_for(told.exists)
     workflow.wait()
 

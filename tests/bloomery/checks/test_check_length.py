@@ -1,4 +1,4 @@
-"""Test a training whose length is stated in epochs: its estimate, and its contradictions."""
+"""Test a training whose length is stated in epochs: the estimate of its samples, and the errors for contradictions."""
 
 from __future__ import annotations
 

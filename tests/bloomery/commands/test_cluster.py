@@ -109,7 +109,7 @@ def test_rehearse_writes_into_the_current_folder_and_prints_the_command_to_type(
     assert f"start it\t{command}" in done.stdout
     assert "16 = tensor 2 x pipeline 2 x data 4, on 2 nodes" in done.stdout
     assert load_config(tmp_path / "sample.rehearsal.yaml").training.parallel.world_size == 16
-    # A second call replaces its own file, but a file of the user is never replaced.
+    # A second call replaces the file that the first call wrote, but a file of the user is never replaced.
     again = bloomery("rehearse", str(ROOT / "config/sample.yaml"), "--json", cwd=tmp_path, path=nothing)
     assert json.loads(again.stdout)["command"] == command
     (tmp_path / "mine.yaml").write_text("name: mine\n")
@@ -123,7 +123,7 @@ def test_rehearse_submits_only_from_the_folder_of_the_snakefile(tmp_path: Path, 
         "rehearse", str(ROOT / "config/sample.yaml"), "--nodes", "1", "--submit", cwd=tmp_path, path=nothing
     )
     assert done.returncode == 1
-    assert "no Snakefile and profile" in done.stderr
+    assert "lacks the file Snakefile or the profile folder slurm" in done.stderr
 
 
 def test_doctor_reports_problems_of_the_site_file_and_of_min_job_age(

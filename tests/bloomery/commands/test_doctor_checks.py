@@ -9,7 +9,7 @@ import pytest
 
 
 def test_doctor_names_the_kernels_that_training_would_choose(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Doctor applies training's rules to the GPU that PyTorch detects."""
+    """`bloomery doctor` chooses kernels for the GPU that PyTorch detects by the same rules as training."""
     from bloomery.base.installed import Apex
     from bloomery.commands import doctor_checks
 
@@ -25,7 +25,7 @@ def test_doctor_names_the_kernels_that_training_would_choose(monkeypatch: pytest
     assert found([9, 0]) == {
         "PyTorch": "2.11, CUDA 13.0, gloo, nccl",
         "GPU": "1 x NVIDIA H200",
-        "training.kernels.attention": "flash (flash-attn computes ALiBi from the slopes, without reading a bias)",
+        "training.kernels.attention": "flash (flash-attn computes ALiBi from the slopes and reads no bias matrix)",
         "training.kernels.layer_norm": "apex (NVIDIA's apex is installed)",
         "training.kernels.optimizer": "apex (NVIDIA's apex is installed)",
     }

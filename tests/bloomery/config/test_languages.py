@@ -33,7 +33,8 @@ def test_presets_have_the_published_thresholds() -> None:
         resolved = resolved_thresholds(JudgeConfig.model_validate({"preset": preset}))
         return (resolved.get(language) or resolved["default"]).model_dump(exclude_none=True)
 
-    # Rae et al. 2021, table A1, applies to every language. Source code keeps its own profile.
+    # The thresholds of Rae et al. 2021, table A1, apply to every language. For source code, these presets have
+    # Bloomery's own thresholds.
     assert limits("gopher", "fr") == limits("gopher", "xx")
     assert (limits("gopher", "fr")["min_words"], limits("gopher", "fr")["max_top_2gram_ratio"]) == (50, 0.2)
     for preset in ("gopher", "roots", "fineweb2"):
@@ -43,7 +44,7 @@ def test_presets_have_the_published_thresholds() -> None:
     assert limits("roots", "fr")["max_word_repetition_ratio"] == 0.13
     assert limits("roots", "xx")["min_words"] == 10
     assert "max_special_ratio" not in limits("roots", "hi")
-    # Source: fineweb-2/configs. Values of a language replace Gopher's values.
+    # Source: fineweb-2/configs. The values that it has for a language replace Gopher's values.
     assert (limits("fineweb2", "hi")["max_mean_word_length"], limits("fineweb2", "hi")["min_words"]) == (21, 50)
     assert limits("fineweb2", "sw")["max_duplicate_line_fraction"] == 0.302
     assert set(published_thresholds("fineweb2")) - {"default"} == set(ROOTS) - {"ak", "en", "zht"}

@@ -160,8 +160,8 @@ def test_empty_and_malformed_configurations_raise_one_error() -> None:
     [
         ("? [a]\n: 1\n", "a key must be a word, not a list or a mapping"),
         ("? {a: 1}\n: 1\n", "a key must be a word, not a list or a mapping"),
-        ("a: &a [*a]\n", "an anchor that contains itself"),
-        ("a: &a {b: *a}\n", "an anchor that contains itself"),
+        ("a: &a [*a]\n", "an anchor contains itself"),
+        ("a: &a {b: *a}\n", "an anchor contains itself"),
         ("a: " + "[" * 5000 + "]" * 5000, "nested deeper than 50 levels"),
         ("a: " + "[" * 60 + "]" * 60, "nested deeper than 50 levels"),
         ("a: 2024-99-99\n", "not valid YAML"),

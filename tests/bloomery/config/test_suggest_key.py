@@ -32,7 +32,7 @@ def test_a_name_like_no_other_lists_the_keys_of_a_small_section() -> None:
     assert suggestion(("training", "parallel", "xyz"), RunConfig) == (
         "; the keys of this section are data, pipeline, sequence_parallel, tensor"
     )
-    assert suggestion(("xyz",), RunConfig) == ""
+    assert suggestion(("xyz",), RunConfig) == "; config/README.md lists the keys of this section"
 
 
 def test_a_key_of_another_kind_of_source_is_no_typing_error() -> None:

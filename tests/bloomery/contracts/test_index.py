@@ -60,7 +60,7 @@ def test_offsets_may_exceed_32_bits(tmp_path):
         (0, b"TNTIDX\0\0\0", "not a Megatron .idx but fairseq's older form"),
         (9, b"\2", "not a Megatron"),
         (17, b"\6", "token type code 6: a floating-point type"),
-        (17, b"\x09", "token type code 9: no version of Megatron writes it"),
+        (17, b"\x09", "token type code 9: no version of Megatron writes this code"),
         (18, b"\4", "bytes"),
         (34, b"\xff\xff\xff\xff", "negative"),
         (34 + 12, b"\1", "offsets do not follow"),

@@ -125,7 +125,7 @@ def test_events_and_energy_are_separate_records(tmp_path: Path) -> None:
 
 
 def test_energy_is_summed_over_segments_and_their_restarts(tmp_path: Path) -> None:
-    # Segment 2 was stopped and restarted, so its meter starts at 0 again.
+    # Segment 2 was stopped and restarted, so its energy meter starts at 0 again.
     rows = [energy(1, 0.0), energy(1, 1.0), energy(1, 3.0), energy(2, 4.0), energy(2, 0.0), energy(2, 5.0)]
     found = total_energy(write(tmp_path / "m", record(1), *rows))
     assert found is not None

@@ -79,9 +79,9 @@ def test_another_spread_to_changes_the_prefix() -> None:
         "quota of dataset aa in blend stage 0: 75 -> 30 (number of other datasets whose quota differs: 1)",
     ]
     assert how_to_keep(before) == (
-        "the same documents and, in index.blend, {from_sample: 0, spread_to: 100} with its old weights; "
-        "new weights only in a stage with from_sample >= 20, and samples of a longer training only in a stage "
-        "with from_sample <= 100"
+        "the same documents as in the old index, and these stages in index.blend: the stage {from_sample: 0, "
+        "spread_to: 100} with its old weights (new weights only in a stage with from_sample >= 20, additional samples "
+        "of a longer training only in a stage with from_sample <= 100)"
     )
 
 
@@ -91,7 +91,7 @@ def test_only_documents_of_read_datasets_change_the_prefix() -> None:
     assert sample_prefix(other, 2) == sample_prefix(WHOLE, 2)
     before, after = sample_prefix(WHOLE, 3), sample_prefix(other, 3)
     assert before.datasets == {"aa": "aa", "bb": "bb"}
-    assert prefix_differences(before, after) == ["documents of the dataset bb"]
+    assert prefix_differences(before, after) == ["changed documents of the dataset bb"]
 
 
 def test_an_index_that_is_too_short_differs() -> None:
@@ -107,6 +107,6 @@ def test_an_index_that_is_too_short_differs() -> None:
 def test_how_to_keep_lists_several_stages(samples: int) -> None:
     staged = index((0, 40, {"aa": 75, "bb": 25}), (40, 100, {"aa": 30, "bb": 60}))
     text = how_to_keep(sample_prefix(staged, samples))
-    assert "{from_sample: 0, ...} unchanged; {from_sample: 40, spread_to: 130} with its old weights; " in text
-    assert f"from_sample >= {samples}, and" in text
-    assert text.endswith("with from_sample <= 130")
+    assert "the stage {from_sample: 0, ...} unchanged, the stage {from_sample: 40, spread_to: 130} with its old" in text
+    assert f"from_sample >= {samples}, additional" in text
+    assert text.endswith("with from_sample <= 130)")

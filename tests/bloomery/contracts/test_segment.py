@@ -25,7 +25,7 @@ def test_a_segment_is_read_back(tmp_path: Path) -> None:
     write_segment(tmp_path / "2.json", segment)
     assert read_segment(tmp_path / "2.json") == segment
     (tmp_path / "2.json").write_text('{"number": 2}')
-    with pytest.raises(InputError, match="not a segment"):
+    with pytest.raises(InputError, match="not the record of a training segment"):
         read_segment(tmp_path / "2.json")
 
 

@@ -30,7 +30,7 @@ def test_tokenizer_config_takes_precedence_over_the_map_and_tokens_may_be_object
 
 
 def test_a_folder_without_an_end_of_document_is_refused_with_the_reason(folder):
-    with pytest.raises(InputError, match="names no eos_token"):
+    with pytest.raises(InputError, match="does not define eos_token"):
         end(folder)
     write_json(folder / "tokenizer_config.json", {"eos_token": "<|endoftext|>"})
     with pytest.raises(InputError, match=r"eos_token '<\|endoftext\|>' is not in tokenizer\.json"):

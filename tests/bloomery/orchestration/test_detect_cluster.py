@@ -80,8 +80,8 @@ def test_a_too_short_min_job_age_is_a_problem() -> None:
     assert job_age_problem(120, 40) is None
     assert job_age_problem(None, 40) is None
     assert "--slurm-init-seconds-before-status-checks 10" in (job_age_problem(30, 20) or "")
-    # SLURM's value 0 means that it never forgets a job. The executor treats 0 as too short, so no value of init-seconds
-    # helps.
+    # MinJobAge 0 means that SLURM never forgets a job. The executor still treats 0 as too short, so no value of
+    # init-seconds helps.
     assert "init-seconds" not in (job_age_problem(0, 20) or "init-seconds")
 
 

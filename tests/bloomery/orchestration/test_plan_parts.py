@@ -73,7 +73,7 @@ def test_files_with_the_same_name_in_several_folders_get_different_names(
     parts = plan_parts(source("../*/en.jsonl"), LIMITS)
     assert names(*parts) == expected
     assert all(Path(file).is_file() for part in parts for file in part.files or [])
-    # The names do not include the folder that the pattern states, so the data may move to another folder.
+    # The names of the files do not include the folder in the pattern, so the data may move to another folder.
     assert names(*plan_parts(source("en.jsonl"), LIMITS)) == names(*plan_parts(source(f"{tmp_path}/a/*"), LIMITS))
 
 

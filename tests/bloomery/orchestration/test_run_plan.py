@@ -81,7 +81,7 @@ def test_deduplication_includes_the_shards_of_an_earlier_run(tmp_path: Path) -> 
     assert plan.earlier_parts == ["_earlier/0/old/00000"]
     release(plan)
     (old / "corpus/duplicates/clusters.json").unlink()
-    with pytest.raises(InputError, match=r"its corpus has no duplicates/clusters\.json"):
+    with pytest.raises(InputError, match=r"the corpus of this earlier run has no duplicates/clusters\.json"):
         planned(tmp_path, name="other", corpus={"dedup": {"against": [str(old)]}})
     # A job uses the planned list of parts, because the corpus of the earlier run may have changed since the planning.
     job = planned(tmp_path, is_main_process=False, corpus={"dedup": {"against": [str(old)]}})

@@ -57,5 +57,5 @@ def test_a_chain_at_max_segments_is_refused_with_the_key_of_the_limit(tmp_path: 
 
 def test_an_invalid_segment_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text("{}")
-    with pytest.raises(InputError, match="not a segment"):
+    with pytest.raises(InputError, match="not the record of a training segment"):
         next_segment([str(tmp_path / "1.json")], 3)

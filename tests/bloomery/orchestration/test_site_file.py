@@ -36,8 +36,9 @@ def test_the_site_file_explains_every_key_and_can_be_read_back(tmp_path: Path) -
             assert f"\n{'  ' * path.count('.')}{path.rsplit('.', 1)[-1]}:" in written
     meaning = "Longest time limit that the partition or QoS allows, in minutes. Jobs never request more."
     assert (
-        f"# {meaning} Default (null):\n  # each job requests the time that its rule states.\n  max_minutes: 1200"
-        in written
+        f"# {meaning} Default (null):\n"
+        "  # each job requests the time that its Snakemake rule states.\n"
+        "  max_minutes: 1200" in written
     )
     assert max(len(line) for line in written.splitlines()) <= 120
     assert not list(tmp_path.glob(".*"))

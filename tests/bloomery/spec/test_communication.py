@@ -26,8 +26,8 @@ def test_sent_bytes_follow_the_count_of_collectives(bloom: RunConfig) -> None:
 
 def test_sequence_parallelism_splits_the_activations_that_tensor_parallelism_repeats(bloom: RunConfig) -> None:
     split = with_training(bloom, parallel=bloom.training.parallel.model_copy(update={"sequence_parallel": True}))
-    # Korthikanti et al. 2022, arXiv:2205.05198: activations outside the matrix products shrink by the tensor-parallel
-    # size.
+    # Korthikanti et al. 2022, arXiv:2205.05198: with sequence parallelism, the tensor-parallel ranks also divide the
+    # activations outside the matrix products.
     whole, parts = (activation_bytes(each.model, each.training) for each in (bloom, split))
     outside = 2 * 2048 * (4 * 14_336 * 2 + 4 * 4)
     assert whole - parts == outside * 3 // 4

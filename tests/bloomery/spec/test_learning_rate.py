@@ -50,8 +50,8 @@ def _batch(size: int) -> BatchConfig:
 def test_the_learning_rate_is_continuous(
     schedule: str, warmup: int, end: int, warms_by: str, decays_by: str, least: float, share: float
 ) -> None:
-    # Lipschitz continuity: a step of one sample changes the rate by at most its steepest slope, also between two
-    # phases.
+    # Lipschitz continuity: a step of one sample changes the rate by at most the steepest slope of the schedule, also
+    # between two phases.
     length = MODEL.sequence_length
     scale = {"samples": 1, "tokens": length}
     cooldown = max(1, int(share * (end - warmup)))

@@ -1,4 +1,5 @@
-"""Test the compiled counter alone, with arbitrary bytes, several languages and sorted draining."""
+"""Test the compiled counter of pieces without the rest of the program: arbitrary bytes, several languages, sorted
+output."""
 
 import random
 import signal

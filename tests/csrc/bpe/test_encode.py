@@ -15,7 +15,7 @@ from data_prep.tokenizer import _bpe
 pytestmark = pytest.mark.slow
 
 BYTES = np.arange(256, dtype=np.int32)[::-1] + 1000
-"""Token id of each byte. The ids differ from the bytes and have another order."""
+"""Token id of each byte. The ids differ from the values of the bytes and have another order."""
 Merges = list[tuple[int, int, int]]
 
 
@@ -75,7 +75,8 @@ def test_tokens_are_those_of_plain_bpe_piece_by_piece(merges, texts):
 
 
 def doubling() -> tuple[Merges, dict[int, bytes]]:
-    """Return merges of `a` into runs of 2, 4, 8, ..., and of some pairs, and the spelling of each token."""
+    """Return merges that join `a` into runs of 2, 4, 8, ... and make `ab` and `abab`, and the spelling of each
+    token."""
     a, b = int(BYTES[ord("a")]), int(BYTES[ord("b")])
     merges = [(a, b, 0), (0, 0, 1)]
     spelling = {int(BYTES[byte]): bytes([byte]) for byte in range(256)} | {0: b"ab", 1: b"abab"}

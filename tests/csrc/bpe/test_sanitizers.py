@@ -1,4 +1,5 @@
-"""Run csrc/bpe under AddressSanitizer and UndefinedBehaviorSanitizer and compare the results with the module."""
+"""Run csrc/bpe under AddressSanitizer and UndefinedBehaviorSanitizer and compare the results with the extension
+module."""
 
 import random
 import struct

@@ -125,7 +125,7 @@ def test_merges_equal_those_of_hugging_face(min_frequency: int, copies: int) -> 
 
 
 def test_merges_equal_those_of_hugging_face_when_dead_pairs_are_removed() -> None:
-    """The words are so many that thousands of pairs die and the pair index is compacted several times."""
+    """The words are so many that thousands of pairs no longer occur and the pair index is compacted several times."""
     generator = np.random.default_rng(0)
     syllables = ["".join(generator.choice(list("abcdefghijklmnoprstuvéñ"), 3)) for _ in range(300)]
     words = ["".join(generator.choice(syllables, generator.integers(1, 5))) for _ in range(20_000)]
@@ -200,7 +200,7 @@ def test_an_exception_of_the_progress_callback_ends_the_training() -> None:
 
 @pytest.mark.parametrize("count", [1, 17, 300, 2**20, 2**50])
 def test_merges_do_not_depend_on_how_often_the_minimum_is_lowered(count: int) -> None:
-    """Pairs are indexed by decreasing frequency: the minimum frequency is divided by 16 in each step."""
+    """Frequent pairs are indexed first: the minimum frequency of the indexed pairs is divided by 16 in each step."""
     generator = np.random.default_rng(count)
     words = {bytes(generator.integers(97, 103, size)): int(generator.integers(1, count + 1)) for size in range(2, 30)}
     assert train(words, 80) == slow_train(words, 80)

@@ -1,4 +1,5 @@
-"""Run the blend's kernel under AddressSanitizer and UndefinedBehaviorSanitizer and compare it with the module."""
+"""Run the blend's C++ code under AddressSanitizer and UndefinedBehaviorSanitizer and compare it with the extension
+module."""
 
 import random
 from pathlib import Path
@@ -19,7 +20,10 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def calls() -> list[tuple[list[tuple[int, int, int]], int, int, int]]:
-    """Return (shares, planned, begin, end) of calls: small ones, ties, largest numbers, and more slots than a batch."""
+    """Return calls as (shares, planned, begin, end).
+
+    They have small numbers, equal quotas, the largest numbers, or more samples than the kernel computes at a time.
+    """
     rng = random.Random(0)
     found = []
     for _ in range(200):

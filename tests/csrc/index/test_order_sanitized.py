@@ -1,4 +1,4 @@
-"""Run splits, orders and sample starts under the sanitizers and compare them with the module."""
+"""Run splits, orders and sample starts under the sanitizers and compare them with the extension module."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Run the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer and compare them with the modules."""
+"""Run the C++ kernels under AddressSanitizer and UndefinedBehaviorSanitizer and compare them with the extension
+modules."""
 
 import random
 import struct
@@ -113,7 +114,7 @@ def test_very_long_documents(driver: Path) -> None:
 
 
 def test_the_sanitizers_are_on(driver: Path, tmp_path: Path) -> None:
-    """With the same flags, a program that reads beyond its memory must fail."""
+    """A program that is compiled with the same flags and reads beyond its memory must fail."""
     source = tmp_path / "fault.cpp"
     source.write_text("int main(int n, char**) { int* a = new int[n]; int b = a[n]; delete[] a; return b; }\n")
     done = subprocess.run([compile_driver(source, [], tmp_path)], capture_output=True, text=True)

@@ -53,7 +53,8 @@ def script_shares(text: str) -> list[float]:
 
 
 def lists_for(count: int, unspaced: bool) -> tuple[_text.WordLists, NDArray[np.int32]]:
-    """Return two word lists, of which number 0 is empty, and the number 1 for each of `count` documents."""
+    """Return two word lists (0 is empty, 1 is not) and, for each of `count` documents, the number 1 of the list to
+    use."""
     return _text.WordLists([([], [], False), (STOP, FLAGGED, unspaced)]), np.full(count, 1, np.int32)
 
 
@@ -189,7 +190,10 @@ def test_case_punctuation_and_spacing_do_not_change_a_shingle() -> None:
 
 
 def test_agreement_of_minhash_estimates_jaccard() -> None:
-    """With one row per band, the share of equal keys is an unbiased estimate of J with variance J (1 - J) / bands."""
+    """With one row per band, the share of equal keys is an unbiased estimate of the Jaccard similarity J.
+
+    Its variance is J (1 - J) / bands.
+    """
     generator = np.random.default_rng(0)
     bands = 4096
     for shared in (0, 100, 300, 480, 500):

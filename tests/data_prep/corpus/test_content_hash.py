@@ -33,7 +33,10 @@ def collapsed(text: str) -> str:
 
 
 def check(texts: list[str]) -> npt.NDArray[np.uint8]:
-    """Compare forms and hashes with their plain definition. Return which forms the kernel knows to be NFC."""
+    """Compare normal forms and hashes with their plain definition.
+
+    Return for which texts the kernel knows that they are NFC.
+    """
     forms, bounds, settled = _text.normal_forms(*buffers(texts))
     assert [forms[a:b].decode() for a, b in pairwise(bounds)] == list(map(collapsed, texts))
     for text, done in zip(texts, settled, strict=True):

@@ -1,4 +1,5 @@
-"""Test ingest: the order of documents, the count and the limit of bad rows, and equal bytes every time."""
+"""Test ingest: the order of documents, the count and the limit of bad rows, and that equal input gives a shard of equal
+bytes."""
 
 import json
 from pathlib import Path

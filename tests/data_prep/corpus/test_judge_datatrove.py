@@ -111,7 +111,7 @@ def ours(limits: dict[str, float]) -> list[set[str]]:
     blobs = [text.encode() for text in TEXTS]
     offsets = np.cumsum([0, *map(len, blobs)], dtype=np.int64)
     measured: dict[str, Any] = _text.measure(b"".join(blobs), offsets, np.zeros(len(TEXTS), np.uint8))
-    del measured["scripts"]  # one row of shares per text, which no limit uses
+    del measured["scripts"]  # the shares of scripts, which no limit uses
     none: list[list[str]] = [[] for _ in TEXTS]
     measured |= {"language": ["en"] * len(TEXTS), "source": ["s"] * len(TEXTS)}
     measured |= {"detected_codes": pa.array(none, pa.list_(pa.string()))}

@@ -83,8 +83,8 @@ def test_no_language_and_no_source_is_read_more_often_than_the_cap() -> None:
         sizes(),
     )
     read = {code: entry["weight"] * 12_000 for code, entry in found.items()}
-    # Equal parts of 4000 exceed two epochs of yo (200). Equal parts of the remaining 11,800 exceed two epochs of fr
-    # (4000). The rest is for en.
+    # A third of the 12,000 bytes exceeds two epochs of yo (200 bytes). Half of the remaining 11,800 bytes exceeds two
+    # epochs of fr (4000 bytes). The rest is for en.
     assert read == pytest.approx({"yo": 200, "fr": 4_000, "en": 7_800})
     epochs = {name: part["epochs"] for name, part in found["en"]["sources"].items()}
     # By weight alone, 5032 of the 7800 bytes would be books and 1258 mail, which exceeds two epochs of each.

@@ -1,4 +1,4 @@
-"""Fixtures of a small corpus with its tokenizer and its index, made once by the real functions."""
+"""Fixtures that make a small corpus, its tokenizer and its index with the functions of data_prep, once per session."""
 
 import itertools
 import shutil
@@ -67,7 +67,8 @@ HOSTILE_WORDS = WORDS | {
     "zhs": ["人人", "生而自由", "，", "𠀀", "尊严　"],
     "code": ["a\x00b", "\x1b[31m", "👩🏽‍🚀", "🇰🇪", "\r\n", "</s>", "�", "\t"],
 }
-"""Words by the codes of WORDS that are hard to show: Arabic, right-to-left marks, rare Chinese, NUL, escapes, emoji."""
+"""Words with the same keys as `WORDS`, many of them hard to display: Arabic, right-to-left marks, rare Chinese
+characters, NUL, escape sequences and emoji."""
 
 
 def make_documents(part: int, per_language: int, words: dict[str, list[str]]) -> list[tuple[str, ...]]:
@@ -83,7 +84,7 @@ def make_documents(part: int, per_language: int, words: dict[str, list[str]]) ->
 
 
 def make_run(folder: Path, per_part: tuple[int, ...] = (12, 0, 9), words: dict[str, list[str]] = WORDS) -> Run:
-    """Make a run up to its encoded shards. By default, one of the shards is empty."""
+    """Make a run whose shards are encoded but that has no index yet. By default, one of the shards is empty."""
     run = Run(folder, tuple(f"s/{number:05d}" for number in range(len(per_part))))
     write_json(run.mixture, {"languages": {code: {"weight": weight} for code, weight in WEIGHTS.items()}})
     for number, (part, size) in enumerate(zip(run.parts, per_part, strict=True)):

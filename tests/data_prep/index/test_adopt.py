@@ -1,4 +1,5 @@
-"""Test the adoption of Megatron's token files: valid ones of megatron-core's own builder, and damaged ones."""
+"""Test the adoption of Megatron's token files: valid files that megatron-core's own builder wrote, and damaged
+files."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Test the verbs as the rules of the workflow call them, from clean shards to a verified index."""
+"""Test the tokenizer's and the index's commands as the workflow calls them, from clean shards to a verified index."""
 
 import json
 

@@ -265,7 +265,7 @@ def test_a_full_disk_leaves_the_old_pair_or_none(run, tmp_path):
 
 @pytest.fixture(scope="module")
 def wide_tokenizers(run, tmp_path_factory):
-    """Map each vocabulary size to a tokenizer.json like the run's whose greatest id is that size minus 1."""
+    """Map each vocabulary size to a copy of the run's tokenizer.json in which the greatest id is that size minus 1."""
     folder = tmp_path_factory.mktemp("wide")
     value = json.loads(run.tokenizer.read_text())
     used = 1 + max(value["model"]["vocab"].values())

@@ -1,4 +1,5 @@
-"""Test the order of documents and samples: exact, uniform, in whole epochs, and stable if more samples are needed."""
+"""Test the order of documents and samples: it equals a plain reference, is uniform, has whole epochs, and does not
+change if more samples are needed."""
 
 from collections import Counter
 from itertools import permutations

@@ -33,7 +33,10 @@ def megatron(module):
 
 
 def write_pair(folder, lengths):
-    """Write a tokenizer, a mixture and a token file with documents of these lengths. Return the prefix of the file."""
+    """Write a tokenizer, a mixture, and a pair of token files with documents of these lengths.
+
+    Return the pair's prefix.
+    """
     from tokenizers import Tokenizer, models
 
     prefix = folder / "index/tokens/s/00000"
@@ -149,7 +152,8 @@ def test_the_arrays_and_samples_equal_those_of_megatron(tmp_path, caplog, case):
 
 
 def test_the_cases_contain_a_mixed_and_a_separate_last_epoch(tmp_path):
-    """Check that two cases have the last epoch that their names state."""
+    """Check that the last epoch is mixed with earlier ones in one case and separate in the other, as their names
+    state."""
     found = {}
     for name in ("several epochs, mixed", "several epochs, the last one apart"):
         documents, sequence_length, samples, seed = CASES[name]

@@ -138,7 +138,7 @@ def test_the_cap_on_epochs_applies_to_all_stages_together(
         name: samples_in(int(Fraction(cap) * tokens), LENGTH) for own in TOKENS.values() for name, tokens in own.items()
     }
     if first + 50 > sum(limits[name] for name in ("en/books", "en/web", "fr")):
-        with pytest.raises(InputError, match=r"only \d+ are available: .* epochs .* of the 3400 tokens whose datasets"):
+        with pytest.raises(InputError, match=r"only \d+ samples are available: .* epochs .* of the 3400 tokens in"):
             plan_stages(mixture, TOKENS, stage)
         return
     (read,) = plan_stages(mixture, TOKENS, index_stage(first, {"spread_to": first + 50}))
@@ -159,7 +159,7 @@ def test_samples_beyond_a_cap_go_to_other_datasets_and_are_reported(capsys: pyte
     stages = plan_stages(
         mixture, TOKENS, index_stage(150, {}, {"from_sample": 100, "weights": {"en/books": 1, "fr": 1}})
     )
-    # One epoch of books has 49 samples, and stage 0 reads 25. Stage 1 gets the other 24 instead of 25.
+    # One epoch of en/books has 49 samples, and stage 0 reads 25 of them. Stage 1 reads the other 24 instead of 25.
     assert counts(stages[0])["en/books"] == 25
     assert counts(stages[1]) == {"en/books": 24, "fr": 26}
     assert (

@@ -69,14 +69,14 @@ def test_the_order_of_megatron_depends_on_the_number_of_samples(own_run):
     own_run.build(order="megatron", **changed())
     after = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
     assert before.stages == after.stages
-    assert prefix_differences(before, after) == ["documents of the datasets code, en, fr, hi, zhs"]
+    assert prefix_differences(before, after) == ["changed documents of the datasets code, en, fr, hi, zhs"]
 
 
 def test_another_seed_changes_the_documents_already_read(own_run):
     before = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
     own_run.build(seed=8)
     after = sample_prefix(read_index_manifest(own_run.index / "index.json"), READ)
-    assert prefix_differences(before, after) == ["documents of the datasets code, en, fr, hi, zhs"]
+    assert prefix_differences(before, after) == ["changed documents of the datasets code, en, fr, hi, zhs"]
 
 
 def test_validation_sets_do_not_depend_on_weights_stages_or_length(own_run):

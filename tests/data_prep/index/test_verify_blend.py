@@ -57,11 +57,11 @@ def test_samples_of_a_dataset_that_is_not_in_the_stage_are_found(staged):
 @pytest.mark.parametrize(
     ("stage", "dataset", "change", "what"),
     [
-        (0, None, {"from_sample": 1}, "stage 0 of the blend goes from sample 1 to 300, spread to 700"),
+        (0, None, {"from_sample": 1}, "stage 0 of the blend has from_sample 1, to_sample 300 and spread_to 700"),
         (0, None, {"to_sample": 299}, "stage 0 of the blend takes 120 samples of 'en' from sample 0"),
-        (1, None, {"spread_to": 699}, "stage 1 of the blend goes from sample 300 to 700, spread to 699"),
+        (1, None, {"spread_to": 699}, "stage 1 of the blend has from_sample 300, to_sample 700 and spread_to 699"),
         (1, None, {"spread_to": 701}, "quotas of stage 1 of the blend sum to 400.*expected: 401"),
-        (1, None, {"to_sample": 300}, "stage 1 of the blend goes from sample 300 to 300"),
+        (1, None, {"to_sample": 300}, "stage 1 of the blend has from_sample 300, to_sample 300"),
         (1, "en", {"quota": 101}, "quotas of stage 1 of the blend sum to 401"),
         (0, "en", {"taken": 121}, "takes 121 samples of 'en' from sample 0.*expected: 120 samples from sample 0, as"),
         (1, "en", {"first_sample": 119}, "from sample 119.*expected: 100 samples from sample 120, as"),
@@ -82,5 +82,5 @@ def test_stages_with_fewer_samples_than_the_training_are_found(staged):
     index = manifest(staged)
     del index["stages"][1]
     (staged.index / "index.json").write_text(json.dumps(index))
-    with pytest.raises(CheckFailedError, match=r"stages of the blend hold 300 samples.*expected: 700"):
+    with pytest.raises(CheckFailedError, match=r"stages of the blend contain 300 samples.*expected: 700"):
         verify_index(staged.index)

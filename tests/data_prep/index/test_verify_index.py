@@ -86,7 +86,7 @@ def test_swapped_token_files_are_found(own_run):
         (tokens / f"00000{suffix}").rename(tokens / f"swap{suffix}")
         (tokens / f"00002{suffix}").rename(tokens / f"00000{suffix}")
         (tokens / f"swap{suffix}").rename(tokens / f"00002{suffix}")
-    with pytest.raises(CheckFailedError, match="documents of"):
+    with pytest.raises(CheckFailedError, match="documents with"):
         verify_index(own_run.index)
 
 
@@ -105,14 +105,14 @@ def test_a_changed_token_is_found(own_run):
 
 def test_a_token_beyond_the_vocabulary_is_found(own_run):
     patch(own_run.index / "tokens/s/00000.bin", 0, b"\xff\xff")
-    with pytest.raises(CheckFailedError, match="token 65535"):
+    with pytest.raises(CheckFailedError, match="token id 65535"):
         verify_index(own_run.index)
 
 
 def test_a_document_without_its_end_token_is_found(own_run):
     path = own_run.index / "tokens/s/00000.bin"
     patch(path, 2 * int(last_tokens(own_run, "s/00000")[3]), b"\7\0")
-    with pytest.raises(CheckFailedError, match="token id 2 there"):
+    with pytest.raises(CheckFailedError, match="token id 2 at the end"):
         verify_index(own_run.index)
 
 
@@ -161,7 +161,7 @@ def pair(run, part):
 def test_two_exchanged_pairs_are_found(own_run):
     for one, other in zip(pair(own_run, "s/00000"), pair(own_run, "s/00002"), strict=True):
         swap(one, other)
-    with pytest.raises(CheckFailedError, match="documents of"):
+    with pytest.raises(CheckFailedError, match="documents with"):
         verify_index(own_run.index)
 
 
@@ -180,12 +180,12 @@ def test_a_valid_bin_with_other_tokens_is_found(own_run):
 def test_the_sidecar_of_another_pair_is_found(own_run):
     for one, other in list(zip(pair(own_run, "s/00000"), pair(own_run, "s/00002"), strict=True))[2:]:
         swap(one, other)
-    with pytest.raises(CheckFailedError, match="sidecar of another pair"):
+    with pytest.raises(CheckFailedError, match="belongs to another pair"):
         verify_index(own_run.index)
 
 
 def test_a_sidecar_with_other_split_keys_is_found(own_run):
-    """The sidecar has the digests of its pair, but other split keys than the one that the index was built from."""
+    """The sidecar has the digests of its pair, but its split keys differ from those that the index was built from."""
     path = sidecar_path(own_run.index / "tokens/s/00000")
     stated, table = read_manifest(path), pq.read_table(path)
     at = table.column_names.index("split_key")
@@ -193,7 +193,7 @@ def test_a_sidecar_with_other_split_keys_is_found(own_run):
     write_table(
         path, table, kind="token_documents", inputs={}, parameters=stated["parameters"], counts=stated["counts"]
     )
-    with pytest.raises(CheckFailedError, match="not the sidecar that the index was built from"):
+    with pytest.raises(CheckFailedError, match=r"not the sidecar \(table of documents\) that the index was built from"):
         verify_index(own_run.index)
 
 

@@ -62,6 +62,6 @@ def test_a_probe_times_real_steps() -> None:
 
 def test_a_probe_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("data_prep.new_run.estimate_duration.planned_rows", lambda _: "many")
-    with pytest.raises(ResourceError, match=r"the probe failed: (?s:.*)--rows"):
+    with pytest.raises(ResourceError, match=r"the timing of training steps failed: (?s:.*)--rows"):
         run_probe(small())
     assert "RANK" not in os.environ

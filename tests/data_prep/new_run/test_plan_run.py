@@ -70,7 +70,7 @@ def test_texts_without_a_language_need_one(tmp_path: Path) -> None:
         plan(source=[str(tmp_path / "notes.txt")], language="zh")
 
 
-@pytest.mark.parametrize(("languages", "right"), [(["zh"], "zhs or zht"), (["de"], "languages of the rows: fr")])
+@pytest.mark.parametrize(("languages", "right"), [(["zh"], "zhs or zht"), (["de"], "languages of these rows: fr")])
 def test_languages_must_be_codes_that_the_rows_have(folder: Path, languages: list[str], right: str) -> None:
     with pytest.raises(ConfigError, match=right):
         plan(source=[str(folder)], languages=languages)

@@ -45,7 +45,7 @@ def test_choices_have_comments(tmp_path: Path) -> None:
     for key in ("vocabulary_size", "train_samples", "precision", "learning_rate", "global_batch_size", "data:"):
         (line,) = [number for number, line in enumerate(text.splitlines()) if line.strip().startswith(key)]
         assert "#" in text.splitlines()[line] or "#" in text.splitlines()[line - 1], key
-    assert "# as you asked; more entries" in text
+    assert "# as you asked; with a larger vocabulary" in text
     assert "# Estimated on this machine: 1 min." in text
 
 

@@ -1,4 +1,4 @@
-"""Test the format of numbers and the attributes of languages."""
+"""Test the format of numbers, and the HTML attributes `lang` and `dir` of each language."""
 
 from data_prep.report.wording import count, language_attributes, number, percent
 

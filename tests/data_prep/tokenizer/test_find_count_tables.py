@@ -49,12 +49,12 @@ def test_rows_with_a_count_of_0_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"count": [3, -7, 2]}, "count of piece b' b' is -7"),
+        ({"count": [3, -7, 2]}, "count of the pre-token b' b' is -7"),
         ({"piece": ["a", None, "a"]}, "1 nulls in column 'piece'"),
         ({"count": [3, None, 2]}, "1 nulls in column 'count'"),
         ({"language": ["en", None, "en"]}, "1 nulls in column 'language'"),
         ({"count": [3.0, 1.5, 2.0]}, "the column count has the type double"),
-        ({"piece": [1, 2, 3]}, "a column of text has the type int64"),
+        ({"piece": [1, 2, 3]}, "the column piece has the type int64"),
         ({"language": [], "piece": [], "count": []}, "has no rows"),
     ],
 )

@@ -89,13 +89,18 @@ def test_a_bloom_tokenizer_is_imported_from_its_file(tmp_path):
 
 
 def test_a_wordpiece_tokenizer_needs_an_end_token_and_is_reported_as_lossy(wordpiece, tmp_path, capfd):
-    with pytest.raises(InputError, match=r"names no eos_token.*such as \[CLS\], \[PAD\], \[SEP\]"):
+    with pytest.raises(InputError, match=r"does not state an eos_token.*such as \[CLS\], \[PAD\], \[SEP\]"):
         import_tokenizer(str(wordpiece), tmp_path / "out")
     assert not (tmp_path / "out").exists()
     facts = import_tokenizer(str(wordpiece), tmp_path / "out", end_of_document="[SEP]")
     assert facts["end_of_document"]["token"] == "[SEP]"
     said = capfd.readouterr().err
-    words = ("encoding and decoding a text changes", "normaliser BertNormalizer", "drops spaces", "[UNK] replaces text")
+    words = (
+        "change when they are encoded and decoded",
+        "normaliser BertNormalizer",
+        "drops spaces",
+        "[UNK] replaces text",
+    )
     for word in words:
         assert word in said
     output = tmp_path / "out/tokenizer.json"
@@ -106,7 +111,7 @@ def test_a_space_added_at_the_beginning_is_reported(tmp_path):
     tokenizer = byte_level(["<|endoftext|>"], pre_tokenizers.ByteLevel(add_prefix_space=True))
     folder = save(tokenizer, tmp_path / "spaced", eos_token="<|endoftext|>")
     (warning,) = import_tokenizer(str(folder), tmp_path / "out")["warnings"]
-    assert "the pre-tokenizer ByteLevel adds a space at the beginning" in warning
+    assert "the pre-tokenizer ByteLevel adds a space at the beginning of a text" in warning
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     assert theirs("the cat")["input_ids"] == tokenizer.encode("the cat").ids != tokenizer.encode("cat").ids

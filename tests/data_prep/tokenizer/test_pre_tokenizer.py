@@ -1,4 +1,4 @@
-"""Compare the compiled split with `tokenizers` and its steps in tokenizer.json, and test the meaning of the presets."""
+"""Compare the compiled code that splits text into pre-tokens with `tokenizers`, and test what each preset does."""
 
 import json
 import shutil
@@ -215,7 +215,8 @@ def test_an_unknown_preset_is_refused() -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 def test_the_modern_pattern_gives_the_same_split_in_javascript(tmp_path: Path) -> None:
-    """The texts have only characters of Python's older Unicode version, because JavaScript's engine has them too."""
+    """The texts have only characters of Python's Unicode version, which is older, so the JavaScript engine knows them
+    too."""
     known = [one for one in characters() if unicodedata.category(one) != "Cn"]
     texts = [*SENTENCES, *("".join(f"a{one}b {one}1\n" for one in chunk) for chunk in _chunks(known, 1 << 12))]
     (tmp_path / "given.json").write_text(json.dumps([MODERN_PATTERN, texts]))

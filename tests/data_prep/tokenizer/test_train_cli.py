@@ -181,7 +181,7 @@ def test_an_older_tokenizer_stays_if_the_training_fails(counts, tmp_path):
     train("--counts", counts, *SMALL, "--output", tmp_path / "out")
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     bad = write_counts(tmp_path / "bad.parquet", en={"x": -1})
-    with pytest.raises(InputError, match=r"the count of piece .* is -1"):
+    with pytest.raises(InputError, match=r"the count of the pre-token .* is -1"):
         train("--counts", counts, "--counts", bad, *SMALL, "--output", tmp_path / "out")
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 

@@ -42,7 +42,10 @@ def write(folder, counts_of_tables):
 
 
 def weigh(folder, counts_of_tables, weights, mixture=None, pending_rows=None):
-    """Return ((piece, count) rows in byte order, factor per dataset, bytes per dataset) of tables (name -> counts)."""
+    """Weigh the tables, given as a mapping of names to counts.
+
+    Return rows of (piece, count) in the order of bytes, the factor of each dataset, and the bytes of each dataset.
+    """
     with Sums(folder, pending_rows) as sums:
         counted = CountedPieces(sums)
         counted.read(write(folder, counts_of_tables), mixture)
@@ -115,7 +118,8 @@ def test_no_piece_spells_a_special_token(tmp_path):
 
 
 def test_a_large_corpus_stays_within_64_bits():
-    # English of ROOTS (485 GB) has a small weight beside a tiny language. The weighted total is scaled to 2^60 bytes.
+    # ROOTS' English text (485 GB) has a tiny weight, and a small language has a large one. The weighted total is scaled
+    # to 2^60 bytes.
     factors = language_factors({"en": 484_953_009_124, "tum": 170_265}, {"en": 1e-9, "tum": 1.0})
     assert 484_953_009_124 * factors["en"] + 170_265 * factors["tum"] == pytest.approx(2**60, rel=1e-6)
     assert np.iinfo(np.int64).max > 2**60

@@ -41,7 +41,10 @@ class Published:
 
 @pytest.fixture(scope="session")
 def published(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Published]:
-    """Finish LONG without disturbance and publish it on a Hub. Tests must change neither the run nor the Hub."""
+    """Run `LONG` to its end without disturbance and publish it on a Hub.
+
+    Tests must change neither the run nor the Hub.
+    """
     folder = tmp_path_factory.mktemp("undisturbed")
     with running_hub(tmp_path_factory.mktemp("hub")) as hub:
         variables = {key: value for key, value in hub.environment.items() if key.startswith("HF_")}
@@ -74,7 +77,10 @@ def undisturbed(published: Published) -> Workflow:
 
 @pytest.fixture
 def untrained(cluster: SlurmCluster, undisturbed: Workflow, tmp_path: Path) -> Iterator[Callable[..., Workflow]]:
-    """Return a function that makes a workflow of LONG in its own folder, with copies of all results before training."""
+    """Return a function that makes a workflow of `LONG` in its own folder.
+
+    The results of all stages before training are copied to this folder.
+    """
     source, target = undisturbed.run_folder, tmp_path / undisturbed.run_folder.relative_to(undisturbed.folder)
     for name in ("config", "corpus", "tokenizer", "index", "report"):
         shutil.copytree(source / name, target / name)

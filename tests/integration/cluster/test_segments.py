@@ -65,7 +65,10 @@ def test_training_survives_a_killed_workflow_and_the_next_workflow_waits_for_it(
     lines = (workflow.run_folder / "train/logs/metrics.jsonl").read_text().splitlines()
     trained = [json.loads(line)["iteration"] for line in lines if '"loss"' in line]
     assert trained == sorted(set(trained))
-    assert "segment 1 has ended already: finished" in (workflow.run_folder / "logs/train_segment/1.log").read_text()
+    assert (
+        "segment 1 has already ended with status finished"
+        in (workflow.run_folder / "logs/train_segment/1.log").read_text()
+    )
 
 
 def test_a_killed_rank_ends_a_segment_and_does_not_change_the_losses(

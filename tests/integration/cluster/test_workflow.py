@@ -34,7 +34,8 @@ def test_a_run_on_two_nodes_with_two_processes_each_finishes(cluster: SlurmClust
 
 
 def test_the_unchanged_executor_plugin_runs_jobs(on_cluster: Callable[..., Workflow]) -> None:
-    # Three steps are enough. The executor waits longer before each poll, which takes more time than the jobs.
+    # Three steps are enough. This executor waits longer before each poll, and the waiting takes more time than the
+    # jobs.
     workflow = on_cluster(stock=True)
     workflow.run("runs/tiny/corpus/duplicates/clusters.parquet")
     check_table(workflow.run_folder / "corpus/duplicates/clusters.parquet")
@@ -74,7 +75,7 @@ def test_a_workflow_killed_during_data_jobs_does_not_harm_the_next_one(
 ) -> None:
     workflow = on_cluster()
     process = workflow.start("corpus")
-    # Wait until one shard is judged, so that the other shards are not judged yet.
+    # Wait only until the first shard is judged, because the other shards are then not judged yet.
     wait_for(lambda: any((workflow.run_folder / "corpus/verdicts").rglob("*.json")), 300, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()

@@ -241,7 +241,10 @@ def run(tmp_path: Path, exported: Path, hub: HubServer) -> Publishable:
 
 @pytest.fixture
 def start(run: Publishable) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Return a function that starts a verb in the background. Verbs that still run after the test are killed."""
+    """Return a function that starts a bloomery command in the background.
+
+    Commands that still run after the test are killed.
+    """
     started: list[subprocess.Popen[str]] = []
 
     def begin(*command: str, **variables: str | None) -> subprocess.Popen[str]:

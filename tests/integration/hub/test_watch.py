@@ -120,7 +120,7 @@ def test_a_watch_ends_with_its_workflow_after_a_last_sync(hub, run, killed):
         wait_for(lambda: not watch.is_running() or watch.status() == psutil.STATUS_ZOMBIE)
         assert arrived(hub, run)
         talk = (run.paths.run / "logs" / "watch.log").read_text()
-        assert "asked to stop: one last sync" in talk
+        assert "asked to stop: the logs are pushed one last time" in talk
         assert TOKEN not in talk
     finally:
         workflow.kill()
@@ -132,7 +132,7 @@ def test_a_workflow_reports_at_its_end_that_its_watch_died(hub, run):
     code = WORKFLOW.replace("sys.stdin.readline()", "watch._process.wait()")
     command = [sys.executable, "-c", code, str(run.paths.run)]
     done = subprocess.run(command, env=run.environment, capture_output=True, text=True, timeout=30)
-    assert "the logs were not pushed while the workflow ran" in done.stderr
+    assert "the logs were not pushed to the Hub while the workflow ran" in done.stderr
     assert "no such file" in (run.paths.run / "logs" / "watch.log").read_text()
 
 

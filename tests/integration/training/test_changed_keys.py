@@ -36,7 +36,7 @@ AFTER: dict[str, Any] = BEFORE | {
 
 
 def run(configuration: TrainStage, folder: Path) -> dict[str, Any]:
-    """Run a segment. Return how it ended and which settings the optimizer used."""
+    """Run a segment. Return how the segment ended and which settings the optimizer used."""
     from training.loop.run_segment import train
 
     with opened(configuration, folder) as state:
@@ -83,7 +83,7 @@ def test_schedule_batch_and_optimizer_change_at_a_checkpoint(tmp_path: Path) -> 
     (event,) = [record for record in records(tmp_path) if "event" in record]
     assert (event["event"], event["iteration"], event["segment"]) == ("resumed", 3, 1)
     assert event["message"].startswith(
-        "keys with new values from iteration 4 on: model.stable_attention: true -> false; "
+        "configuration keys with new values from iteration 4 on: model.stable_attention: true -> false; "
     )
     assert " training.batch.global_batch_size: 16 -> 24; " in event["message"]
     manifest = read_checkpoint(step_folders(tmp_path / "train" / "checkpoints")[0])

@@ -195,7 +195,10 @@ def others_alone() -> list[dict[str, Any]]:
 def test_sequence_parallelism_other_models_and_another_partition_train_the_same_model(
     alone: list[dict[str, Any]], others_alone: list[dict[str, Any]]
 ) -> None:
-    """Each stage has 2 blocks by default. The other partition counts the head too: 3 blocks, then 1 block and head."""
+    """Each stage has 2 blocks by default.
+
+    The other partition also counts the head, so the first stage has 3 blocks, and the second has 1 block and the head.
+    """
     layout, others, cut = (2, 2, 1), (ROTARY, LEARNED), "type:transformer|head"
     stages = [_stage(layout, optimizer, sequence_parallel=True) for optimizer in OPTIMIZERS]
     stages += [_stage(layout, "sgd", model, partition=cut) for model in others]

@@ -24,7 +24,7 @@ REPLICAS = {"tensor": 1, "pipeline": 1, "data": 2, "samples": 280}
 RANKS = 2
 """Number of ranks of each shape."""
 KILL_SEED = os.environ.get("BLOOMERY_KILL_SEED", "0")
-"""Seed of the random moments of the kills. Another seed tries other moments."""
+"""Seed for the random times at which the tests kill processes. Another seed gives other times."""
 
 
 def _finished(run, shape) -> Launcher:

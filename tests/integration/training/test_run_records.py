@@ -28,7 +28,7 @@ def _train_with_a_slow_rank(configuration: TrainStage, folder: Path) -> None:
     from training.loop.run_segment import train
 
     with opened(configuration, folder) as run:
-        # A short test fills this window.
+        # The window of the detector is so small that a short test fills it.
         run.slow_ranks = SlowRankDetector([[0, 1]], window=4)
         if run.trainer.mesh.rank == SLOW:
             block = next(module for module in run.trainer.network.modules() if type(module).__name__ == "SelfAttention")

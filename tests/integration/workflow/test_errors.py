@@ -47,7 +47,7 @@ def test_a_token_in_a_path_is_shown_as_written(fresh: Callable[..., Workflow], t
     (tmp_path / secret).mkdir()
     (tmp_path / secret / "bad.jsonl").write_text("not json\n" * 200)
     assert secret not in workflow.run("--dry-run", "corpus")
-    # The job is another process, which inherits the name of the variable.
+    # A job is another process, which must also print the name of the variable instead of its value.
     talk = workflow.run("corpus", expect=1)
     logs = [path for path in (workflow.run_folder / "logs").rglob("*.log") if path.is_file()]
     assert any("error:" in path.read_text() for path in logs)

@@ -12,7 +12,7 @@ STEPS = 40
 
 @pytest.fixture
 def compare(tmp_path, monkeypatch):
-    """Return a function that compares a run on an AVX-512 processor, with one changed loss, with a recording."""
+    """Return a function that compares a recording to a run on an AVX-512 processor that has one different loss."""
     monkeypatch.setattr(golden_losses, "processor", lambda: ["avx2", "avx512f"])
 
     def run(recorded: list[str], moved: int, steps: int = STEPS) -> golden_losses.Comparison:

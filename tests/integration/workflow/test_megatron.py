@@ -77,7 +77,7 @@ def test_token_files_become_an_index_without_a_corpus(fresh: Callable[..., Workf
     path.write_bytes(path.read_bytes()[:-2])
     os.utime(path)
     assert workflow.planned("index")["adopt_tokens"] == 1
-    assert "a_text_document.bin: has" in workflow.run("index", expect=1)
+    assert "a_text_document.bin: the file has" in workflow.run("index", expect=1)
 
 
 def test_token_files_and_text_share_an_index(fresh: Callable[..., Workflow], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ RULES = ("count_lines", "find_repeated_lines", "strip_lines")
 
 
 def commands(talk: str, verb: str) -> list[str]:
-    """Return the commands of a verb that a dry-run prints."""
+    """Return the `bloomery corpus` commands with the given verb in the output of a dry-run."""
     return [line for line in talk.splitlines() if f"bloomery corpus {verb} " in line]
 
 

@@ -60,8 +60,8 @@ def chronicle() -> IncidentRecord:
 def bloom() -> Scenario:
     """Return the scenario of BLOOM.
 
-    The full batch takes the published seconds an iteration. Smaller batches take the seconds that 12 pipeline stages
-    need for their number of micro-batches.
+    An iteration with the full batch takes the published time. An iteration with a smaller batch takes the time that 12
+    pipeline stages need for its number of micro-batches.
     """
     batch = BatchConfig.model_validate(
         {

@@ -11,5 +11,5 @@ from planner.simulation.timeline import Timeline
 
 
 def test_training_seconds_include_the_last_save_and_validation(bloom: RunConfig) -> None:
-    # The simulation without interruptions counts them, too.
+    # The timeline of the simulation also includes them.
     assert training_seconds(bloom) == pytest.approx(Timeline(scenario_of(bloom)).done[-1])

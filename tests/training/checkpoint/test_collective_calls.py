@@ -14,7 +14,8 @@ from bloomery.contracts.segment import SAVE_FILE
 
 
 def _told(codes: list[int], folder: Path) -> list[tuple[str, int, str]]:
-    """Return the errors that this rank raises for each fault of rank 0, and for a folder in place of the save file."""
+    """Return the errors that this rank raises for each fault of rank 0, and for a folder in place of the save request's
+    file."""
     import torch
     import torch.distributed as dist
 

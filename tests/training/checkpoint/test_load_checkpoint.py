@@ -1,4 +1,4 @@
-"""Test that a training resumes on another layout as the same training.
+"""Test that a training that resumes on another layout remains the same training.
 
 Every tensor must be equal bit for bit, and the losses must equal those of the old layout.
 """
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 ROWS, LENGTH, HIDDEN, BATCH, SAVED, STEPS = 512, 32, 32, 12, 3, 6
 OTHERS = {"positions": "rotary", "activation": "swiglu", "tied_embeddings": False, "embedding_layernorm": False}
-"""Settings of a model that differ from BLOOM in every option."""
+"""Settings of a model that differ from BLOOM's."""
 SEQUENCE_PARALLEL = {"parallel": {"sequence_parallel": True}}
 
 Layout = tuple[int, int, int]
@@ -155,8 +155,8 @@ def test_every_tensor_is_bit_equal_and_the_losses_equal_those_of_the_old_layout(
     layout, keys, model, others = CASES[case]
     precision = case.split(",")[0]
     training = Training(tmp_path, _stage(layout, precision, model, **keys))
-    # Relative tolerances of the loss. Measured differences are 2e-7, 6e-5 and 6e-6. Layouts add numbers in another
-    # order, and 16-bit weights amplify the rounding.
+    # Relative tolerances of the loss. For fp32, bf16 and fp16, the measured differences are 2e-7, 6e-5 and 6e-6.
+    # Layouts add numbers in another order, and 16-bit weights amplify the rounding.
     tolerance = {"fp32": 1e-6, "bf16": 3e-4, "fp16": 3e-5}[precision]
     for other in others:
         configuration = _stage(other, precision, model, partition="uniform")
@@ -261,7 +261,7 @@ PLANTED: dict[str, tuple[dict[str, Change], str]] = {
     ),
     "one file with a later step than the other files": (
         {STATES.format(1): _moved_state("step")},
-        f"the file's parameter groups have made [{SAVED}.0, {SAVED}.5] optimizer steps",
+        f"the file states different numbers of optimizer steps: {SAVED}, {SAVED}.5",
     ),
     "elements in an order that differs from the layout's": (
         {STATES.format(0): _misplaced},

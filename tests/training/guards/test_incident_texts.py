@@ -21,7 +21,9 @@ def test_a_failure_to_fetch_texts_is_reported_once_and_not_retried(
     texts = IncidentTexts(paths)
     texts.finish(60.0)
     texts.finish(60.0)
-    assert capsys.readouterr().err.count("cannot fetch the texts of an incident: bloomery trace ended with code 1") == 1
+    said = capsys.readouterr().err
+    assert said.count("cannot save the documents of the samples of an incident in ") == 1
+    assert said.count(": bloomery trace ended with code 1; the training continues") == 1
     assert sorted(found.name for found in paths.incidents.iterdir()) == [path.name, "step00000008.json"]
 
 
@@ -36,7 +38,7 @@ def test_a_disk_error_while_fetching_texts_does_not_stop_the_training(
     assert not texts.look()
     assert not texts.look()
     texts.finish(60.0)
-    assert capsys.readouterr().err.count("cannot fetch more texts of incidents") == 1
+    assert capsys.readouterr().err.count("cannot save the documents of the samples of incidents (") == 1
 
 
 def test_a_stopped_launcher_does_not_wait_for_texts(tmp_path: Path) -> None:

@@ -128,6 +128,6 @@ def _drift_before_the_first_step(configuration: TrainStage, folder: Path) -> str
 def test_replicas_and_their_random_numbers_are_compared_before_the_first_step(tmp_path: Path) -> None:
     for said in run_ranks(_drift_before_the_first_step, 2, stage(data=2), tmp_path):
         assert said.startswith(
-            "iteration 0: replicas drifted: word_embeddings.weight on rank 1 differs from that on rank 0; "
+            "iteration 0: replicas differ: word_embeddings.weight on rank 1 differs from that on rank 0; "
             "the random number state (python) on rank 1 differs from that on rank 0;"
         )

@@ -15,7 +15,8 @@ from bloomery.config.stages import TrainStage
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
 COUNTS = (1, 3, 5)
-"""Numbers of samples in a set, among them fewer than replicas and no multiple of the micro-batch size."""
+"""Numbers of samples in the validation sets. Some are smaller than the number of replicas or are not a multiple of the
+micro-batch size."""
 
 
 def _losses(configuration: TrainStage, folder: Path) -> tuple[list[float], list[float]]:

@@ -49,7 +49,8 @@ def saved_bytes(sequence_parallel: bool) -> int:
         passes.append({})
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             outputs.append(block(x))
-    # Tensors that both passes save are the parameters, ALiBi's bias and x. Of these, only x is an activation.
+    # The tensors that both passes save are the parameters, ALiBi's bias and the input x. Of these, only x is an
+    # activation.
     own = sum(storage.nbytes() for place, storage in passes[1].items() if place not in passes[0])
     return own + x.untyped_storage().nbytes()
 

@@ -31,9 +31,9 @@ def test_initial_weights_do_not_depend_on_the_layout(mesh):
 
 
 def test_initial_weights_have_the_standard_deviation_of_their_kind(mesh):
-    """BLOOM's rule is sqrt(1 / (3 hidden)).
+    """BLOOM's standard deviation is sqrt(1 / (3 hidden)).
 
-    Matrices that write to the residual stream divide it by sqrt(2 layers).
+    For matrices that write to the residual stream, it is divided by sqrt(2 layers).
     """
     from bloomery.spec.parameters import declare
     from training.model.initialize import draw

@@ -10,7 +10,7 @@ import torch
 
 @pytest.mark.parametrize("stable", [True, False])
 def test_stable_attention_scales_both_queries_and_keys(mesh: Any, stable: bool) -> None:
-    """Queries and keys are each scaled by head_dim^(-1/4) before their product (PR 118)."""
+    """With `stable_attention`, queries and keys are each multiplied by head_size^(-1/4) before their product."""
     from fabricated_training import stage
 
     from training.model.self_attention import SelfAttention

@@ -1,4 +1,4 @@
-"""Test updates that are skipped by decision or because the gradient is not finite."""
+"""Test that the update gate skips an update if its function `decide` returns true or if the gradient is not finite."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _leave_out(stage: TrainStage) -> list[float]:
     assert step_count(base) == 1
     before = run.state()
     assert not _same(start, before[: len(start)])
-    # Skip an update by decision.
+    # Skip an update because `decide` returns true.
     run.wanted = True
     run.step()
     assert gate.left_out

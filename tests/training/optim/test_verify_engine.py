@@ -104,16 +104,20 @@ CASES = [
         for precision in ("bf16", "fp32")
         for case in (
             Case(precision, "base optimizer: <class 'torch.optim.adam.Adam'>", handed=_another_optimizer),
-            Case(precision, "number of groups: (1, 1, 1)", handed=_leave_a_group_out),
-            Case(precision, "group 1: weight decay: 0.25", handed=_decay_what_does_not),
-            Case(precision, "group 0: number of parameters: ", handed=_leave_a_parameter_out),
+            Case(precision, "number of parameter groups: (1, 1, 1)", handed=_leave_a_group_out),
+            Case(precision, "parameter group 1: weight decay: 0.25", handed=_decay_what_does_not),
+            Case(precision, "parameter group 0: number of parameters: ", handed=_leave_a_parameter_out),
             Case(
                 precision,
-                "group 0: number of parameters that were not passed to DeepSpeed: 1",
+                "parameter group 0: number of parameters that were not passed to DeepSpeed: 1",
                 handed=_exchange_parameters,
             ),
-            Case(precision, "group 1: data type of master weights: torch.bfloat16", built=_round_masters),
-            Case(precision, "group 1: number of elements in this replica's share: ", built=_keep_all_of_the_state),
+            Case(precision, "parameter group 1: data type of master weights: torch.bfloat16", built=_round_masters),
+            Case(
+                precision,
+                "parameter group 1: number of master weights in this replica's share: ",
+                built=_keep_all_of_the_state,
+            ),
         )
     ),
 ]

@@ -49,7 +49,10 @@ def rebuilt(paths: RunPaths, edit: Edit) -> IndexManifest:
 
 
 def changed_at(sample: int, spread_to: int) -> Edit:
-    """Return an edit to two stages: the old weights with `spread_to`, cut at `sample`, and then only dataset yy."""
+    """Return an edit that divides the blend into two stages.
+
+    The first has the old weights and `spread_to` and ends at `sample`. The second reads only dataset yy.
+    """
 
     def edit(raw: dict[str, Any]) -> None:
         half = spread_to // 2
@@ -88,7 +91,7 @@ def test_a_change_within_the_read_samples_is_refused_with_the_required_stages(pa
     index = rebuilt(paths, changed_at(CONSUMED - 2, 128))
     text = refusal(paths)
     assert "the first 40 samples would be different (to_sample of blend stage 0: 40 -> 38" in text
-    assert "in index.blend, {from_sample: 0, spread_to: 128} with its old weights" in text
+    assert "in index.blend: the stage {from_sample: 0, spread_to: 128} with its old weights" in text
     assert "new weights only in a stage with from_sample >= 40" in text
     assert "or training.on_change: restart" in text
     assert not continues(read_checkpoint(paths.checkpoints / step_name(5)), identity(TRAINED, index), index)
@@ -104,7 +107,7 @@ def test_changed_documents_are_refused_with_their_dataset(paths: RunPaths) -> No
         raw["train"][1]["identity"] = "more of it"
 
     rebuilt(paths, edit)
-    assert "the first 40 samples would be different (documents of the dataset train/yy)" in refusal(paths)
+    assert "the first 40 samples would be different (changed documents of the dataset train/yy)" in refusal(paths)
 
 
 def test_a_changed_tokenizer_and_schedule_are_reported(paths: RunPaths) -> None:
@@ -124,7 +127,8 @@ def test_with_restart_the_old_training_is_archived_and_reported(
     assert list(paths.train.glob("archive/*-step5/checkpoints/step00000005/manifest.json"))
     said = capsys.readouterr().err
     assert "the first 40 samples would be different" in said
-    assert "resuming it would need: the same documents and, in index.blend, {from_sample: 0, spread_to: 128}" in said
+    assert "resuming it would need: the same documents as in the old index, and these stages in index.blend: " in said
+    assert "the stage {from_sample: 0, spread_to: 128}" in said
 
 
 def test_with_refuse_a_boundary_change_is_refused_and_continue_is_suggested(paths: RunPaths) -> None:
@@ -137,7 +141,7 @@ def test_with_refuse_a_boundary_change_is_refused_and_continue_is_suggested(path
 def test_with_continue_training_resumes_and_reports_every_change_with_its_policy(
     paths: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Change schedule, layout and batch, and keys that do not affect learning.
+    # Change the schedule, the layout and the batch, and keys that are free.
     other = stage(
         samples=96,
         data=2,

@@ -48,7 +48,7 @@ def test_a_roll_back_selects_the_newest_checkpoint_before_the_range(paths: RunPa
     now = resolve_resume(TRAINED, paths).stage
     assert [(each.from_sample, each.to_sample) for each in now.training.skip] == [(35, 50)]
     assert roll_backs(paths) == 1
-    # Checkpoints that are saved after the range from now on have skipped the range.
+    # A new checkpoint after the range stays, because its training has skipped the range.
     save_manifest(paths, now, 6, 48 + 15)
     resolve_resume(TRAINED, paths)
     assert saved(paths) == ["step00000002", "step00000004", "step00000006"]

@@ -42,7 +42,7 @@ def _tables(length: int, device: torch.device) -> tuple[torch.Tensor, ...]:
 
 
 def _mask(length: int, device: torch.device) -> BlockMask:
-    """Return the causal block mask, also while torch compiles a block."""
+    """Return the causal block mask, also while torch compiles a transformer block."""
     if not torch.compiler.is_compiling():
         return _causal_blocks(length, device)
     # The compiler accepts tensors as constants, but not a mask. So build the mask from its tensors, which is cheap.
@@ -67,7 +67,7 @@ def build(heads: Heads) -> Attend:
         ) -> torch.Tensor:
             return score - slopes[head] * (at - to)
 
-        # If the whole block is being compiled, flex_attention is compiled as a part of the block.
+        # If the whole transformer block is being compiled, flex_attention is compiled as a part of it.
         run = _compiled() if query.is_cuda and not torch.compiler.is_compiling() else flex_attention
         mixed: torch.Tensor = run(  # type: ignore[operator]
             query.transpose(1, 2),

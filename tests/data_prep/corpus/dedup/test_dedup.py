@@ -112,7 +112,10 @@ def test_priority_then_length_then_id_decide_which_document_is_kept(corpus_run: 
 
 
 def test_documents_with_the_same_id_get_occurrence_numbers_in_any_part(corpus_run: Any, tmp_path: Path) -> None:
-    """The equal ids are in one part or in several. The second document of the key is a copy from another source."""
+    """The documents with the same key are in one part or in several.
+
+    The second of them also occurs in another source.
+    """
     rows = [("k", "en", " ".join(words(seed))) for seed in (4, 5, 6)]
     path = write(tmp_path / "x.jsonl", [*rows, ("other", "en", " ".join(words(7)))])
     copy = write(tmp_path / "copy.jsonl", [("copy", "en", rows[1][2])])
@@ -262,7 +265,7 @@ def test_an_earlier_run_must_be_finished_and_not_the_run_itself(corpus_run: Any,
         refuse_unfinished([str(old.folder)], old.folder)
     for missing in ("duplicates/clusters.json", "clean/s/00000.parquet", "measures/s/00000.json"):
         (old.corpus / missing).rename(tmp_path / "aside")
-        with pytest.raises(InputError, match=f"its corpus has no {missing}"):
+        with pytest.raises(InputError, match=f"the corpus of this earlier run has no {missing}"):
             refuse_unfinished([str(old.folder)], tmp_path / "new")
         (tmp_path / "aside").rename(old.corpus / missing)
     (old.corpus / "duplicates/repeated-0.parquet").unlink()

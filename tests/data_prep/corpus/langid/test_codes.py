@@ -27,5 +27,6 @@ def test_code_of_maps_labels_to_codes(label: str, code: str) -> None:
 def test_every_code_of_an_accept_set_is_known() -> None:
     accepted = {code for profile in language_profiles().values() for code in profile.accept}
     assert accepted == CODES
-    # CLD2 lacks these codes. They need the n-gram fallback or a fastText model, or a related code in the accept set.
+    # CLD2 lacks these codes. Their languages need the n-gram fallback or a fastText model, or a related code in the
+    # accept set.
     assert accepted - CLD2_CODES == {"bm", "fon", "ki", "tum", "tw"}

@@ -29,7 +29,8 @@ def model(path: Path) -> FastTextModel:
 
 
 def test_the_codes_of_a_model_are_written_as_in_the_accept_sets(model: FastTextModel) -> None:
-    # The model has 176 labels. The label for Chinese adds the two codes of its scripts.
+    # The model has 176 labels. The label for Chinese gives three codes: one for the language and one for each of its
+    # two scripts.
     assert len(model.codes) == 178
     assert {"fr", "yo", "zh", "zh-Hant", "sw"} <= model.codes
     assert not {"bm", "fon", "ak", "xh"} & model.codes

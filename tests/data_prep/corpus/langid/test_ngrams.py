@@ -1,4 +1,5 @@
-"""Test the n-gram fallback: the shipped model, the model file, and the verb that trains a model."""
+"""Test the n-gram fallback: the shipped model, the model file, and the `bloomery corpus` command that trains a
+model."""
 
 import re
 import unicodedata
@@ -102,7 +103,7 @@ def test_train_langid_trains_a_model_from_shards(tmp_path: Path) -> None:
     command = ["train-langid", str(shard), "--language", "tlh", "--output", str(output)]
     result = CliRunner().invoke(app, command, catch_exceptions=False)
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "the model distinguishes bm, fon, tlh from" in result.stderr
+    assert "the model detects bm, fon, tlh and distinguishes them from" in result.stderr
     assert ngrams.load(output).languages == ("bm", "fon", "tlh")
     written = output.read_bytes()
     CliRunner().invoke(app, command, catch_exceptions=False)

@@ -1,4 +1,5 @@
-"""Test `max_documents`: only the first part of a source is read, and its files share the rows."""
+"""Test `max_documents`: only the first part of a source is read, and the number is divided among the files of the
+part."""
 
 from __future__ import annotations
 

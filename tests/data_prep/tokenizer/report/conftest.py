@@ -1,4 +1,4 @@
-"""Fixtures that make planted tokenizers, counts of shards, and the report that the verb writes."""
+"""Fixtures that make planted tokenizers, counts of shards, and the report that `bloomery tokenizer report` writes."""
 
 from __future__ import annotations
 

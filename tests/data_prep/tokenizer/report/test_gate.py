@@ -70,7 +70,7 @@ def test_a_gate_without_limits_has_the_status_none():
 
 @pytest.fixture
 def check(tmp_path):
-    """Return `run(gate)`, which returns the result of the verb and the path of the verdict."""
+    """Return `run(gate)`, which returns the result of `bloomery tokenizer check` and the path of the verdict."""
 
     def run(gate, *, report=True):
         (tmp_path / "report.json").write_text(json.dumps(REPORT))

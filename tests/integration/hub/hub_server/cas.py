@@ -16,7 +16,7 @@ from .store import HttpError, Store, atomic_write
 from .xorb import chunk_bytes, hash_text, parse_chunks
 
 Segment = list[Any]
-"""A part of a file: the hash of its xorb, its bytes, its first chunk, and the chunk after its last one."""
+"""A part of a file: the hash of its xorb, its size in bytes, its first chunk, and the chunk after its last one."""
 
 _BOOKEND = b"\xff" * 32
 _RECORD = 48

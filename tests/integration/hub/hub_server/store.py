@@ -193,7 +193,7 @@ def matches(path: str, patterns: list[str]) -> bool:
 def is_binary(sample: bytes) -> bool:
     """Return whether `sample`, the first bytes of a file, is not text.
 
-    A character that is cut at its end counts as text.
+    A sample of at least 512 bytes counts as text even if it ends in the middle of a UTF-8 character.
     """
     if b"\0" in sample:
         return True
