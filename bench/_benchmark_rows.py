@@ -23,7 +23,7 @@ Result = Any
 
 
 def floor(result: Result, start: str) -> float:
-    """Return the floor whose description begins with `start`."""
+    """Return the required minimum of the measured figure whose description begins with `start`."""
     return next(float(each["floor"]) for each in result["floors"] if each["what"].startswith(start))
 
 

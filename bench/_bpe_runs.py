@@ -14,9 +14,9 @@ from pathlib import Path
 
 
 def peak_bytes() -> int:
-    """Return VmHWM of this process.
+    """Return the peak memory of this process (VmHWM), in bytes.
 
-    The maximum of getrusage is not usable: it survives exec, so a child would start with the maximum of its parent.
+    The peak memory of getrusage is not usable: it is kept across exec, so a child would start with its parent's peak.
     """
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
@@ -34,7 +34,7 @@ def train_ours(counts: Path, size: int, folder: Path) -> None:
 
 
 def train_peer(counts: Path, size: int, folder: Path) -> None:
-    """Train with the peer, which accepts no counts, by repeating each ready-split piece as often as its count."""
+    """Train with the peer. It accepts no counts, so it reads each piece, already split, as many times as its count."""
     import pyarrow.parquet as pq
     from tokenizers import Tokenizer
     from tokenizers.models import BPE

@@ -1,4 +1,4 @@
-"""Helpers of the benchmarks: documents, binding to one core, timing in turn, and the JSON result with its floors."""
+"""Helpers of the benchmarks: read documents, bind to one core, time programs in turn, and print the JSON result."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def times_faster(speeds: dict[str, list[float]], ours: str, peer: str) -> list[f
 
 
 def finish(benchmark: str, result: dict[str, Any], floors: list[Floor], *, same_counts: bool = True) -> int:
-    """Print the JSON result, and return exit code 1 if a floor is missed or the counts differ, else 0."""
+    """Print the JSON result. Return 1 if a figure is below its required minimum or `same_counts` is false, else 0."""
     held = [floor.measured >= floor.floor for floor in floors]
     passed = same_counts and all(held)
     named = [

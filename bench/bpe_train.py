@@ -4,11 +4,12 @@
 
 Both sides train a tokenizer of 250,680 entries, each in its own process, and must produce the same merges. The input is
 a count table of 8 M different generated pieces of about 9 bytes (`_pieces.py`). Ours is `bloomery tokenizer train`. The
-peer accepts only text, so it reads each ready-split piece as often as its count. Counts are logarithms, so a piece is
-repeated 2.5 times on average. This repetition does not count against the peer: the training time of a side is the time
-of a run minus the time of a run without merges. Memory is the peak of the whole process minus that of an idle
-interpreter. With few pieces, the libraries use most of the memory, and the floor for memory is missed. The peer may use
-all cores. Ours uses one core, and also runs on a sixteenth and a fourth of the pieces. The program prints JSON.
+peer accepts only text, so it reads each piece, already split, as many times as its count. A count is about the
+logarithm of a Zipf-distributed number, so a piece is repeated only 2.5 times on average. The time to read the repeated
+pieces is not compared: the training time of a side is the time of a whole training minus the time of a training without
+merges. Memory is the peak of the whole process minus that of an idle interpreter. With few pieces, the imported
+libraries use most of the memory, and the claim about memory does not hold. The peer may use all cores. Ours uses one
+core, and also runs on a sixteenth and a fourth of the pieces. The program prints JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def run(*arguments: object) -> dict[str, Any]:
 
 
 def measured(side: str, counts: Path, size: int, folder: Path) -> dict[str, Any]:
-    """Measure a run with merges and one without."""
+    """Measure a training with merges and one without."""
     bare = run(side, counts, smallest_vocabulary(200), folder / "bare")
     full = run(side, counts, size, folder / side)
     idle = run()["peak_bytes"]
@@ -59,7 +60,7 @@ def merges_of(folder: Path) -> Any:
 
 
 def main() -> int:
-    """Print the JSON result, and return 1 if a floor is missed or the merges differ."""
+    """Print the JSON result. Return 1 if a figure is below its required minimum or the merges differ, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pieces", type=int, default=8_000_000)
     parser.add_argument("--vocab-size", type=int, default=250_680)

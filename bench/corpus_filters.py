@@ -6,10 +6,10 @@ Language identification is not included. The peer is a chain of datatrove's Goph
 and FineWebQualityFilter, run in turn with ours on the same documents, with the word splitter of each language. Ours is
 measured three times:
 
-- `filters`: the kernel and the verdicts, on the peer's documents.
-- `filters_all`: the kernel and the verdicts, on every language.
-- `jobs_all`: the two jobs on every language. They read the shard, call the kernel, compute content hashes and MinHash
-keys, write and read the measures, and compute the verdicts.
+- `filters`: the kernel and the verdicts, on the documents that the peer processes.
+- `filters_all`: the kernel and the verdicts, on documents of every language.
+- `jobs_all`: the two jobs, on documents of every language. They read the shard, call the kernel, compute content hashes
+and MinHash keys, write and read the measures, and compute the verdicts.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python bench/corpus_langid.py > bench/results/corpus_langid.json
 
 The peer is `pycld2.detect` on the unchanged text, run in turn with ours on the same documents. The comparison shows the
-additional cost of our identification. Among the documents of languages that can be identified, the program also counts
-those whose labelled language has at least `language_id.min_share` of the bytes.
+additional cost of our identification. Among the documents of at least `language_id.min_bytes` in languages that can be
+identified, the program also counts those whose labelled language has at least `language_id.min_share` of the bytes.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
 
 The program runs the target `corpus` of the real workflow, including decontamination, on `--megabytes` of text times
 each of `--scales`, in a temporary folder below `--folder`. 16 x 100 MB take about 5 GB of disk and 15 minutes on one
-core. The rules call a small program named `bloomery`, which starts the real one and asks the kernel for the peak
-resident memory and the processor time of each job. The result states for each job and scale the number of jobs, the
-largest peak in MiB, and the total processor seconds. It also states the bytes of the written tables and the numbers of
-documents in and out. `data_prep/corpus/scale.py` uses these figures to estimate a large corpus.
+core. Instead of `bloomery`, the rules call a small program, which starts the real `bloomery` and asks the kernel for
+the peak resident memory and the processor time of each job. The result states for each job and scale the number of
+jobs, the largest peak in MiB, and the total processor seconds. It also states the bytes of the written tables and the
+numbers of documents in and out. `data_prep/corpus/scale.py` uses these figures to estimate a large corpus.
 
 The text is that of the corpus, repeated with changes. In each repetition, one of 20 documents is an exact copy and one
 differs from the original in one word. In the other documents, every fourth word (or character in languages without
@@ -128,7 +128,7 @@ def write_run(folder: Path, documents: list[Document], settings: dict[str, Any])
 
 def run_workflow(folder: Path) -> None:
     """Run the target `corpus`, one job at a time."""
-    # The rules call `bloomery`. This shell function of that name takes precedence over every program on PATH.
+    # This shell function is named `bloomery`, so the rules call it instead of any program on PATH.
     environment = os.environ | {"BASH_FUNC_bloomery%%": f'() {{ {folder}/measured "$@"; }}'}
     command = [sys.executable, "-m", "snakemake", "corpus", "--snakefile", str(ROOT / "Snakefile"), "--profile",
                str(ROOT / "workflow/profiles/local"), "--cores", "1", "--directory", str(folder), "--configfile",
@@ -153,7 +153,7 @@ def gather(folder: Path) -> dict[str, Any]:
     left = Counter(texts=sum(path.stat().st_size for path in (folder / "texts").iterdir()))
     for path in sorted(corpus.rglob("*.parquet")):
         kind = path.relative_to(corpus).parts[0]
-        # The tables of the duplicate search are in one folder. Names contain the partition, for example `candidates-0`.
+        # The duplicate search writes its tables into one folder. Their names contain the partition: `candidates-0`.
         left[path.stem.split("-")[0] if kind == "duplicates" else kind] += path.stat().st_size
     totals = json.loads((folder / "runs/bench/report/corpus.json").read_text())["totals"]
     counts = {name: totals[name] for name in ("documents_in", "bytes_in", "documents_out", "bytes_out")}

@@ -5,7 +5,8 @@
 The tokenizer has BLOOM's pre-tokenizer and a vocabulary of 250,680 (`--vocabulary`), trained on the same texts. The
 peer is `encode_batch_fast` on one thread, including the conversion of the ids to Python. Our encoder and the peer run
 in turn on a part of the texts and must give the same ids. Both keep their caches between rounds. The peer's cache
-contains pieces of these texts. Ours contains pieces of the most recent of all texts, as in the middle of a job.
+contains pieces of these texts only. Between rounds, our encoder also encodes all texts, so its cache contains pieces of
+other texts, too, as in the middle of a job.
 
 `jobs` in the result shows how time and memory grow: the workflow's job runs on a sixteenth, a quarter and all of the
 texts, each time in its own process. The job loads and probes the tokenizer, reads the shard and checks its digest,
@@ -61,7 +62,8 @@ from data_prep.tokenizer.train import train
 FLOOR_MEGABYTES_PER_SECOND = 30.0
 FLOOR_TIMES_FASTER = 5.0
 FLOOR_OF_GROWTH = 0.7
-"""Floor of two ratios: speed on the last texts to speed on the first, and memory of the smallest job to the largest."""
+"""Required minimum of two ratios: the job's speed on its last texts divided by its speed on its first texts, and the
+memory of the smallest job divided by that of the largest."""
 
 
 def trained(shard: Path, vocabulary: int, folder: Path) -> Path:
@@ -105,7 +107,7 @@ def job(shard: Path, tokenizer: Path) -> dict[str, Any]:
     with contextlib.redirect_stderr(io.StringIO()):
         counts = encode_shards(tokenizer, [shard], shard.with_suffix(""))["counts"]
     seconds = time.process_time() - start
-    # The maximum of getrusage is not usable: it survives exec, so a child would start with the maximum of its parent.
+    # The peak memory of getrusage is not usable: it is kept across exec, so a child would start with its parent's peak.
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     peak = int(status["VmHWM"].split()[0]) * 1024
     return {"seconds": round(seconds, 2), "peak_megabytes": round(peak / 1e6), "tokens": counts["tokens"]}

@@ -51,8 +51,8 @@ def _stage(pairs: int) -> TrainStage:
 
 
 def _bare_engine(stage: TrainStage, mesh: Mesh, rows: int) -> Any:
-    """Build DeepSpeed's engine without our additions: the gate before an update, the broadcast after it, and the timing
-    of passes."""
+    """Build DeepSpeed's engine without our additions: the check that may skip an update, the broadcast of tied weights
+    after an update, and the timing of forward and backward passes."""
     import deepspeed
 
     from bloomery.spec.deepspeed_json import deepspeed_json

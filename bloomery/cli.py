@@ -43,7 +43,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "Count pre-tokens, train or import a tokenizer, and report on the tokenizer.",
     ),
     "encode": ("data_prep.index.encode_cli", "Encode shards of documents as Megatron token files (.bin and .idx)."),
-    "index": ("data_prep.index.cli", "Build, verify or show the index of training samples; use existing token files."),
+    "index": (
+        "data_prep.index.cli",
+        "Build, verify or show the index of training samples; prepare existing token files for the index.",
+    ),
     "trace": ("data_prep.index.trace_cli", "Show which documents and texts the training samples contain."),
     "report": ("data_prep.report.cli", "Write the report on the documents that the corpus keeps and removes."),
     "train": ("training.cli", "Train a model in segments, such as SLURM jobs, that resume from checkpoints."),
@@ -151,7 +154,7 @@ def main() -> int:
 
     Ctrl-C ends the command without a traceback, with exit code 130.
     """
-    # The training rule's shell ignores SIGTERM, and its child processes inherit that.
+    # The shell of the training rule ignores SIGTERM, and this process inherits that, so restore the default.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.excepthook = _print_traceback
     follow_parent()

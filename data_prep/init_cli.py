@@ -108,7 +108,7 @@ def init(
     target = output or Path(f"{run.name}.yaml")
     _refuse_existing(target, force)
     run, seconds = _fit(run, probe)
-    estimate = f"Estimated on this machine: {format_seconds(seconds)}" + (
+    estimate = f"Estimated training time on this machine: {format_seconds(seconds)}" + (
         ", from steps of this model that were timed here."
         if probe
         else ". No step was timed, so this guess may be wrong."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,17 +63,23 @@ def corpus_languages(paths: RunPaths) -> dict[str, dict[str, Any]] | None:
     languages = read_json(path).get("languages")
     if not isinstance(languages, dict):
         raise InputError(
-            "the file has no table of languages", where=str(path), expected='{"languages": {code: {...}}, ...}'
+            "the file has no table of languages",
+            where=str(path),
+            expected='{"languages": {code: {...}}, ...}; restore this file',
         )
     for code, facts in languages.items():
         missing = [key for key in _LANGUAGE_FACTS if not isinstance(facts.get(key), int | float)]
         if missing:
             raise InputError(
-                f"language {code!r} has no {', '.join(missing)}",
+                f"the entry of language {code!r} lacks the number{'s' * (len(missing) > 1)} {_quoted(missing)}",
                 where=str(path),
-                expected=f"the numbers {', '.join(_LANGUAGE_FACTS)} for every language",
+                expected=f"the numbers {_quoted(_LANGUAGE_FACTS)} for every language; restore this file",
             )
     return {code: facts for code, facts in sorted(languages.items()) if facts["weight"] > 0}
+
+
+def _quoted(keys: Iterable[str]) -> str:
+    return ", ".join(f"{key!r}" for key in keys)
 
 
 def hub_licence(licences: dict[str, str]) -> str:

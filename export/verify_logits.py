@@ -96,15 +96,15 @@ def _reference_tensors(file: Any, path: Path) -> tuple[Any, Any]:
         raise InputError(
             f"the file contains the tensors {sorted(file.keys())}",
             where=str(path),
-            expected="the tensors tokens and logits; export another checkpoint (--checkpoint)",
+            expected="the tensors 'tokens' and 'logits'; export another checkpoint (--checkpoint)",
         )
     tokens, logits = file.get_tensor("tokens"), file.get_slice("logits")
     shape = logits.get_shape()
     if tokens.numel() == 0 or tokens.ndim != 2 or shape[:2] != list(tokens.shape):
         raise InputError(
-            f"the shapes of tokens {list(tokens.shape)} and logits {shape} do not match",
+            f"the shapes of 'tokens' {list(tokens.shape)} and 'logits' {shape} do not match",
             where=str(path),
-            expected="tokens [samples, length] and logits [samples, length, vocabulary_rows]; export another "
+            expected="'tokens' [samples, length] and 'logits' [samples, length, embedding rows]; export another "
             "checkpoint (--checkpoint)",
         )
     return tokens, logits

@@ -35,7 +35,11 @@ def read_tokenizer(folder: Path, entries: int) -> TokenizerFacts:
     """
     for name in REQUIRED_TOKENIZER_FILES:
         if not (folder / name).is_file():
-            raise InputError("no such file", where=str(folder / name), expected="a file of the run's tokenizer")
+            raise InputError(
+                "no such file",
+                where=str(folder / name),
+                expected="the file, as the workflow wrote it; restore this file or run the workflow again",
+            )
     path = folder / TOKENIZER
     tokenizer = load_tokenizer(path)
     size = vocabulary_size(tokenizer)

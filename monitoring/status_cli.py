@@ -160,7 +160,7 @@ def _speed(progress: TrainingProgress) -> str:
         said += f", {100 * progress.mfu:.1f} % MFU"
     if progress.slowest_rank is not None and progress.slowest_rank != progress.fastest_rank:
         said += (
-            f"; slowest rank {progress.slowest_rank} ({progress.slowest_seconds:.3g} s of computation), "
+            f"; slowest rank {progress.slowest_rank} ({progress.slowest_seconds:.3g} s of computation per iteration), "
             f"fastest rank {progress.fastest_rank} ({progress.fastest_seconds:.3g} s)"
         )
     return said
@@ -275,7 +275,7 @@ def next_command(found: RunStatus) -> str:
     if found.state is RunState.FINISHED:
         return f"bloomery summary --run {found.run}"
     if found.state is RunState.STOPPED:
-        return found.resume_command or "repeat the command that started the run; it resumes from here"
+        return found.resume_command or "repeat the command that started the run, to resume the run"
     if found.progress is None:
         return f"bloomery status --run {found.run}, later"
     return f"tail -f {found.run}/train/logs/main_log.txt"

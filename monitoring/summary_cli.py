@@ -114,7 +114,7 @@ def next_command(facts: RunSummary) -> str:
     is_sample = Path(facts.run).name == "sample"
     resume = facts.resume_command or "the command that started the run"
     if not facts.models:
-        return f"{resume} (it resumes the run)"
+        return f"{resume} (to resume the run)"
     if is_sample:
         config = "config/udhr.yaml"
         return f"snakemake --profile slurm --configfile {config}" if facts.on_cluster else f"make run CONFIG={config}"

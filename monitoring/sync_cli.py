@@ -16,7 +16,7 @@ def sync(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="JSON report to write. If no Hub is configured, the logs are copied into a folder beside it."
+            help="JSON report to write. If no Hub is configured, the logs are copied into a folder beside this report."
         ),
     ] = None,
     wait_seconds: Annotated[

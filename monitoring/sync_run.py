@@ -61,7 +61,7 @@ def sync_run(
         raise ConfigError(
             f"no Hub is configured: {reason}",
             where=str(paths.run),
-            expected="an endpoint and a token of a Hub, as docs/how-to/export.md describes",
+            expected="publish.hub: true, and an endpoint and a token of a Hub, as docs/how-to/export.md describes",
         )
     with sync_lock(paths, wait_seconds):
         state = read_state(paths)

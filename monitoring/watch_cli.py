@@ -43,7 +43,7 @@ def watch(
         raise ConfigError(
             f"no Hub is configured: {reason}",
             where=str(run),
-            expected="an endpoint and a token of a Hub, as docs/how-to/export.md describes",
+            expected="publish.hub: true, and an endpoint and a token of a Hub, as docs/how-to/export.md describes",
         )
     every_seconds = None if every is None else 60 * every
     SyncLoop(paths, every_seconds, until_stopped=until_stopped, retry_seconds=retry_seconds).run()

@@ -104,7 +104,9 @@ def show(
     batch: Annotated[
         int | None,
         typer.Option(
-            min=1, max=2**63, help="With --suggest: global batch size in samples (default: the configured one)."
+            min=1,
+            max=2**63,
+            help="With --suggest: global batch size in samples (default: training.batch.global_batch_size).",
         ),
     ] = None,
     top: Annotated[
@@ -346,7 +348,7 @@ def _show_layouts(
             columns,
             rows,
             f"{len(fits)} possible layouts of {count} {config.plan.gpu} GPUs "
-            "(estimates; columns model and hardware: TFLOP/s per GPU)",
+            "(estimates; columns `model` and `hardware`: TFLOP/s per GPU)",
         )
         # Reasons that differ only in their numbers are grouped. The first reason of each group is printed as an
         # example.

@@ -42,7 +42,7 @@ def _of_numerics(config: RunConfig) -> list[Notice]:
         )
         found.append(Notice("training.zero_stage", 0, reason))
     if training.gradient_accumulation == "same" and training.precision == "fp16":
-        reason = "the gradients of the micro-batches are summed in fp16, with dynamic loss scaling"
+        reason = "the gradients of the micro-batches are summed in fp16, which is less exact than the default, fp32"
         found.append(Notice("training.gradient_accumulation", "same", reason))
     return found
 
@@ -123,7 +123,7 @@ def _of_failures(config: RunConfig) -> list[Notice]:
 
 
 def _of_engine(config: RunConfig) -> list[Notice]:
-    reason = "this setting can be planned, but not trained yet"
+    reason = "a run with this setting can be planned, but not trained yet"
     return [
         Notice(what.split(" ")[0], what.partition(" ")[2] or None, reason)
         for what in untrainable(config.model, config.training)

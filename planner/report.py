@@ -61,10 +61,11 @@ def _model(plan: Answers) -> Rows:
     return [
         (
             "parameters",
-            f"{plan.parameters:,} ({format_count(plan.parameters)}), computed by formula and by counting tensors",
+            f"{plan.parameters:,} ({format_count(plan.parameters)}); a formula and the sum of the sizes of all tensors "
+            "both give this number",
         ),
         ("family", plan.family),
-        ("vocabulary rows", f"{plan.vocabulary_rows:,}"),
+        ("embedding rows", f"{plan.vocabulary_rows:,}"),
         ("processes", f"{plan.world_size} = {layout}"),
         ("replicas", f"{plan.data_parallel} with {plan.gpus_per_replica} processes each"),
         ("pipeline stages", _runs([f"[{stage}]" for stage in plan.stages])),
@@ -111,7 +112,7 @@ def _memory(plan: Answers) -> Rows:
         verdicts = ["yes" if stage.total <= usable else "NO" for stage in stages]
         if not plan.fits and "NO" not in verdicts:
             # The fullest stage lies between those that are shown.
-            verdicts[-2] = "NO, another middle stage needs more"
+            verdicts[-2] = "NO, a stage not shown needs more"
         rows.append((f"fits in 95 % of {format_bytes(plan.gpu_memory_bytes)}", *verdicts))
     return rows
 

@@ -147,7 +147,7 @@ def _print(scenario: Scenario, summary: Summary, uninterrupted: float, stop_at_d
         ("jobs", f"{summary.jobs:.1f}"),
         ("checkpoints on disk", f"at most {summary.checkpoints_at_most}, including the one being written"),
     ]
-    print_titled((), counts, "Means over the simulated trainings")
+    print_titled((), counts, "Summary (events and jobs: means over the simulated trainings)")
 
 
 def _remarks(scenario: Scenario, rates: Rates | None) -> list[str]:

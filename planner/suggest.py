@@ -89,9 +89,8 @@ def _impossible(config: RunConfig, layout: Layout, batch_samples: int) -> str | 
         f"the feed-forward size {model.ffn_size} cannot be divided by the tensor-parallel size {tensor}": model.ffn_size
         % tensor
         != 0,
-        f"{rows} vocabulary rows are no multiple of {model.vocabulary_multiple} x tensor-parallel size {tensor}": rows
-        is not None
-        and rows % (model.vocabulary_multiple * tensor) != 0,
+        f"{rows} embedding rows are not divisible by vocabulary_multiple x tensor-parallel size = "
+        f"{model.vocabulary_multiple * tensor}": rows is not None and rows % (model.vocabulary_multiple * tensor) != 0,
         f"{model.layers} layers cannot fill {pipeline} pipeline stages": pipeline > model.layers,
         f"the layers of a {model.family} model cannot be divided over pipeline stages": model.family != "gpt"
         and pipeline > 1,

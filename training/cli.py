@@ -113,7 +113,7 @@ def probe(
     output: Annotated[Path, typer.Option(help="JSON file to write the measured times to.")],
     seconds: Annotated[float, typer.Option(min=1, help="Time in seconds after which no further step starts.")] = 20.0,
 ) -> None:
-    """Time a few training steps of a configuration on this machine. `bloomery init` calls this command."""
+    """Measure how long a few training steps take on this machine. `bloomery init` calls this command."""
     from bloomery.base.atomic import write_json
     from bloomery.config.stages import TrainStage, read_stage
     from training.time_steps import time_steps

@@ -59,8 +59,8 @@ def launch_segment(config: Path, run: Path, number: int, output: Path, allocatio
         before = _history(paths, number)
         if before and _still_valid(before[-1], resume):
             # A workflow was killed while its job continued, and that job completed this segment.
-            ended = f"status {before[-1].status.value} at iteration {before[-1].iteration}"
-            say(f"segment {number} has already ended with {ended}")
+            ended = f"status {before[-1].status.value!r} at iteration {before[-1].iteration}"
+            say(f"segment {number} has already ended with {ended}, so it is not run again")
             write_segment(output, before[-1])
             return before[-1]
         _heed_stop(paths)
@@ -165,7 +165,7 @@ def _outcome(
     message = f"the segment's processes ended with code {code}"
     if "error" in answer:
         message = str(answer["error"])
-        # A temporary fault, such as an unreachable file server, counts as a crash and is retried within the budget.
+        # A temporary fault, such as an unreachable file server, counts as a crash. `max_crashes` limits the retries.
         if answer["exit_code"] != TryAgainError.exit_code:
             status, crashes, error = SegmentStatus.FAILED, 0, BloomeryError(message)
             error.exit_code = answer["exit_code"]
@@ -207,7 +207,7 @@ def finish(run: Path, output: Path) -> Segment:
             return segment
         number += 1
     raise InputError(
-        "no segment has the status finished",
+        "no segment has the status 'finished'",
         where=str(paths.segments),
         expected="a training that has finished; run its remaining segments first",
     )

@@ -3,8 +3,8 @@
         python bench/gpu/attention.py              # prints one JSON; exit code 1 if a result is wrong
 
 Outputs and gradients in bf16 on random inputs are compared with `eager` in fp32. The limit is a multiple of the error
-of `eager` in bf16. A back end that cannot run here is reported with the reason. TFLOP/s count the causal half of the
-products in both passes, which is 3.5 times the forward pass, because the backward pass recomputes the scores.
+of `eager` in bf16. A back end that cannot run here is reported with the reason. TFLOP/s count only the causal half of
+the matrix products. Both passes together count as 3.5 forward passes, because the backward pass recomputes the scores.
 """
 
 from __future__ import annotations

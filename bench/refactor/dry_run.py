@@ -23,8 +23,8 @@ jobs: list[dict[str, Any]] = []
 def keep(record: logging.LogRecord) -> bool:
     """Store the job if the record is the event of a job. Return true, because a logging filter that returns false drops
     the record."""
-    # Exclude the job's number, because its order is not fixed, and the resources that Snakemake generates (`tmpdir` and
-    # names with an underscore).
+    # Exclude the job's number, because Snakemake numbers jobs in no fixed order, and the resources that Snakemake
+    # generates (`tmpdir` and names that begin with an underscore).
     if hasattr(record, "rule_name") and hasattr(record, "shellcmd"):
         job = {name: getattr(record, name) for name in _FIELDS} | {"message": record.rule_msg}
         job["wildcards"] = dict(record.wildcards)

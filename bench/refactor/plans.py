@@ -15,7 +15,7 @@ _LINE = ("--log-line", "--seconds-per-iteration", "105.5", "--loss", "2.125", "-
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """Return the answer of each command for each configuration. `folder` must be empty."""
+    """Return what each command printed for each configuration. `folder` must be empty."""
     work = empty_folder(folder / "plans")
     bloomery = CommandLine(work)
 

@@ -1,4 +1,4 @@
-"""The hierarchy of errors. Each error states where, what, and what would be right, and has an exit code.
+"""The hierarchy of errors. An error states the place, the fault and what would be right, and has an exit code.
 
 Exit codes: 0 done, 1 a check failed, 2 usage, 75 try again (EX_TEMPFAIL).
 """
@@ -39,8 +39,8 @@ class ConfigError(BloomeryError):
     ) -> None:
         super().__init__(what, where=where, expected=expected)
         self.problems = tuple(problems)
-        """Every problem (`bloomery.config.section.Problem`). It is empty if the error is not about single values, such
-        as the error for an unreadable file."""
+        """All problems of the configuration (`bloomery.config.section.Problem`). The tuple is empty if the error is not
+        about single values, such as the error for an unreadable file."""
 
 
 class InputError(BloomeryError):

@@ -34,7 +34,7 @@ def print_table(
     for column in columns:
         table.add_column(column, overflow="fold")
     for row, style in zip_longest(rows, styles, fillvalue=""):
-        # `Text` disables rich's markup: `[embed|2]` is a pipeline stage and `[/data]` a path.
+        # `Text` disables rich's markup, which would misread the pipeline stage `[embed|2]` or the path `[/data]`.
         table.add_row(*(Text(cell) for cell in row), style=str(style) or None)
     Console().print(table)
 

@@ -19,12 +19,12 @@ def why_unreadable(error: Exception) -> str:
         place = f"in line {found.group(1)}, column {found.group(2)}" if found else "at the end of the file"
         return f'not valid TOML {place}; expected: lines such as `key = 1` or `key = "text"`, and each key once'
     if isinstance(error, UnicodeDecodeError):
-        return f"not UTF-8 text (byte {error.start:,})"
+        return f"not UTF-8 text (invalid byte at position {error.start:,})"
     if isinstance(error, csv.Error):
         return "a quote that is not closed, or text after a closing quote"
     if isinstance(error, OSError):
         return error.strerror or "the disk reports an error"
-    return "the file is damaged or of another kind"
+    return "the file is damaged or has the wrong format"
 
 
 def json_cause(error: json.JSONDecodeError) -> str:

@@ -40,7 +40,8 @@ _STAND_INS: list[tuple[type[Plain], str]] = [
 
 
 def optimizer_file(replica: int, stage: int, tensor_rank: int, tensor_parallel: int, *, bf16: bool) -> str:
-    """Return the name of DeepSpeed's file of one replica's optimizer state for a (pipeline stage, tensor rank)."""
+    """Return the name of the file in which DeepSpeed saves one replica's part of the optimizer state of a (pipeline
+    stage, tensor rank)."""
     model_rank = stage * tensor_parallel + tensor_rank
     return f"{'bf16_' if bf16 else ''}zero_pp_rank_{replica}_mp_rank_{model_rank:02d}_optim_states.pt"
 

@@ -106,8 +106,8 @@ def _check_replicas(shards: list[torch.Tensor], what: str, where: str) -> None:
     if drifted:
         greatest = max(greatest_difference(shards[0], shards[rank]) for rank in drifted)
         raise CheckFailedError(
-            f"{what} is a replica on every tensor rank, but on rank(s) {', '.join(map(str, drifted))} it "
-            f"differs from rank 0 by up to {greatest:.3g}",
+            f"every tensor rank holds a replica of {what}, but the replica on rank(s) {', '.join(map(str, drifted))} "
+            f"differs from that on rank 0 by up to {greatest:.3g}",
             where=where,
             expected="bit-equal replicas; they differ if the ranks applied different updates, and this checkpoint is "
             f"then useless; {OTHER_CHECKPOINT}",

@@ -62,7 +62,7 @@ class _Part:
                     # ZeRO omits the padding at the end of the master weights.
                     if value.dtype != torch.float32 or value.numel() > sizes[number]:
                         raise CheckFailedError(
-                            f"tensor {kind} of parameter group {number} has {value.numel()} elements of type "
+                            f"tensor {kind!r} of parameter group {number} has {value.numel()} elements of type "
                             f"{value.dtype}",
                             where=path,
                             expected=f"at most {sizes[number]} elements of type torch.float32; {OTHER_CHECKPOINT}",
@@ -187,7 +187,7 @@ class OptimizerState:
             for kind, tensor in part.tensors[number].items():
                 if tensor.numel() < ends:
                     raise CheckFailedError(
-                        f"tensor {kind} of parameter group {number} has {tensor.numel()} elements",
+                        f"tensor {kind!r} of parameter group {number} has {tensor.numel()} elements",
                         where=str(path),
                         expected=f"at least {ends} elements, as the layout in manifest.json requires; "
                         f"{OTHER_CHECKPOINT}",
@@ -218,8 +218,8 @@ def _described(key: tuple[int | None, str]) -> str:
     """Describe a parameter in an error. `key` is a result of `_declared_key`."""
     layer, name = key
     if layer is None:
-        return f"the tied parameter {name}"
-    return f"parameter {name} of pipeline layer {layer}" if layer >= 0 else f"the unknown parameter {name}"
+        return f"the tied parameter {name!r}"
+    return f"parameter {name!r} of pipeline layer {layer}" if layer >= 0 else f"the unknown parameter {name!r}"
 
 
 def _place(elements: tuple[int, int] | None) -> str:

@@ -222,7 +222,7 @@ def _own_model(folder: Path, manifest: CheckpointManifest) -> ModelConfig:
         return ModelConfig.model_validate(manifest.config.get("model"))
     except ValidationError as error:
         raise InputError(
-            f"this version of Bloomery cannot read the model in the checkpoint's manifest.json: "
+            f"this version of Bloomery cannot read the section `model` in the checkpoint's manifest.json: "
             f"{wrong_values(error, ModelConfig)}",
             where=str(folder),
             expected="the version of Bloomery that saved the checkpoint",

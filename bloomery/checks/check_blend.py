@@ -41,7 +41,7 @@ def blend_contradictions(config: RunConfig) -> list[Contradiction]:
             found.append(Contradiction(message, (key, *length), begin, f"at most {samples - 1}"))
         elif stage.spread_to is not None and begin < end and stage.spread_to < end:
             key = f"{section}.spread_to"
-            message = f"{key} {stage.spread_to} is less than {end}, the sample at which its stage of the blend ends"
+            message = f"{key} {stage.spread_to} is less than {end}, the sample at which this stage of the blend ends"
             keys = (key, *length) if last else (key, f"index.blend[{number + 1}].from_sample")
             found.append(Contradiction(message, keys, stage.spread_to, f"at least {end}, or null"))
     return found

@@ -1,4 +1,4 @@
-"""Checks of the corpus. Its sources, limits and recipes must not contradict each other."""
+"""Check that the sources, limits and recipes of the corpus do not contradict each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def source_contradictions(config: RunConfig) -> list[Contradiction]:
     if config.adopted_sources and config.tokenizer.existing is None:
         kind = f"sources[{config.sources.index(config.adopted_sources[0])}].kind"
         message = (
-            f"tokenizer.existing is null, but a source with {kind} megatron provides token ids, which only the "
+            f"tokenizer.existing is null, but {kind} is 'megatron': such a source provides token ids, which only the "
             "tokenizer that encoded them can decode"
         )
         keys = ("tokenizer.existing", kind)
@@ -61,7 +61,7 @@ def threshold_contradictions(config: RunConfig) -> list[Contradiction]:
             right = "`default`, the code of a file in config/languages, or the `language` of a source"
             problems.append(Contradiction(message, (key, *declared), language, right))
     for language, least, greatest, low, high in _crossed(resolved_thresholds(judge)):
-        # Each number may come from the language, from `default` or from the preset, so all three are named.
+        # Each limit may come from the language, from `default` or from the preset, so the problem names all three.
         own = [f"{section}.{where}.{key}" for where in (language, "default") for key in (least, greatest)]
         message = f"{section}.{language}: {least} {low:g} exceeds {greatest} {high:g}: no document would be kept"
         right = f"{least} of at most {high:g}"

@@ -53,7 +53,7 @@ def length_contradictions(config: RunConfig, raw: Any) -> list[Contradiction]:
         )
         return [Contradiction(message, (_EPOCHS, _SAMPLES), epochs, "only one of them")]
     if config.plan.corpus_tokens is None:
-        message = f"{_TOKENS}: missing, but {_EPOCHS} {epochs:g} needs it for the plan and the checks"
+        message = f"{_TOKENS}: missing, but {_EPOCHS} {epochs:g} needs it to estimate the length of the training"
         right = (
             "an estimate of the number of tokens in the corpus, such as the bytes of all texts divided by 4; the index "
             "determines the exact length of the training"

@@ -1,4 +1,4 @@
-"""Checks of the section `plan`. Its hardware and its keys must be known, and the disk must be large enough."""
+"""Check `plan`: its GPU and grid must be known, the keys in `assumed` must exist, and the disk must be large enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the learning-rate schedule. Its keys must not contradict each other."""
+"""Check that the keys of the learning-rate schedule do not contradict each other."""
 
 from __future__ import annotations
 
@@ -61,12 +61,15 @@ def _cooldown_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
         if value is None:
             continue
         if optimizer.schedule != "wsd":
-            message = f"training: optimizer.{name} {value}: schedule {optimizer.schedule} has no cooldown"
+            message = f"training: optimizer.{name} {value}: schedule {optimizer.schedule!r} has no cooldown"
             keys = (f"{section}.{name}", f"{section}.schedule")
-            problems.append(Contradiction(message, keys, value, f"no {name} key, or schedule wsd"))
+            problems.append(Contradiction(message, keys, value, f"no {name} key, or optimizer.schedule 'wsd'"))
         elif name != in_force:
             unit = in_force.partition("_")[2]
-            message = f"training: optimizer.{name} {value}: the end of the decay is stated in {unit}"
+            message = (
+                f"training: optimizer.{name} {value}: the end of the decay is stated in {unit}, so the cooldown must "
+                "have the same unit"
+            )
             keys = (f"{section}.{name}", f"{section}.decay_tokens")
             problems.append(Contradiction(message, keys, value, f"no {name} key, and {in_force} instead"))
     return problems
@@ -75,6 +78,9 @@ def _cooldown_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
 def _kind_problems(optimizer: OptimizerConfig) -> list[Contradiction]:
     if optimizer.kind == "sgd" or not optimizer.momentum:
         return []
-    message = f"training: optimizer.momentum {optimizer.momentum} applies only to sgd; {optimizer.kind} uses beta1"
+    message = (
+        f"training: optimizer.momentum {optimizer.momentum} applies only to optimizer.kind 'sgd', but the kind is "
+        f"{optimizer.kind!r}, which uses beta1 instead"
+    )
     keys = ("training.optimizer.momentum", "training.optimizer.kind")
-    return [Contradiction(message, keys, optimizer.momentum, "no momentum key, or kind sgd")]
+    return [Contradiction(message, keys, optimizer.momentum, "no momentum key, or optimizer.kind 'sgd'")]

@@ -29,7 +29,7 @@ def existing_contradictions(config: RunConfig) -> list[Contradiction]:
     for name in trained:
         value = getattr(tokenizer, name)
         if value != fields[name].default:
-            message = f"tokenizer.{name} {value} applies only to a trained tokenizer, but {key} is set"
+            message = f"tokenizer.{name} {value!r} applies only to a tokenizer that the run trains, but {key} is set"
             problems.append(Contradiction(message, (f"tokenizer.{name}", key), value, f"no tokenizer.{name} key"))
     return problems
 
@@ -55,8 +55,8 @@ def report_contradictions(config: RunConfig) -> list[Contradiction]:
     if config.tokenizer.existing is not None and report.gate and report.gate.max_over_monolingual is not None:
         key = "tokenizer.report.gate.max_over_monolingual"
         message = (
-            f"{key} is set, but with {existing} no pre-tokens are counted, so there are no monolingual tokenizers to "
-            "compare with"
+            f"{key} is set, but {existing} is set too: such a run counts no pre-tokens, so it cannot train monolingual "
+            "tokenizers to compare with"
         )
         found.append(Contradiction(message, (key, existing), report.gate.max_over_monolingual, "null"))
     return found

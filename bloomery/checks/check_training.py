@@ -1,4 +1,4 @@
-"""Checks of the training. Its keys must not contradict each other, the network or the vocabulary."""
+"""Check that the keys of the training contradict neither each other nor the network or the vocabulary."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def _of_layout(config: RunConfig) -> list[Contradiction]:
         problems.append(Contradiction(message, keys, config.training.partition, right))
     if model.family != "gpt" and parallel.pipeline > 1:
         message = (
-            f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family} cannot be split into pipeline "
-            "stages"
+            f"{pipeline} {parallel.pipeline}: the layers of model.family {model.family!r} cannot be split into "
+            "pipeline stages"
         )
         problems.append(Contradiction(message, (pipeline, "model.family"), parallel.pipeline, "1"))
     return problems
@@ -186,12 +186,15 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
     if decays is not None and warmup > decays:
         message = (
             f"{section}.warmup_samples {optimizer.warmup_samples} are {warmup} tokens, more than "
-            f"{section}.decay_tokens {decays}: the decay ends before it begins"
+            f"{section}.decay_tokens {decays}: the decay would end before the warm-up"
         )
         keys: tuple[str, ...] = (f"{section}.decay_tokens", f"{section}.warmup_samples", *shape)
         problems.append(Contradiction(message, keys, decays, f"{section}.decay_tokens above {warmup}"))
     if decays is not None and decays > whole and (ends is None or decays <= ends):
-        message = f"{section}.decay_tokens {decays} exceeds the {whole} tokens in training.train_samples"
+        message = (
+            f"{section}.decay_tokens {decays} exceeds the {whole} tokens of training.train_samples "
+            f"{training.train_samples}"
+        )
         keys = (f"{section}.decay_tokens", *shape)
         problems.append(Contradiction(message, keys, decays, f"at most {whole}"))
     last, last_token = run.end.consumed_samples, run.end.consumed_tokens
@@ -212,9 +215,10 @@ def _of_tokens(config: RunConfig) -> list[Contradiction]:
     stop = optimizer.decay_samples or training.train_samples
     by_samples = decays is None and optimizer.schedule != "constant"
     if ends is not None and by_samples and stop > last + run.end.global_batch_size:
+        default = "" if optimizer.decay_samples else " (by default training.train_samples)"
         message = (
-            f"{section}.decay_samples {stop} exceeds the {last} samples after which training.train_tokens {ends} "
-            "ends the run"
+            f"{section}.decay_samples {stop}{default} exceeds the {last} samples after which training.train_tokens "
+            f"{ends} ends the run"
         )
         keys = (f"{section}.decay_samples", "training.train_tokens", *shape)
         right = f"at most {last}, or {section}.decay_tokens instead"
@@ -234,7 +238,7 @@ def _of_cooldown(config: RunConfig) -> list[Contradiction]:
     start = decay_start(config.model, training)
     key, warmup = f"{section}.decay_{unit}", f"{section}.warmup_{'tokens' if optimizer.warmup_tokens else 'samples'}"
     if optimizer.warmup_tokens is not None and start > end:
-        message = f"{key} {end}: the warm-up ends after {start} {unit}, so the decay ends before it begins"
+        message = f"{key} {end}: the decay would end before the warm-up, which ends after {start} {unit}"
         return [Contradiction(message, (key, warmup, "training.train_samples"), end, f"more than {start}")]
     if optimizer.schedule != "wsd" or cooldown is None or cooldown <= max(0, end - start):
         return []
@@ -274,15 +278,15 @@ def _of_kernels(config: RunConfig) -> list[Contradiction]:
     problems = []
     if kernels.attention == "flash" and training.precision == "fp32":
         keys: tuple[str, ...] = (f"{section}.attention", "training.precision")
-        message = f"{keys[0]} flash does not support precision fp32"
+        message = f"{keys[0]} 'flash' does not support training.precision 'fp32'"
         problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
     if kernels.attention == "flash" and model.head_size % 8:
         keys = (f"{section}.attention", "model.hidden_size", "model.heads")
-        message = f"{keys[0]} flash needs a head size that is a multiple of 8, not {model.head_size}"
+        message = f"{keys[0]} 'flash' needs a head size that is a multiple of 8, not {model.head_size}"
         problems.append(Contradiction(message, keys, "flash", "auto, sdpa or eager"))
     if kernels.optimizer == "apex" and training.optimizer.kind != "adam":
         keys = (f"{section}.optimizer", "training.optimizer.kind")
-        message = f"{keys[0]} apex supports only the optimizer adam, not {training.optimizer.kind}"
+        message = f"{keys[0]} 'apex' supports only training.optimizer.kind 'adam', not {training.optimizer.kind!r}"
         problems.append(Contradiction(message, keys, "apex", "auto, torch or fused"))
     return problems
 
@@ -299,7 +303,7 @@ def _of_engine(training: TrainingConfig) -> list[Contradiction]:
         keys = ("training.zero_stage",)
         problems.append(Contradiction(message, keys, training.zero_stage, "1"))
     if training.precision == "bf16" and training.gradient_accumulation != "fp32":
-        message = "training: precision bf16 needs gradient_accumulation fp32: a sum in bf16 loses small gradients"
+        message = "training: precision 'bf16' needs gradient_accumulation 'fp32': a sum in bf16 loses small gradients"
         keys = ("training.gradient_accumulation", "training.precision")
         problems.append(Contradiction(message, keys, training.gradient_accumulation, "fp32"))
     return problems

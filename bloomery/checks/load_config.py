@@ -32,7 +32,7 @@ from bloomery.config.section import Contradiction, Problem
 from bloomery.config.yaml_text import read_yaml
 
 _CHECKS: tuple[Callable[[RunConfig], list[Contradiction]], ...] = (
-    # This check is first, because users correct the training's own keys before those of other sections.
+    # This check is first, so that contradictions within `training` are reported before those between sections.
     lambda config: section_contradictions(config.training),
     source_contradictions,
     language_contradictions,

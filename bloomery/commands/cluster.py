@@ -23,7 +23,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 
 @app.command()
 def init(
-    output: Annotated[Path, typer.Option(help="File that describes the cluster, to be written.")] = Path("site.yaml"),
+    output: Annotated[Path, typer.Option(help="File to write. It describes the cluster.")] = Path("site.yaml"),
     yes: Annotated[bool, typer.Option("--yes", help="Accept all detected values without asking.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing --output file.")] = False,
     account: Annotated[Text, typer.Option(help="SLURM account that is charged for the jobs.")] = None,
@@ -199,12 +199,12 @@ def summary(site: Site) -> list[tuple[str, str]]:
         else "memory estimated from the model",
         *(["whole nodes"] if training.exclusive else []),
     ]
-    segments = f"jobs of {format_seconds(60.0 * training.max_minutes)}, one after another"
+    segments = f"jobs of at most {format_seconds(60.0 * training.max_minutes)}, one after another"
     return [
         ("data jobs", _place(site, site.jobs)),
         ("training", f"{_place(site, training, limit=False)}; {segments}"),
         ("a training node", ", ".join(node)),
-        ("Hub", _place(site, site.internet) if site.internet else "on the workflow's own machine"),
+        ("jobs that use the Hub", _place(site, site.internet) if site.internet else "on the workflow's own machine"),
         ("modules", " ".join(site.modules) or "none"),
         ("container", site.container or "none"),
         ("temporary files", site.scratch or "each node's own temporary folder"),
@@ -219,7 +219,7 @@ def _place(site: Site, place: JobTarget, *, limit: bool = True) -> str:
         f"partition {asked['slurm_partition']}" if "slurm_partition" in asked else "the default partition",
         f"account {asked['slurm_account']}" if "slurm_account" in asked else "the default account",
         *(f"{key} {asked[key]}" for key in ("qos", "constraint") if key in asked),
-        *([f"at most {format_seconds(60.0 * place.max_minutes)}"] if limit and place.max_minutes else []),
+        *([f"at most {format_seconds(60.0 * place.max_minutes)} per job"] if limit and place.max_minutes else []),
     ]
     return ", ".join(parts)
 
@@ -306,7 +306,7 @@ def _start(command: list[str]) -> int:
 
     if not Path("Snakefile").is_file() or not Path("slurm").is_dir():
         raise ResourceError(
-            "this folder lacks the file Snakefile or the profile folder slurm",
+            "this folder lacks the file `Snakefile` or the profile folder `slurm`",
             where=str(Path.cwd()),
             expected="the folder of Bloomery's repository; change to that folder and run the command again",
         )

@@ -27,8 +27,8 @@ def check(
 ) -> None:
     """Validate a run's YAML, report all problems at once (exit code 2), and summarise the run.
 
-    Files that do not exist are problems too. With --data, the first rows of each source must
-    fit the configuration too.
+    Files and folders that the YAML names must exist. With --data, the first rows of each source
+    must fit the configuration too.
     """
     from dataclasses import asdict
 
@@ -60,10 +60,10 @@ def check(
     lines = [
         ("run", f"{config.name}, in {config.root}/"),
         ("sources", ", ".join(f"{source.name} ({source.kind})" for source in config.sources)),
-        ("parameters", f"{figures.parameters:,} with {figures.vocabulary_rows:,} vocabulary rows"),
+        ("parameters", f"{figures.parameters:,} with {figures.vocabulary_rows:,} embedding rows"),
         ("processes", f"{figures.world_size} = {layout}"),
         ("pipeline stages", " ".join(f"[{stage}]" for stage in figures.stages)),
-        ("iterations", f"{figures.iterations:,}, {figures.samples:,} samples, {figures.tokens:,} tokens"),
+        ("iterations", f"{figures.iterations:,} ({figures.samples:,} samples, {figures.tokens:,} tokens)"),
         ("global batch", growth),
         ("model FLOPs", f"{figures.model_flops:.3g}"),
         ("checkpoint", format_bytes(figures.checkpoint_bytes)),

@@ -51,9 +51,9 @@ def _run_python(code: str) -> tuple[bool, str]:
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=_PROBE_SECONDS)
     except subprocess.TimeoutExpired:
-        return False, f"importing it in a new Python process took longer than {_PROBE_SECONDS} s"
+        return False, f"the import in a new Python process took longer than {_PROBE_SECONDS} s"
     if done.returncode:
-        silent = f"importing it in a new Python process failed with exit code {done.returncode}"
+        silent = f"the import in a new Python process failed with exit code {done.returncode}"
         return False, (done.stderr.strip().splitlines() or [silent])[-1]
     return True, done.stdout.strip()
 

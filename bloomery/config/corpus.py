@@ -139,9 +139,10 @@ class JudgeConfig(Section):
     """Limits that a document must meet: a preset of limits per language, and the changes of this run."""
 
     preset: Literal["bloomery", "roots", "fineweb2", "gopher", "none"] = "bloomery"
-    """Set of limits on documents that the run starts from. `bloomery`: the limits in `config/languages/<code>.toml`.
-    `roots`, `fineweb2`, `gopher`: the published limits in `config/thresholds/`, except that the language `code` keeps
-    the limits of its profile. `none`: no preset, so only the limits in `thresholds` apply."""
+    """Initial limits on documents of each language, which `thresholds` and `recipes` can override. `bloomery`: the
+    limits in `config/languages/<code>.toml`. `roots`, `fineweb2`, `gopher`: the published limits in
+    `config/thresholds/`; for the language `code`, the limits in `config/languages/code.toml`. `none`: no initial
+    limits, so only those in `thresholds` and `recipes` apply."""
     thresholds: Annotated[
         dict[str, Thresholds], Field(examples=[{"fr": {"min_words": 20, "max_flagged_word_ratio": None}}])
     ] = {}
@@ -222,8 +223,8 @@ class DedupConfig(Section):
     """Number of partitions into which the search for duplicate documents is divided. Each partition is one job, and
     these jobs can run in parallel."""
     memory_bytes: Annotated[Bytes, Field(ge=1 << 20)] = 512 * 1024 * 1024
-    """Memory, in bytes, for the data of a job that compares documents or lines of the whole corpus. The job processes
-    more data in several passes. Such a job requests up to 1.5 GB of memory in addition."""
+    """Memory, in bytes, for the data of a job that compares documents or lines of the whole corpus. If the data need
+    more, the job processes them in several passes. In addition, the job requests up to 1.5 GB for everything else."""
     against: Annotated[list[str], Field(examples=[["runs/old"]])] = []
     """Folders of earlier runs (`runs/old`) whose corpus is finished. Documents of this run that duplicate a document in
     the clean corpus of an earlier run are removed. The earlier runs are not changed."""
@@ -244,9 +245,10 @@ class PiiConfig(Section):
         "key",
         "national_id",
     ]
-    """Kinds of personal data to replace: e-mail addresses, public IP addresses, telephone numbers, bank accounts,
-    payment cards, secret keys and access tokens, and national identity numbers with a check digit. `handle` (a user
-    name such as `@name`) is not replaced by default, because such names are public and cannot be validated."""
+    """Kinds of personal data to replace: e-mail addresses, public IP addresses, telephone numbers, bank account
+    numbers (IBAN), payment card numbers, secret keys and access tokens, and national identity numbers with a check
+    digit. `handle` (a user name such as `@name`) is not replaced by default, because such names are public and cannot
+    be validated."""
 
 
 class DecontaminateConfig(Section):
@@ -260,8 +262,8 @@ class DecontaminateConfig(Section):
     """Fields of an evaluation item (a row of an evaluation file) whose text must not occur in the corpus. Every item
     must have at least one of these fields."""
     id_field: str | None = None
-    """Field whose value names an evaluation item in the report. Default (null): items are named by file name and line
-    number."""
+    """Field of an evaluation item whose value identifies the item in the corpus report. Default (null): the file name
+    and the line number identify the item."""
     word_ngram: Positive = 13
     """Number of consecutive words in an n-gram. Documents and evaluation texts are compared by n-grams. GPT-3 used
     13."""
@@ -276,12 +278,14 @@ class MixtureConfig(Section):
     within its language."""
 
     method: Literal["alpha", "unimax", "explicit"] = "alpha"
-    """Method that computes the weight of each language. `alpha`: proportional to (bytes of the language) ** `alpha`.
-    `unimax`: equal weights, but at most `max_epochs` epochs of each language (Chung et al. 2023). `explicit`: the
-    values of `weights`, which must then name every language of the corpus."""
+    """Method that computes the weight of each language. `alpha`: proportional to the bytes of the language,
+    raised to the power of `corpus.mixture.alpha`. `unimax`: equal weights, but at most `max_epochs` epochs of each
+    language (Chung et al. 2023). `explicit`: the values of `weights`, which must then name every language of the
+    corpus."""
     alpha: Annotated[float, Field(gt=0.0, le=1.0), NotBool] = 0.3
-    """Exponent of the method `alpha`: a language's weight is proportional to (bytes of the language) ** alpha. With 1,
-    the weights are proportional to the bytes. Smaller values make the weights more even."""
+    """Exponent of the method `alpha`: a language's weight is proportional to the bytes of the language, raised to the
+    power of this exponent. With 1, the weights are proportional to the bytes. Smaller values make the weights more
+    even."""
     weights: Annotated[
         dict[str, Annotated[float, Field(ge=0.0), NotBool]], Field(examples=[{"fr": 0.6, "sw": 0.4}])
     ] = {}
@@ -289,8 +293,8 @@ class MixtureConfig(Section):
     language. The weight 0 excludes the language. All weights are then normalised to sum to 1."""
     max_epochs: Annotated[float, Field(gt=0.0, le=1e6), NotBool] | None = None
     """Maximum number of epochs over the text of each language and of each source. If the limit reduces the
-    share of one of them, the rest goes to the others. Up to four epochs are nearly as good as new text (Muennighoff et
-    al. 2023). Default (null): no limit."""
+    share of a language or a source, the others receive the difference. Up to four epochs are nearly as good as new text
+    (Muennighoff et al. 2023). Default (null): no limit."""
     budget_bytes: Annotated[Bytes, Field(gt=0)] | None = None
     """Estimated number of bytes of text that the training reads. It is needed to apply `max_epochs` before the number
     of tokens is known. Default (null): 4.7 bytes for each training token."""
@@ -300,14 +304,14 @@ class MixtureConfig(Section):
         found = []
         if self.method == "unimax" and self.max_epochs is None:
             message = (
-                "corpus.mixture: method unimax needs max_epochs, which is not set. Without max_epochs, every language "
-                "would have the same weight"
+                "corpus.mixture: method 'unimax' needs max_epochs, which is not set. Without max_epochs, every "
+                "language would have the same weight"
             )
             keys = ("corpus.mixture.max_epochs", "corpus.mixture.method")
             suggestion = "a number of epochs in corpus.mixture.max_epochs, such as 4, or another corpus.mixture.method"
             found.append(Contradiction(message, keys, suggestion=suggestion))
         if self.method == "explicit" and not self.weights:
-            message = "corpus.mixture: method explicit needs weights, which is empty"
+            message = "corpus.mixture: method 'explicit' needs the key weights, which is empty"
             keys = ("corpus.mixture.weights", "corpus.mixture.method")
             suggestion = (
                 "a weight for every language of the corpus in corpus.mixture.weights, or another corpus.mixture.method"

@@ -31,10 +31,11 @@ class PublishConfig(Section):
     (HF_TOKEN or `hf auth login`) are set, otherwise in a local folder."""
 
     hub: bool = True
-    """If true, publish on the Hugging Face Hub, provided that the environment variable HF_ENDPOINT and a token are set.
-    If false, always publish to the local folder `runs/<name>/published/`."""
+    """If true, publish on the Hugging Face Hub if the environment variable HF_ENDPOINT and a token of the Hub are set,
+    otherwise to the local folder `runs/<name>/published/`. If false, always publish to the local folder."""
     owner: Name | None = None
-    """User or organisation on the Hub that owns the published repositories. Default (null): the user of the token."""
+    """User or organisation on the Hub that owns the published repositories. Default (null): the user to whom the
+    token of the Hub belongs."""
     model_repository: Name | None = None
     """Name of the Hub repository for the exported model. Default (null): the exported model's name."""
     logs_repository: Name | None = None
@@ -42,4 +43,5 @@ class PublishConfig(Section):
     private: bool = True
     """If true, the Hub repositories are created as private. Existing repositories keep their visibility."""
     sync_minutes: Annotated[float, Field(gt=0, le=1440), NotBool] = 5.0
-    """Minutes between two uploads of the logs while the workflow runs. The Hub allows about 100 commits per hour."""
+    """Minutes between two uploads of the logs while the workflow runs. Each upload makes at least one commit, and
+    the Hub allows about 100 commits per hour."""

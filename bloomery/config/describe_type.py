@@ -38,15 +38,16 @@ def described(annotation: Any) -> str:
     if origin in (list, tuple):
         least = next((limit.min_length for limit in limits if getattr(limit, "min_length", None)), 0)
         entries = f" with at least {least} {'entry' if least == 1 else 'entries'}" if least else ""
-        return f"a list{entries}, each entry {described(arguments[0])}"
+        return f"a list{entries}, where each entry is {described(arguments[0])}"
     if origin is dict:
-        return f"a mapping from names to values, each value {described(arguments[1])}"
+        return f"a mapping from names to values, where each value is {described(arguments[1])}"
     if _is_section(annotation):
         return _section([annotation])
     pattern = next((found for limit in limits if (found := getattr(limit, "pattern", None))), None)
     if annotation is str and pattern is not None:
         return f"{PATTERNS.get(pattern, f'text that matches the regular expression {pattern}')}{_longest(limits)}"
-    text = f"{_PLAIN.get(annotation, 'a value of another type')}{_limited(limits)}{_longest(limits)}"
+    kind = _PLAIN.get(annotation) or f"a value of the Python type {getattr(annotation, '__name__', annotation)}"
+    text = f"{kind}{_limited(limits)}{_longest(limits)}"
     return "text that is not empty" if annotation is str and any(_least(limit) for limit in limits) else text
 
 

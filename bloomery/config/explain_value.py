@@ -52,7 +52,8 @@ def wrong_values(error: ValidationError, model: type[BaseModel]) -> str:
             right = right_value(detail, model, location)
             found.append(f"{path}: {shown(detail.get('input'))} is not valid; expected: {right}")
     found = list(dict.fromkeys(found))
-    more = f"; and {len(found) - _MOST_SHOWN} more problems" if len(found) > _MOST_SHOWN else ""
+    rest = len(found) - _MOST_SHOWN
+    more = f"; and {rest} more problem{'s' if rest > 1 else ''}" if rest > 0 else ""
     return "; ".join(found[:_MOST_SHOWN]) + more
 
 
@@ -137,7 +138,7 @@ def right_value(detail: ErrorDetails, model: type[BaseModel], location: Sequence
     else:
         # If the members of a union define the key differently, each definition has its own description.
         found = dict.fromkeys(described(annotation) for annotation in types_at(model, location))
-        text = " or ".join(found) or "a value of another type"
+        text = " or ".join(found) or f"another value ({detail['msg']})"
         if detail["type"] == "finite_number":
             text = text.replace("a number", "a finite number", 1)
     if text.startswith(_NEED_NO_EXAMPLE):

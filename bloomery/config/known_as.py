@@ -6,8 +6,8 @@ lower case with underscores. A name may start with its section, as in `zero_opti
 
 from __future__ import annotations
 
-_BATCHES = "this key takes a number of samples: iterations x global_batch_size"
-_PRECISION = "this key takes bf16, fp16 or fp32"
+_BATCHES = "the suggested key takes a number of samples: iterations x training.batch.global_batch_size"
+_PRECISION = "the suggested key takes 'bf16', 'fp16' or 'fp32'"
 
 KNOWN_AS: dict[str, tuple[str, ...]] = {
     # shape of the model
@@ -141,15 +141,16 @@ NOTES = {
     **dict.fromkeys(("warmup", "lr_warmup_iters", "warmup_steps", "warmup_iters", "num_warmup_steps"), _BATCHES),
     **dict.fromkeys(("lr_decay_iters", "decay_steps", "warmup_num_steps", "lr_wsd_decay_iters"), _BATCHES),
     **dict.fromkeys(
-        ("lr_warmup_fraction", "warmup_ratio"), "this key takes a number of samples: the fraction x train_samples"
+        ("lr_warmup_fraction", "warmup_ratio"),
+        "the suggested key takes a number of samples: the fraction x training.train_samples",
     ),
     **dict.fromkeys(("bf16", "fp16", "fp32"), _PRECISION),
     "eval_iters": _BATCHES,
-    "betas": "this key takes the first beta; training.optimizer.beta2 takes the second one",
-    "alibi": "this key takes alibi, learned or rotary",
-    "swiglu": "this key takes swiglu or gelu",
-    "untie_embeddings_and_output_weights": "this key has the opposite meaning: true ties the embeddings",
-    "initial_loss_scale": "this key takes the exponent of 2, such as 16 for a loss scale of 65536",
+    "betas": "the suggested key takes the first beta; training.optimizer.beta2 takes the second one",
+    "alibi": "the suggested key takes 'alibi', 'learned' or 'rotary'",
+    "swiglu": "the suggested key takes 'swiglu' or 'gelu'",
+    "untie_embeddings_and_output_weights": "the suggested key has the opposite meaning: true ties the embeddings",
+    "initial_loss_scale": "the suggested key takes the exponent of 2, such as 16 for a loss scale of 65536",
 }
 """Name that another project uses -> how the value differs in this configuration."""
 

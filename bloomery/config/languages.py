@@ -32,7 +32,7 @@ class LanguageProfile(WordLists):
     unspaced: bool = False
     """True if the language is written without spaces between words. Each character then counts as a word."""
     accept: list[str] = Field(default_factory=list)
-    """Codes of language detectors that count as this language, including closely related languages that detectors
+    """Detector codes that count as this language, including the codes of closely related languages that detectors
     confuse with it. If the list is empty, or the run's detectors know none of the codes, the language check is
     skipped."""
     scripts: list[str] = Field(default_factory=list)

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, model_validator
 
+from bloomery.config.explain_value import shown
 from bloomery.config.section import Contradiction, NotBool, Positive, Section, report
 
 Length = Annotated[int, Field(ge=8), NotBool]
@@ -34,7 +35,7 @@ class ModelConfig(Section):
     heads: Annotated[Positive, Field(examples=[16])]
     """Number of attention heads in each block. It must be divisible by `training.parallel.tensor`."""
     feed_forward_size: Positive | None = None
-    """Number of features inside the feed-forward layer of each block. Default (null): 4 x hidden_size."""
+    """Number of features inside the feed-forward layer of each block. Default (null): 4 x `hidden_size`."""
     sequence_length: Annotated[Length, Field(examples=[2048])]
     """Number of tokens in a training sample. For T5, it is the number of tokens that the encoder reads."""
     decoder_sequence_length: Length | None = None
@@ -58,7 +59,7 @@ class ModelConfig(Section):
     layer_norm_epsilon: Annotated[float, Field(gt=0), NotBool] = 1e-5
     """Small constant (epsilon) that every LayerNorm adds to the variance, so that it never divides by 0."""
     init_std: Annotated[float, Field(gt=0), NotBool] | None = None
-    """Standard deviation of the initial weights. Default (null): sqrt(1 / (3 * hidden_size)), as in BLOOM-176B."""
+    """Standard deviation of the initial weights. Default (null): `sqrt(1 / (3 * hidden_size))`, as in BLOOM-176B."""
     vocabulary_multiple: Positive = 128
     """The number of embedding rows is the vocabulary size, rounded up to a multiple of this value times the
     tensor-parallel size. The tokenizer itself is never padded. Two layouts with different tensor-parallel sizes can
@@ -85,34 +86,35 @@ class ModelConfig(Section):
         """Check rotary positions, which rotate pairs of features and need an even head size."""
         base, default = self.rotary_base, type(self).model_fields["rotary_base"].default
         if self.positions != "rotary" and base != default:
-            right = "no rotary_base key, or positions: rotary"
-            message = f"model: rotary_base {base:g} has no effect, because positions is {self.positions}"
+            right = "no key model.rotary_base, or 'rotary' for model.positions"
+            message = f"model: rotary_base {base:g} has no effect, because positions is {self.positions!r}"
             return [Contradiction(message, ("model.rotary_base", "model.positions"), base, right)]
         if self.positions != "rotary" or self.hidden_size % self.heads or self.head_size % 2 == 0:
             return []
-        message = f"model: rotary positions rotate pairs of features, but the head size {self.head_size} is odd"
+        message = f"model: rotary positions rotate pairs of features, but the head size is odd ({self.head_size})"
         keys = ("model.heads", "model.hidden_size", "model.positions")
-        return [Contradiction(message, keys, self.heads, "a number of heads for which hidden_size / heads is even")]
+        suggestion = "a number of heads for which the head size (model.hidden_size / model.heads) is even"
+        return [Contradiction(message, keys, self.heads, suggestion)]
 
     def _family_problems(self) -> list[Contradiction]:
         problems = []
         if self.family != "gpt" and self.positions != "learned":
-            message = f"model: family {self.family} needs positions: learned, but positions is {self.positions}"
+            message = f"model: family {self.family!r} needs positions 'learned', not {self.positions!r}"
             problems.append(Contradiction(message, ("model.positions", "model.family"), self.positions, "learned"))
         if self.family != "gpt" and self.embedding_layernorm:
             message = (
-                f"model: family {self.family} has no LayerNorm after the embedding, but embedding_layernorm is true"
+                f"model: family {self.family!r} has no LayerNorm after the embedding, but embedding_layernorm is true"
             )
             problems.append(Contradiction(message, ("model.embedding_layernorm", "model.family"), True, "false"))
         for name, only in (("activation", "gelu"), ("tied_embeddings", True)):
             if self.family != "gpt" and (value := getattr(self, name)) != only:
-                message = f"model: family {self.family} needs {name} {str(only).lower()}, not {str(value).lower()}"
+                message = f"model: family {self.family!r} needs {name} {shown(only)}, not {shown(value)}"
                 keys = (f"model.{name}", "model.family")
                 problems.append(Contradiction(message, keys, value, str(only).lower()))
         for name in ("decoder_layers", "decoder_sequence_length"):
             value = getattr(self, name)
             if (value is None) == (self.family == "t5"):
-                message = f"model: family {self.family} {'needs the' if value is None else 'has no'} key {name}"
+                message = f"model: family {self.family!r} {'needs the' if value is None else 'has no'} key {name}"
                 right = f"a whole number for {name}" if value is None else f"no {name} key"
                 problems.append(Contradiction(message, (f"model.{name}", "model.family"), value, right))
         return problems

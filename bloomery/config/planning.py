@@ -28,8 +28,8 @@ class FaultsConfig(Section):
     """Interruptions of a training, from which the plan and `bloomery plan simulate` compute the time that is lost."""
 
     days_between_failures: _AboveZero | None = None
-    """Mean time between two failures that interrupt the training, in days, counted over all its nodes together. Default
-    (null): the plan assumes no failures."""
+    """Mean time between two failures that interrupt the training, in days, counted over all nodes of the training
+    together. Default (null): the plan assumes no failures."""
     restart_minutes: _AtLeastZero = 15.0
     """Time from a failure, or from the start of a job, to the first new iteration, in minutes. It includes the
     detection of the failure, the start of the processes and the loading of the checkpoint."""

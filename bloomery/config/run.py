@@ -19,7 +19,7 @@ from bloomery.config.training import TrainingConfig
 def _folder(root: str) -> str:
     # Snakemake interprets braces and angle brackets in a path as wildcards or placeholders.
     if not root.strip() or any(character in "{}<>\n\0" for character in root):
-        raise ValueError("a folder such as 'runs', without {}<> in its name")
+        raise ValueError("a folder such as 'runs', without the characters { } < > in its path")
     return root
 
 

@@ -54,8 +54,8 @@ class TrainingTarget(JobTarget):
     """Nodes on which training jobs run. On each node, one `torchrun` starts the processes of the training."""
 
     max_minutes: Positive = 1200
-    """Time limit of a training job, in minutes. The job saves a checkpoint and ends before the limit, and the next
-    segment resumes from the checkpoint."""
+    """Time limit of a training job, in minutes. The job saves a checkpoint and ends before the limit, and the next job
+    resumes the training from the checkpoint."""
     gpus_per_node: Count = 0
     """Number of GPUs to use on each node. Each GPU has one process of the training. 0: train on CPUs."""
     ranks_per_node: Positive | None = None

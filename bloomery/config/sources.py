@@ -35,8 +35,8 @@ class SourceBase(NamedSource):
     """Priority of the source in deduplication. Of two duplicates, the document from the source with the higher priority
     is kept."""
     recipe: Annotated[Name | None, Field(examples=["web"])] = None
-    """Name of a group of thresholds in `corpus.judge.recipes` that applies to this source's documents. Default (null):
-    no recipe."""
+    """Name of a group of limits in `corpus.judge.recipes` that applies to this source's documents. Default (null): no
+    recipe."""
     min_line_documents: Annotated[int, Field(ge=2), NotBool] | None = None
     """A line is removed if at least this many documents of the source contain it (ROOTS: 2 for newspapers). This key
     has an effect only if `corpus.lines.enabled` is true. Default (null): `corpus.lines.min_documents`."""
@@ -64,7 +64,8 @@ class RowSource(FileSource):
     language_field: str | None = None
     """Field that holds a row's language code. It takes precedence over `language`. Default (null): no such field."""
     id_field: str | None = None
-    """Field whose value identifies a row within its source. Default (null): file name and line number."""
+    """Field whose value identifies a row within its source. Default (null): file name and line number (Parquet: row
+    number)."""
     licence_field: str | None = None
     """Field that holds a row's licence (a name or a list of names), which `corpus.code.licences` checks. Default
     (null): `licence` applies to every row."""
@@ -159,8 +160,9 @@ class MegatronSource(NamedSource):
     language: Annotated[Language, Field(examples=["fr"])]
     """BLOOM language code of every document (`fr`, `zhs`, `code`)."""
     ends_with_end_of_document: bool = True
-    """If true, every document must end with the tokenizer's end-of-document token (`--append-eod`), and this is
-    verified. If false, the files have no such token, and nothing marks the boundaries between documents in a sample."""
+    """If true, every document must end with the tokenizer's end-of-document token, which Megatron-LM's preprocessing
+    appends with its option `--append-eod`, and this is verified. If false, the files have no such token, and nothing
+    marks the boundaries between documents in a sample."""
 
 
 _TextKind = JsonlSource | ParquetSource | TextSource | WarcSource | HubSource | UdhrSource

@@ -29,8 +29,8 @@ class TokenizerGate(Section):
     """Limits on the figures of the tokenizer's report, most of them per language. Default (null): no limit."""
 
     severity: Literal["fail", "warn"] = "fail"
-    """Effect of a limit that is not met. `fail`: the tokenizer is rejected and nothing is encoded with it. `warn`: a
-    warning is printed, and the run continues."""
+    """Effect of a limit that is not met. `fail`: the run stops before any text is encoded with the tokenizer.
+    `warn`: a warning is printed, and the run continues."""
     languages: Annotated[list[Language] | None, Field(examples=[["fr", "sw"]])] = None
     """Language codes of the languages to which the limits apply. Each of them must occur in the report's sample.
     Default (null): all languages of the sample."""
@@ -73,12 +73,12 @@ class TokenizerReportConfig(Section):
     language. It has fewer entries if the run's tokenizer has fewer, or if the language has little text. null: no
     monolingual tokenizers are trained."""
     parallel: str | None = None
-    """Path of aligned text, with which the tokens of the same content are compared between languages: a folder of
+    """Path of aligned text, for which the report compares the number of tokens between languages: a folder of
     `<language>.txt` files whose lines correspond, or a JSON Lines file whose rows hold one text per language code.
     Default (null): parity compares equal numbers of bytes."""
     parallel_source: Name | None = None
-    """Name of a source to use as aligned text instead of `parallel`, such as a source of kind `udhr`. Documents whose
-    rows have the same value in the field `parallel` must have the same content. Default (null): no source is used as
-    aligned text."""
+    """Name of a source to use as aligned text, such as a source of kind `udhr`. The key `tokenizer.report.parallel`
+    must then be null. Rows of this source that are translations of each other must have the same value in a field with
+    the name `parallel`. Default (null): no source is used as aligned text."""
     gate: Annotated[TokenizerGate | None, Field(examples=[{"severity": "warn", "max_parity": 4.0}])] = None
     """Limits that the tokenizer must meet. Default (null): no limits."""

@@ -25,8 +25,8 @@ class TokenizerTraining(Section):
     """Tokenizer to use instead of training one: a folder, a `tokenizer.json`, or a Hub repository
     (`owner/name@revision`). Default (null): a tokenizer is trained."""
     end_of_document: str | None = None
-    """Token of the existing tokenizer that ends every document. It is only allowed with `existing`. Default (null): the
-    `eos_token` of that tokenizer."""
+    """Token with which every document ends. This key is only allowed with `existing`, and the tokenizer that `existing`
+    names must contain the token. Default (null): the `eos_token` of that tokenizer."""
     vocabulary_size: Annotated[int, Field(ge=260, le=2**24), NotBool] = 250_680
     """Number of entries of the vocabulary, including special tokens, reserved tokens and the 256 bytes (BLOOM:
     250,680). With `existing`: the maximum number of entries of that tokenizer; plans assume this maximum."""
@@ -100,5 +100,5 @@ class IndexConfig(Section):
     weights apply to the whole training."""
     order: Literal["epochs", "megatron"] = "epochs"
     """Order of the training documents and samples. `epochs`: each epoch of a dataset is shuffled separately, so a
-    longer training only appends samples. `megatron`: the order of Megatron-core's GPTDataset for the same seed (below
-    2^32), to continue a Megatron training or to compare with one."""
+    longer training only appends samples. `megatron`: the order of Megatron-core's GPTDataset for the same `seed`, which
+    must be below 2^32. Use it to continue a Megatron training or to compare with one."""

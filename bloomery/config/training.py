@@ -107,7 +107,8 @@ class OptimizerConfig(Section):
     """Number of tokens over which the learning rate rises linearly from 0 to its peak. Use it instead of
     `warmup_samples`, for example with a curriculum. Default (null): `warmup_samples` applies."""
     decay_samples: Positive | None = None
-    """Number of consumed samples at which the decay of the learning rate ends. Default (null): `train_samples`."""
+    """Number of consumed samples at which the decay of the learning rate ends. Default (null):
+    `training.train_samples`."""
     decay_tokens: Positive | None = None
     """Number of consumed tokens at which the decay of the learning rate ends. Use it instead of `decay_samples`, for
     example with a curriculum. Default (null): `decay_samples` applies."""
@@ -200,8 +201,8 @@ class TrainingConfig(Section):
     on_change: Literal["restart", "continue", "refuse"] = "restart"
     """Reaction to a model, data, layout or schedule that differs from that of the newest checkpoint. `restart`: move
     the old training to train/archive/ and start a new one. `continue`: resume from the checkpoint if the resume policy
-    of every changed key allows it, and stop with an error otherwise. `refuse`: stop with an error that lists the
-    differences."""
+    of every changed key allows it (`bloomery train policy` prints this policy), and stop with an error otherwise.
+    `refuse`: stop with an error that lists the differences."""
     threads_per_rank: Positive = 1
     """Number of CPU threads of each process of the training (OMP_NUM_THREADS)."""
     peak_tflops: Annotated[Annotated[float, Field(gt=0), NotBool] | None, Field(examples=[312])] = None

@@ -88,10 +88,11 @@ class SpikeConfig(Section):
     """Detection of spikes: values of the gradient norm or the loss far above those of the last iterations."""
 
     window_iterations: Annotated[int, Field(ge=16), NotBool] = 128
-    """Number of past iterations whose median gradient norm and median loss are the usual values."""
+    """Number of past iterations over which the usual gradient norm and the usual loss (their medians) are computed."""
     deviations: Annotated[float, Field(gt=0), NotBool] = 6.0
-    """A gradient norm or loss is a spike if its logarithm exceeds that of the usual value by more than this many robust
-    standard deviations (1.4826 x the median absolute deviation of the logarithms)."""
+    """A gradient norm or loss is a spike if its logarithm exceeds the logarithm of its usual value (the median over
+    `window_iterations`) by more than this many robust standard deviations (1.4826 x the median absolute deviation of
+    the logarithms)."""
     action: Literal["log", "skip", "roll_back"] = "log"
     """Reaction to a spike. `log`: record the spike and the texts of its samples. `skip`: also skip the update of an
     iteration whose gradient norm is a spike. `roll_back`: also return to the checkpoint before the spike and skip the

@@ -29,7 +29,10 @@ _CAUSES = {
         "the indentation or the quotes of this line do not match the lines above it",
         "the same number of spaces before all keys of a section, and quotes doubled inside quoted text",
     ),
-    "found undefined alias": ("an alias (`*name`) without its anchor (`&name`)", "the anchor above the alias"),
+    "found undefined alias": (
+        "an alias (`*name`) without its anchor (`&name`)",
+        "the anchor above the alias, or quotes around text that begins with '*'",
+    ),
     "could not determine a constructor for the tag": (
         "a tag (`!name`), which is not allowed",
         "plain values; put text that begins with '!' in quotes",
@@ -133,7 +136,8 @@ def _not_yaml(error: Exception, text: str, path: Path) -> ConfigError:
                 expected=right.format(character),
             )
     if not isinstance(error, yaml.YAMLError):
-        wrong, right = "a date or a number that does not exist", "an existing date or number, or quotes around text"
+        wrong = "a value that looks like a date or a number, but is not a valid one"
+        right = "a valid date or number, or quotes around the value if it is text"
         return ConfigError(f"not valid YAML: {wrong}", where=f"{path}{place}", expected=right)
     return ConfigError(
         "not valid YAML: this line cannot be read",

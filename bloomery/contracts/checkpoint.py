@@ -126,7 +126,7 @@ def newest_manifest(folder: Path) -> CheckpointManifest | None:
 
 
 def layer_file(layer: int, tensor_rank: int) -> str:
-    """Return the name of DeepSpeed's file of one pipeline layer on one tensor-parallel rank."""
+    """Return the name of the file in which DeepSpeed saves a tensor-parallel rank's part of a pipeline layer."""
     return f"layer_{layer:02d}-model_{tensor_rank:02d}-model_states.pt"
 
 

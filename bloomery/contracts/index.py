@@ -252,9 +252,9 @@ class DatasetEntry(BaseModel):
     samples: int
     """Number of samples that can be read."""
     identity: str
-    """Digest of everything that determines the sequence of samples: text, order, seed and length.
+    """Digest of everything that determines the sequence of samples, such as text, order, seed and sequence length.
 
-    The digest does not depend on the number of samples that are read.
+    Unless `index.order` is `megatron`, the digest does not depend on the number of samples that are read.
     """
     documents: ArrayEntry
     sample_starts: ArrayEntry
@@ -276,7 +276,8 @@ class TextRead(BaseModel):
 
 
 class LanguageRead(TextRead):
-    """Language of the mixture, measured in tokens."""
+    """Training text of one language: how much of it the training reads, its weight, and the same figures for each
+    source."""
 
     weight: float
     """Weight in mixture.json. `share` differs from this weight because of rounding to whole samples, and more if
@@ -314,7 +315,7 @@ class IndexManifest(BaseModel):
     shares: dict[str, float]
     """Share of the training samples, by dataset."""
     languages: dict[str, LanguageRead] = {}
-    """Mixture measured in tokens, by language."""
+    """How much text of each language the training reads, by language code."""
 
 
 def read_index_manifest(path: Path) -> IndexManifest:
@@ -327,7 +328,7 @@ def read_index_manifest(path: Path) -> IndexManifest:
     found = value.get("format") if isinstance(value, dict) else None
     if found != 2:
         raise InputError(
-            f"the index has format {found}",
+            "the file does not state its format" if found is None else f"the index has format {found}",
             where=str(path),
             expected=f"format 2; {_BUILD_AGAIN}",
         )

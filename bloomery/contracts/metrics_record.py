@@ -350,7 +350,7 @@ def _added(column: str, now: EnergyRecord, since: EnergyRecord | None, total: En
 
 
 def find_step(path: Path, iteration: int) -> MetricsRecord | None:
-    """Return the record of a step's last run; None if the step was never recorded or there is no metrics file.
+    """Return the newest record of an iteration; None if it was never recorded or there is no metrics file.
 
     The file is read from its end, a block at a time. Lines that are not records are skipped.
     """

@@ -80,7 +80,7 @@ def prefix_differences(before: SamplePrefix, after: SamplePrefix) -> list[str]:
             name = changed[0]
             more = f" (number of other datasets whose quota differs: {len(changed) - 1})" if len(changed) > 1 else ""
             quotas = f"{old.quotas.get(name, 0)} -> {new.quotas.get(name, 0)}"
-            found.append(f"quota of dataset {name} in blend stage {number}: {quotas}{more}")
+            found.append(f"quota of dataset {name!r} in blend stage {number}, in samples: {quotas}{more}")
     if len(before.stages) != len(after.stages):
         found.append(f"number of blend stages of the samples read so far: {len(before.stages)} -> {len(after.stages)}")
     others = [
@@ -95,7 +95,10 @@ def how_to_keep(before: SamplePrefix) -> str:
     """Return what the configuration must contain so that an index begins with the samples of `before`."""
     stages = [f"the stage {{from_sample: {stage.from_sample}, ...}} unchanged" for stage in before.stages[:-1]]
     last = before.stages[-1]
-    stages.append(f"the stage {{from_sample: {last.from_sample}, spread_to: {last.spread_to}}} with its old weights")
+    stages.append(
+        f"the stage {{from_sample: {last.from_sample}, spread_to: {last.spread_to}}} with the same weights as in the "
+        "old index"
+    )
     return (
         f"the same documents as in the old index, and these stages in index.blend: {', '.join(stages)} (new weights "
         f"only in a stage with from_sample >= {before.samples}, additional samples of a longer training only in a "

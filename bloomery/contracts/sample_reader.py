@@ -134,7 +134,7 @@ class SampleReader:
                 where=str(self.folder),
                 expected=f"one of {', '.join(self._validation)}"
                 if self._validation
-                else "an index with validation sets, which this index does not have",
+                else "an index with validation sets (index.validation_share above 0); this index has none",
             ) from None
 
     def _open_dataset(self, entry: DatasetEntry) -> _Dataset:

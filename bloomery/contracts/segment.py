@@ -30,7 +30,7 @@ def clear_request(path: Path) -> None:
         raise InputError(
             "this path is a folder, but should be a file; the training has saved or stopped as requested",
             where=str(path),
-            expected="a file, which the training removes after a request; remove the folder and run the command again",
+            expected="a file, which the training removes after a request; remove the folder and run the workflow again",
         )
     path.unlink(missing_ok=True)
 

@@ -4,8 +4,8 @@ A value is compared with the median of a window of iterations, in units of the w
 are computed from logarithms, because gradient norm and loss change by factors. A few extreme values hardly affect
 either of them.
 
-Every value also enters the window. After a lasting change, such as a new sequence length, the new values are therefore
-considered normal after half a window.
+Every value, spikes included, is then added to the window. After a lasting change, such as a new sequence length, the
+new values are therefore considered normal after half a window.
 
 The only state is the window, which `replay` rebuilds from metrics.jsonl. A resumed training therefore decides exactly
 like an uninterrupted one.

@@ -218,6 +218,6 @@ def job_age_problem(min_job_age_seconds: float | None, poll: int) -> str | None:
     advice = f"start snakemake with --slurm-init-seconds-before-status-checks {seconds}, or ask" if seconds else "ask"
     return (
         f"MinJobAge is {min_job_age_seconds:.0f} s, less than {_POLLS_IN_A_JOB_AGE} x {poll} s, the time of "
-        f"{_POLLS_IN_A_JOB_AGE} status checks: Snakemake would ask sacct instead of squeue and may wait for ever; "
-        f"{advice} the administrators for MinJobAge=300 in slurm.conf"
+        f"{_POLLS_IN_A_JOB_AGE} status checks: Snakemake would ask sacct instead of squeue and may wait for ever for "
+        f"jobs that have ended; {advice} the administrators for MinJobAge=300 in slurm.conf"
     )

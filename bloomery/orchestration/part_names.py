@@ -64,7 +64,10 @@ def refuse_unfinished(against: list[str], own: Path) -> None:
 
 
 _TABLE = (".parquet", ".json")
-_FINISHED = "in corpus.dedup.against, the folder of an earlier run with a finished corpus that this version made"
+_FINISHED = (
+    "in corpus.dedup.against, the folder of an earlier run whose corpus is finished and was made by this version of "
+    "Bloomery"
+)
 
 
 def corpus_of(part: str, corpus: Path, against: list[str]) -> Path:

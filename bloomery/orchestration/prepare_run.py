@@ -63,7 +63,9 @@ def plan_run(config: RunConfig, plan_parts: PlanParts) -> list[Part]:
     ]
     if not parts:
         raise InputError(
-            "the sources contain nothing to read", where=config.name, expected="at least one source with a file to read"
+            f"the sources contain nothing to read for the run {config.name!r}",
+            where="sources",
+            expected="at least one source with a file to read",
         )
     return parts
 

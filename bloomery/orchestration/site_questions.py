@@ -68,9 +68,10 @@ def default_partition(cluster: Cluster) -> Partition | None:
 
 
 def training_partition(cluster: Cluster) -> Partition | None:
-    """Return the partition for training: the one with the most GPUs. Among equals, it is the one with the longest jobs.
+    """Return the partition for training: the one with the largest total number of GPUs.
 
-    Without any GPU, return the partition for data jobs.
+    If several partitions have this number, the one that allows the longest jobs is returned. Partitions that are down
+    are ignored. If no partition has GPUs, the partition for data jobs is returned.
     """
     usable = [each for each in cluster.partitions if each.is_up and each.gpus]
     ranked = sorted(usable, key=lambda each: (-each.gpus, -_minutes(each)))

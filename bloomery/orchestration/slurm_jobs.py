@@ -1,8 +1,8 @@
 """Handle the SLURM jobs that earlier workflows of a run left in the queue, and prepare the jobs' shell and token.
 
-If a workflow is killed, Snakemake's SLURM executor does not take over its jobs: the next workflow submits them again.
-A new training segment waits for a training job that is still alive. Other jobs are cancelled. If they kept running, two
-jobs would write the same file, which does no harm but wastes time.
+If a workflow is killed, Snakemake's SLURM executor does not take over its jobs: the next workflow submits them again. A
+new training segment waits for a training job that is still alive. Other jobs are cancelled. Otherwise an old job and
+its repetition would both write the same file, which does no harm but wastes time.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def training_dependency(paths: RunPaths) -> str | None:
         alive = [job.job for job in jobs_alive(paths) if job.rule == TRAINING_RULE]
     except BloomeryError as error:
         say(
-            f"cannot list the SLURM jobs of this run ({error}); only the lock of the training (its lease) prevents two "
-            "trainings at the same time"
+            f"cannot list the SLURM jobs of this run ({error}); only the lock of the training, the file train/lease, "
+            "prevents two trainings of this run at the same time"
         )
         return None
     return "afterany:" + ":".join(alive) if alive else None

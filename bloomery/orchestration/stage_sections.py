@@ -178,7 +178,7 @@ def stage_sections(config: RunConfig) -> dict[str, Section]:
             thresholds=resolved_thresholds(config.corpus.judge),
             accept={code: profile.accept for code, profile in language_profiles().items()},
             trusted_sources=sorted(source.name for source in config.text_sources if source.trust_language),
-            # The section `measure` holds the models.
+            # The keys of the detector are excluded, because the section `measure` holds them.
             language_id=LanguageIdConfig(
                 **config.corpus.language_id.model_dump(exclude=set(DetectorStage.model_fields))
             ),

@@ -89,7 +89,7 @@ def training_job(config: RunConfig, site: Site) -> TrainingJob:
             f"a job of {place.max_minutes} minutes leaves no time to train before the margin of "
             f"{training.segment.margin_minutes:g} minutes that is reserved for the end of the job",
             where="training.segment.margin_minutes",
-            expected="a longer training.max_minutes in the site's file, or a smaller training.segment.margin_minutes",
+            expected="a larger training.max_minutes in the site's file, or a smaller training.segment.margin_minutes",
         )
     rows = planned_rows(config)
     own_bytes = parameter_count(config.model, rows) / (parallel.tensor * parallel.pipeline) * _HOST_BYTES_PER_PARAMETER

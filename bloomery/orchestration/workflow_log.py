@@ -25,7 +25,7 @@ _ROUTINE = re.compile(
     r"Assuming unrestricted shared filesystem|Building DAG of jobs|Using shell:|Select jobs to execute"
     r"|Elapsed time|Complete log\(s\)|Exiting because a job execution failed"
     r"|Removing temporary output|Touching output file|SLURM run ID|No (SLURM account|wall time|job memory)"
-    r"|Storing output in storage|Retrieving|Conda environments|Will exit after finishing currently running jobs"
+    r"|Storing output in storage|Retrieving|Conda environments"
     r"|Activating|Number of jobs in SLURM|Cleaning up|Workflow finished|Finished job|Updating checkpoint"
     r"|Updating job|DAG of jobs will be updated|Waiting at most"
 )
@@ -34,6 +34,7 @@ _SUBMITTED = re.compile(r"Job (\d+) has been submitted with SLURM jobid (\d+)")
 _TRAINING_RULE = "train_segment"
 """Rule that trains. A training on this machine, outside of a SLURM job, shows its own progress bar."""
 _INTERRUPTED = "Terminating processes on user request"
+_TERMINATED = "Will exit after finishing currently running jobs"
 _COLOURS = {"green": 32, "yellow": 33, "red": 31}
 
 
@@ -71,6 +72,7 @@ class WorkflowLog:
         self._done = 0
         self._total = 0
         self._interrupted = False
+        self._terminated = False
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Take one log record of Snakemake (its `__dict__`) and write its lines, if it has any."""
@@ -195,6 +197,16 @@ class WorkflowLog:
             self._line(
                 "stopping the workflow: running jobs are ended, and a training first saves a checkpoint", "yellow"
             )
+            return
+        elif text.startswith(_TERMINATED):
+            # Snakemake repeats this message after each job that finishes.
+            if not self._terminated:
+                self._line(
+                    "the workflow was asked to end (SIGTERM): it starts no further job and waits for the running jobs. "
+                    "Ctrl-C (SIGINT) ends these jobs too",
+                    "yellow",
+                )
+            self._terminated = True
             return
         elif submitted := _SUBMITTED.search(text):
             if job := self._running.get(int(submitted.group(1))):

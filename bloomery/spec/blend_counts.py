@@ -1,6 +1,7 @@
 """Count how many of the first samples of a blend belong to each dataset.
 
-The counts are exact, because they are computed with integers and fractions. The index, resuming and `trace` share them.
+The counts are exact, because they are computed with integers and fractions. Building the index and resuming a training
+use the same counts.
 
 In a blend stage planned for `planned` samples, sample k of a dataset with quota q is placed at the relative position (k
 + 1/2) / q. Samples are sorted by this position, and ties are sorted by the dataset's name. The quotas sum to `planned`.

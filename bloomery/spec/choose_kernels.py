@@ -96,16 +96,17 @@ def _attention(model: ModelConfig, training: TrainingConfig, facts: MachineFacts
         if training.precision != "fp32" and model.sequence_length <= LONGEST_EAGER:
             return (
                 "eager",
-                f"on a CPU in 16-bit precision, eager is faster than sdpa up to {LONGEST_EAGER} tokens per sample",
+                f"on a CPU in 16-bit precision, 'eager' is faster than 'sdpa' up to {LONGEST_EAGER} tokens per sample",
             )
         return "sdpa", "no GPU"
     if model.positions != "alibi":
-        return "sdpa", "without ALiBi, sdpa runs as one fused kernel"
+        return "sdpa", "without ALiBi, 'sdpa' runs as one fused kernel"
     if lacks["flash"] is None:
         return "flash", "flash-attn computes ALiBi from the slopes and reads no bias matrix"
     if lacks["flex"] is None and training.precision != "fp32":
-        return "flex", f"FlexAttention computes ALiBi in its kernel; flash is not used: {lacks['flash']}"
-    return "sdpa", f"flash is not used: {lacks['flash']}; flex is not used: {lacks['flex'] or 'precision is fp32'}"
+        return "flex", f"FlexAttention computes ALiBi in its kernel; 'flash' is not used: {lacks['flash']}"
+    lacks_flex = lacks["flex"] or "training.precision is 'fp32'"
+    return "sdpa", f"'flash' is not used: {lacks['flash']}; 'flex' is not used: {lacks_flex}"
 
 
 def _flash_lacks(model: ModelConfig, training: TrainingConfig, facts: MachineFacts) -> str | None:
@@ -154,7 +155,7 @@ def _optimizer(training: TrainingConfig, facts: MachineFacts) -> tuple[str, str]
         return _asked("optimizer", asked, lacks if asked == "apex" else None)
     if lacks is None:
         return "apex", "NVIDIA's apex is installed"
-    return "fused", f"torch's fused optimizer updates the weights in one pass; apex is not used: {lacks}"
+    return "fused", f"torch's fused optimizer updates the weights in one pass; 'apex' is not used: {lacks}"
 
 
 def _apex_lacks(facts: MachineFacts) -> str | None:
@@ -176,6 +177,6 @@ def _first(lacking: dict[str, bool]) -> str | None:
 def _asked(key: str, name: str, lacks: str | None) -> tuple[str, str]:
     if lacks is not None:
         where = f"training.kernels.{key}"
-        expected = "auto, which chooses an implementation that this machine supports, or another value"
-        raise ConfigError(f"{name} cannot be used here: {lacks}", where=where, expected=expected)
+        expected = "'auto', which chooses an implementation that this machine supports, or another implementation"
+        raise ConfigError(f"{name!r} cannot be used here: {lacks}", where=where, expected=expected)
     return name, "set in the configuration"

@@ -18,10 +18,10 @@ def sequence_length(
 ) -> int:
     """Return the number of tokens per sample in the step of `batch_samples` samples after `consumed_samples`.
 
-    The length is start + share * (full - start), rounded down to a multiple of `length_step`. `full` is the model's
-    sequence length. `share` is the number of consumed samples, including those of the step itself, divided by the
-    number of samples of the curriculum. At a constant batch size this equals DeepSpeed's rule, which counts steps
-    from 1.
+    The length is start + share * (full - start), rounded down to a multiple of `length_step`, and at most `full`.
+    `full` is the model's sequence length. `share` is the number of consumed samples, including those of the step
+    itself, divided by the number of samples of the curriculum. At a constant batch size this equals DeepSpeed's rule,
+    which counts steps from 1.
     """
     if curriculum is None:
         return model.sequence_length

@@ -38,7 +38,8 @@ def refuse_untrainable(model: ModelConfig, training: TrainingConfig) -> None:
         raise ConfigError(
             f"this run can be planned, but not trained yet: {', '.join(lacking)}",
             where="the run's configuration",
-            expected="model.family gpt with training.optimizer.kind adam or sgd, as in config/models/tr11-176b.yaml",
+            expected="model.family 'gpt' with training.optimizer.kind 'adam' or 'sgd', as in "
+            "config/models/tr11-176b.yaml",
         )
 
 
@@ -49,5 +50,6 @@ def refuse_unexportable(model: ModelConfig) -> None:
             f"this run can be trained, but not exported yet: {', '.join(lacking)}",
             where="the run's configuration",
             expected="the workflow's target `train`, which does not export, or a network that BloomForCausalLM "
-            "supports: ALiBi, tanh GELU, tied embeddings with LayerNorm, feed-forward width of 4 x hidden_size",
+            "supports: model.positions 'alibi', model.activation 'gelu', model.tied_embeddings true, "
+            "model.embedding_layernorm true, model.feed_forward_size = 4 x model.hidden_size",
         )

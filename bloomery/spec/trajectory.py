@@ -76,7 +76,7 @@ class Trajectory:
     @property
     def end(self) -> PlannedPosition:
         """Position at the end of training."""
-        if not self.stretches:  # The run starts at its end, or it cannot fill a single batch.
+        if not self.stretches:  # There is no step: the run starts at its end, or it cannot fill one batch.
             return self.start
         last = self.stretches[-1]
         return last.after(last.steps)

@@ -41,7 +41,8 @@ def measure(
     lists: WordLists | None = None,
     numbers: NDArray[np.int32] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Return all measures by name. Each is an array of shape (n,). A ratio is 0 if its denominator is 0.
+    """Return all measures by name. Each is an array of shape (n,), except ``scripts``. A ratio is 0 if its denominator
+    is 0.
 
     ``numbers[i]`` is the number of the language in ``lists`` for document i. If it is -1, the ratios of listed words
     are 0. ``csrc/README.md`` defines the measures:
@@ -100,8 +101,8 @@ def line_hashes(
     """Return (hashes, contents) of the lines of all documents, document by document.
 
     ``hashes`` are sorted within a document, without repetitions. ``contents`` has, for each line, a hash of the content
-    of its document. Copies of a document have the same content hash. Blank lines, and white space at the ends of
-    lines, do not change it.
+    of its document. Copies of a document have the same content hash. Blank lines, and white space at the ends of lines,
+    do not change this hash.
 
     A line ends with a newline. White space at both ends is not part of the line. Lines of fewer than ``min_characters``
     (at least 1) and documents with ``untouched[i] != 0`` have no hash. Lines are compared byte for byte. Two different

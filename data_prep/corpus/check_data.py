@@ -99,7 +99,8 @@ def _of_source(source: Source, sample: SourceSample, key: str) -> list[Problem]:
         error = sample.error
         return [Problem(key, None, f"{key}: {error.where}: {error.what}", error.expected or "")]
     if not sample.rows:
-        return [Problem(key, None, f"{key}: the source {source.name!r} has no row", "a source with at least one row")]
+        right = "at least one row in the files of the source; check these files, or remove the source"
+        return [Problem(key, None, f"{key}: the source {source.name!r} has no row", right)]
     if unknown := _unknown_fields(source, sample, key):
         return unknown
     problems = []
@@ -108,17 +109,23 @@ def _of_source(source: Source, sample: SourceSample, key: str) -> list[Problem]:
     if first and (bad == sample.rows or (sample.rows >= _ENOUGH_ROWS and bad > source.max_bad_share * sample.rows)):
         reason = f"{first.reason} {first.detail}".rstrip()
         message = f"{key}: {bad} of {sample.rows} rows are bad; the first is {first.place}: {reason}"
-        right = "rows with a text and a language code, or a higher max_bad_share"
+        right = "rows with a text and a language code, or a higher `max_bad_share`"
         if first.reason == "no language":
-            right = "the key language or language_field, or files whose names begin with a language code (fr.jsonl.zst)"
+            right = (
+                "the key `language` or `language_field`, or files whose names begin with a language code (fr.jsonl.zst)"
+            )
         problems.append(Problem(key, None, message, right))
     field = getattr(source, "language_field", None)
     for code, count in sorted(sample.languages.items()):
         # The configuration's own checks report a wrong `language`.
         if code != source.language and (meant := meant_codes(code)):
             at = f"{key}.language_field" if field else key
-            message = f"{at}: {count} of {sample.rows} rows have the language {code!r}, which is not a Bloomery code"
-            problems.append(Problem(at, field, message, f"the language code {' or '.join(meant)} in these rows"))
+            message = (
+                f"{at}: {count} of {sample.rows} rows have the language {code!r}, which is not a language code that "
+                "Bloomery uses"
+            )
+            right = f"the language code {' or '.join(map(repr, meant))} in these rows"
+            problems.append(Problem(at, field, message, right))
     return problems
 
 
@@ -155,7 +162,7 @@ def _of_weights(config: RunConfig, samples: list[SourceSample]) -> list[Problem]
     ]
     absent = sorted(set(found) - set(mixture.weights))
     if mixture.method == "explicit" and absent:
-        message = f"{key}: corpus.mixture.method is explicit, but there is no weight for {', '.join(absent)}"
+        message = f"{key}: corpus.mixture.method is 'explicit', but there is no weight for {', '.join(absent)}"
         problems.append(
             Problem(key, None, message, "a weight for every language of the corpus (a weight of 0 excludes a language)")
         )

@@ -83,8 +83,8 @@ def train_langid_verb(
         str,
         typer.Option(
             "--min-bytes",
-            help="Least amount of training text per language. The command fails if a --language has less; the text of"
-            " other languages with less is not used.",
+            help="Least amount of training text per language. The command fails if a language given with --language has"
+            " less; the text of another language with less is not used.",
         ),
     ] = "4KiB",
     max_bytes: Annotated[
@@ -262,7 +262,10 @@ def mixture_verb(
     parts: Parts,
     output: Output,
     index: Annotated[
-        Path | None, typer.Option(help="Index folder of the run, which contains the token files that --adopted lists.")
+        Path | None,
+        typer.Option(
+            help="Folder of the run's index. Its folder tokens/ contains the token files that --adopted lists."
+        ),
     ] = None,
     adopted: Annotated[
         Path | None,
@@ -288,7 +291,8 @@ def mixture_verb(
 def explain_verb(
     run: Annotated[Path, typer.Argument(help="Folder of the run, such as runs/sample.")],
     document: Annotated[
-        str, typer.Argument(help="Id of the document: 32 hexadecimal digits, as in the tables of the folder corpus.")
+        str,
+        typer.Argument(help="Id of the document: 32 hexadecimal digits, as in the tables of the run's folder corpus/."),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON on stdout.")] = False,
 ) -> None:

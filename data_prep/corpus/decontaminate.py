@@ -133,7 +133,9 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, row
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"cannot be read as Parquet ({error})", where=str(path), expected="an undamaged Parquet file"
+            f"cannot be read as Parquet ({error})",
+            where=str(path),
+            expected="evaluation texts in an undamaged Parquet file (corpus.decontaminate.paths)",
         ) from error
 
 

@@ -42,7 +42,9 @@ def explain(run: RunPaths, document: str) -> list[dict[str, Any]]:
     parts: list[str] = read_json(parts_file) if parts_file.exists() else []
     if not parts:
         raise InputError(
-            "there is no corpus in this folder", where=str(run.run), expected="the folder of a run, such as runs/sample"
+            "there is no corpus in this folder",
+            where=str(run.run),
+            expected="the folder of a run whose workflow was started, such as runs/sample",
         )
     tables = CorpusTables(run.corpus)
     found = [_explain(run, part, row, document) for part in parts for row in _rows(tables, part, document)]

@@ -121,7 +121,7 @@ class _Tally:
         if self.rows < (_CHECK_AT_END_ROWS if ended else _CHECK_AFTER_ROWS):
             return None
         bad = self.first_bad
-        first = f"; first bad row: {bad.place}: {bad.reason} {bad.detail}".rstrip() if bad else ""
+        first = f"; first bad row: {bad.place}: {bad.reason}: {bad.detail}".rstrip(": ") if bad else ""
         if self.bad > self._limit * self.rows:
             share = f"{100 * self.bad / self.rows:.2f} %"
             limit = f"max_bad_share allows {100 * self._limit:.2f} %"

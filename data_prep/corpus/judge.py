@@ -65,7 +65,7 @@ def failures(measures: pa.Table, stage: JudgeStage) -> tuple[Bools, Bools]:
             bound, name = rule[:3], rule[4:]
             if name not in measures.column_names:
                 raise InputError(
-                    f"there is no measure {name}, which the limit {rule} of language {language} needs",
+                    f"there is no measure {name!r}, which the limit {rule!r} of the language {language!r} needs",
                     where="corpus/measures",
                     expected=_THIS_VERSION,
                 )

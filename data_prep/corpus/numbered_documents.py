@@ -142,7 +142,7 @@ class NumberedDocuments(CorpusTables):
             ):
                 if found != manifest["rows"]:
                     raise InputError(
-                        f"has {found} rows, but the raw shard has {manifest['rows']} documents",
+                        f"the table has {found} rows, but the raw shard has {manifest['rows']} documents",
                         where=str(self.path(folder, part)),
                         expected="one row per document of the raw shard; delete this file and run the workflow again,"
                         " so that the shard is measured and judged again",

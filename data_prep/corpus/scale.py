@@ -57,7 +57,7 @@ SHUFFLED = ("keys", "candidates", "clusters", "members", "resolved")
 
 
 KEY_BYTES_PER_SECOND = 500e6
-"""Speed at which one core reads keys from Parquet once more, in bytes per second. Measured: 600 to 800 MB/s."""
+"""Speed at which one core reads keys from Parquet in a further pass, in bytes per second. Measured: 600 to 800 MB/s."""
 
 
 @dataclass(frozen=True)

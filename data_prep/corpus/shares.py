@@ -79,16 +79,17 @@ def _refuse_absent(sizes: Mapping[str, int], config: MixtureConfig) -> None:
     absent = sorted(code for code, weight in config.weights.items() if weight > 0 and not sizes.get(code))
     if absent:
         raise InputError(
-            f"the clean corpus has no document in {', '.join(absent)}",
+            f"the clean corpus has no document in these languages: {', '.join(absent)}",
             where="corpus.mixture.weights",
             expected=f"weights only for the languages of the corpus: {', '.join(sorted(sizes)) or 'there are none'}",
         )
     unsaid = sorted(code for code, size in sizes.items() if size and code not in config.weights)
     if config.method == "explicit" and unsaid:
         raise InputError(
-            f"there is no weight for {', '.join(unsaid)}",
+            f"there is no weight for these languages: {', '.join(unsaid)}",
             where="corpus.mixture.weights",
-            expected="a weight for every language of the corpus (0 excludes it), or another corpus.mixture.method",
+            expected="a weight for every language of the corpus (0 excludes the language), or another"
+            " corpus.mixture.method",
         )
 
 

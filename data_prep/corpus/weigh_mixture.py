@@ -156,7 +156,8 @@ def _of_source(name: str, languages: dict[str, dict[str, Any]]) -> dict[str, Any
 def _warn_of_repeats(stage: MixtureStage, languages: dict[str, dict[str, Any]]) -> None:
     """Warn if the text is too small for the cap on epochs.
 
-    This is only a warning, because bytes are an estimate. The index fails if the exact number of tokens is too small.
+    This is only a warning, because epochs are estimated from bytes here. The index fails if the exact number of tokens
+    is too small.
     """
     cap = stage.mixture.max_epochs
     most = max(entry["epochs"] or 0.0 for entry in languages.values())

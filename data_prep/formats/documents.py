@@ -51,8 +51,9 @@ class Documents:
                 for column in columns:
                     column.validate(full=True)
             except pa.ArrowException as error:
-                where = f"{self.path}, rows {row} to {row + batch.num_rows}"
-                raise InputError(f"is not UTF-8 ({error})", where=where, expected=_expected(self.schema)) from error
+                where = f"{self.path}, rows {row} to {row + batch.num_rows - 1}"
+                right = f"valid UTF-8 in the columns {', '.join(names)}. Write the file again"
+                raise InputError(f"the text is not UTF-8 ({error})", where=where, expected=right) from error
             for name, column in zip(names, columns, strict=True):
                 if column.null_count:
                     where = f"{self.path}, column {name}, row {row + column.is_null().index(True).as_py()}"

@@ -165,7 +165,8 @@ def read_manifest(path: Path) -> dict[str, Any]:
         _ = manifest["file"]["digest"], manifest["rows"], manifest["counts"]
     except (KeyError, TypeError) as error:
         raise InputError(
-            "this is not the manifest of a table: it lacks rows, counts, or the size and digest of the table's file",
+            "this is not the manifest of a table: it lacks `rows`, `counts`, or the size and digest of the table's "
+            "file",
             where=str(manifest_path(path)),
             expected=f"a manifest of {path.name}. Delete both files, then run the command or the workflow again that "
             "writes them",
@@ -195,7 +196,7 @@ def check_table(path: Path) -> dict[str, Any]:
     """Check the content of a table against the digest in its manifest, and return the manifest.
 
     This costs one more sequential read of the file per process (BLAKE2b, about 1 GB/s on one core). Without
-    this check, a damaged table could change decisions unnoticed.
+    this check, a stage could read a damaged table and write wrong results without an error message.
 
     Raises InputError if the table is missing or damaged.
     """

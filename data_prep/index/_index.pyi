@@ -63,10 +63,13 @@ class Deal:
         """
 
 class EpochOrder:
-    """Rows in reading order. Each epoch is a random permutation that depends on ``key`` and the epoch alone."""
+    """Rows in reading order. Each epoch has a random order of its rows that depends on ``key`` and the epoch alone."""
 
     def __init__(self, rows: NDArray[np.uint64], key: int, epoch: int, band: int) -> None:
-        """Start at ``epoch``. About ``band`` rows are in memory at a time, and at least one bucket of rows."""
+        """Start at ``epoch``. The rows are shuffled in buckets.
+
+        Buckets with about ``band`` rows in total, but at least one bucket, are in memory at a time.
+        """
 
     def take(self, count: int, wanted: int) -> NDArray[np.uint64]:
         """Return the next ``count`` rows.

@@ -228,14 +228,17 @@ class _Check:
                 f"document {first + int(wrong[0])} ends with the token id {last[wrong[0]]}",
                 where=str(_bin(self.file.prefix)),
                 expected=f"the id {self.end}, the end-of-document token of {self.tokenizer_path}. Check that the .bin "
-                "has its own .idx, that this tokenizer encoded it, and that Megatron-LM ran with --append-eod. If the "
-                "files have no end-of-document tokens, set ends_with_end_of_document: false or use "
-                "--without-end-of-document",
+                "and the .idx belong together, that this tokenizer encoded them, and that Megatron-LM ran with "
+                "--append-eod. If the files have no end-of-document tokens, set ends_with_end_of_document: false or "
+                "use --without-end-of-document",
             )
 
 
 def _sidecar_rows(digests: bytes, file: TokenFile, first: int, source: str, language: str) -> pa.RecordBatch:
-    """Return the sidecar's rows for the documents whose identities are `digests`. The first has the number `first`."""
+    """Return the sidecar's rows for the documents whose identities are `digests`.
+
+    The first of these documents has the number `first` in the file.
+    """
     rows = len(digests) // _DIGEST_BYTES
     hexadecimal = 2 * _DIGEST_BYTES
     bounds = np.arange(0, (rows + 1) * hexadecimal, hexadecimal, dtype=np.int32)

@@ -60,8 +60,8 @@ def build(
     order: Annotated[
         str,
         typer.Option(
-            help="Order in which samples are read: epochs (each epoch is shuffled separately) or megatron (the order "
-            "of Megatron-LM).",
+            help="Order in which samples are read: `epochs` (each epoch is shuffled separately) or `megatron` (the "
+            "order of Megatron-LM).",
             rich_help_panel=_ALONE,
         ),
     ] = "epochs",
@@ -80,7 +80,7 @@ def build(
     index: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the run's index, which holds the token files in tokens/.", rich_help_panel=_WORKFLOW
+            help="Folder of the run's index. Its folder tokens/ holds the token files.", rich_help_panel=_WORKFLOW
         ),
     ] = None,
 ) -> None:
@@ -109,7 +109,7 @@ def build(
             expected="PREFIXES with --sequence-length and --samples, or --config with --index, --parts and --mixture",
         )
     if order not in ("epochs", "megatron"):
-        raise ConfigError(f"the value is {order!r}", where="--order", expected="epochs or megatron")
+        raise ConfigError(f"the value is {order!r}", where="--order", expected="`epochs` or `megatron`")
     values: dict[str, Any] = {
         "sequence_length": sequence_length,
         "train_samples": samples,

@@ -80,9 +80,9 @@ def build_index(
     """
     if stage.order == "megatron" and stage.seed >= MEGATRON_SEEDS:
         raise ConfigError(
-            f"the seed {stage.seed} is too large for order megatron",
+            f"the seed {stage.seed} is too large for index.order `megatron`",
             where="seed",
-            expected=f"a seed less than {MEGATRON_SEEDS}, or the order epochs",
+            expected=f"a seed less than {MEGATRON_SEEDS}, or index.order `epochs` (--order epochs)",
         )
     tokenizer, tokenizer_digest = load_tokenizer(tokenizer_path), digest_file(tokenizer_path)
     end = end_of_document(tokenizer_path, tokenizer)
@@ -256,7 +256,7 @@ def _trainable(datasets: Datasets, mixture: Mixture, output: Path) -> dict[str, 
             "there is no document to train on",
             where=str(output),
             expected="token files with at least one document that has text, in a language of the mixture "
-            f"({', '.join(mixture.languages) or 'which has no language'})",
+            f"({', '.join(mixture.languages) or 'the mixture has no language'})",
         )
     return found
 

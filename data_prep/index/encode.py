@@ -66,8 +66,10 @@ def encode_shards(
     """
     tables = {_shard_name(path): open_documents(path, COLUMNS) for path in shards}
     if len(tables) < len(shards):
+        names = [_shard_name(path) for path in shards]
+        twice = next(name for name in names if names.count(name) > 1)
         raise InputError(
-            "two shards of the same name were given",
+            f"two shards with the name {twice!r} were given",
             where=str(prefix),
             expected="each shard only once. A shard's name is its folder and file name: <source>/<number>.parquet",
         )

@@ -29,8 +29,8 @@ def encode(
     survivors: Annotated[
         list[Path] | None,
         typer.Option(
-            help="Table of the deduplication that lists clusters of duplicates with several kept documents. The "
-            "kept documents of a cluster are all used for training or all for validation. May be repeated."
+            help="Table that `bloomery corpus dedup resolve --survivors` wrote. The documents of one cluster (similar "
+            "documents that were kept) are all used for training or all for validation. The option may be repeated."
         ),
     ] = None,
 ) -> None:

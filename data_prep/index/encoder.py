@@ -91,11 +91,14 @@ def load_encoder(path: Path, sample: pa.Array | Sequence[str] = ()) -> Encoder:
         _probe(kernel, tokenizer, sample)
     except UnfitError as reason:
         say(
-            f"{path}: encoding with the library `tokenizers`, because {reason}. It is about 20 times slower than the "
-            "compiled encoder"
+            f"{path}: encoding with the library `tokenizers`, because {reason}. This library is about 20 times "
+            "slower than the compiled encoder"
         )
         return Encoder(tokenizer, None)
-    say(f"{path}: encoding with the compiled encoder, whose token ids equal those of `tokenizers` for all test texts")
+    say(
+        f"{path}: encoding with the compiled encoder, whose token ids equal those of the library `tokenizers` for all "
+        "test texts"
+    )
     return Encoder(tokenizer, kernel)
 
 
@@ -113,21 +116,23 @@ def compiled_encoder(value: dict[str, Any]) -> _bpe.Encoder:
     vocabulary = model.get("vocab")
     pre_tokenizer = recognise(value)
     obstacles = {
-        "its model is not BPE": model.get("type") != "BPE",
-        "its BPE has a continuing_subword_prefix or an end_of_word_suffix": bool(
+        "the tokenizer's model is not BPE": model.get("type") != "BPE",
+        "the tokenizer's BPE has a `continuing_subword_prefix` or an `end_of_word_suffix`": bool(
             model.get("continuing_subword_prefix") or model.get("end_of_word_suffix")
         ),
-        "its BPE has ignore_merges: true": bool(model.get("ignore_merges")),
-        "it has a normaliser": value.get("normalizer") is not None,
-        "its pre-tokenizer is neither of the presets `bloom` and `modern`": pre_tokenizer is None,
-        "it has added tokens that are not special": not all(token["special"] for token in value["added_tokens"]),
+        "the tokenizer's BPE has `ignore_merges: true`": bool(model.get("ignore_merges")),
+        "the tokenizer has a normaliser": value.get("normalizer") is not None,
+        "the tokenizer's pre-tokenizer is neither of the presets `bloom` and `modern`": pre_tokenizer is None,
+        "the tokenizer has added tokens that are not special": not all(
+            token["special"] for token in value["added_tokens"]
+        ),
     }
     for reason, holds in obstacles.items():
         if holds:
             raise UnfitError(reason)
     assert pre_tokenizer is not None
     if not all(character in vocabulary for character in byte_characters()):
-        raise UnfitError("its vocabulary lacks a token for a byte value")
+        raise UnfitError("the tokenizer's vocabulary lacks a token for a byte value")
     pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
     merges = [(vocabulary[left], vocabulary[right], vocabulary[left + right]) for left, right in pairs]
     try:

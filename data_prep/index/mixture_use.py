@@ -1,9 +1,10 @@
 """Compute the mixture in tokens: how much text each dataset has, and how many epochs of it the training reads.
 
 The weights come from mixture.json, and `data_prep.index.plan_blend_stages` plans the samples of each dataset. When the
-weights were computed, epochs were only estimated from bytes (in BLOOM, a token is 3 bytes of Bambara but 11 bytes of
-Tamil). A language's share of the samples is therefore below its weight if the cap on epochs limits the language. The
-share also differs from the weight if the stages of the blend have their own weights. `bloomery index show` prints both.
+weights were computed, the cap on epochs was applied to estimates from bytes (in BLOOM, a token is 3 bytes of Bambara
+but 11 bytes of Tamil). Here it is applied to exact numbers of tokens. A language's share of the samples is below its
+weight if the exact cap gives the language fewer samples. The share also differs from the weight if the stages of the
+blend have their own weights. `bloomery index show` prints the share and the weight.
 """
 
 from __future__ import annotations

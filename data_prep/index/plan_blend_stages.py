@@ -161,7 +161,9 @@ def _stated(weights: Mapping[str, float], mixture: Mixture, tokens: Tokens, wher
     for key in weights:
         if key not in known:
             expected = f"a language or dataset that has text: {_known(tokens)}"
-            raise InputError(f"there is no text of {key!r}", where=f"{where}.weights", expected=expected)
+            raise InputError(
+                f"there is no text in the language or dataset {key!r}", where=f"{where}.weights", expected=expected
+            )
     found = {}
     for language, own in tokens.items():
         datasets = {name: weights[name] for name in own if name in weights and name != language}
@@ -179,8 +181,8 @@ def _stated(weights: Mapping[str, float], mixture: Mixture, tokens: Tokens, wher
                 datasets = dict.fromkeys(own, 1.0)
             if weight > 0 and not any(datasets.values()):
                 raise InputError(
-                    f"no dataset of {language!r} has a weight above 0 in the mixture, so its weight here cannot be "
-                    "divided among its datasets",
+                    f"no dataset of {language!r} has a weight above 0 in the mixture, so the weight of "
+                    f"{language!r} in this stage cannot be divided among its datasets",
                     where=f"{where}.weights",
                     expected=f"weights for one or more of these datasets instead of {language!r}: {', '.join(own)}",
                 )
@@ -237,8 +239,8 @@ def _quotas(wanted: Mapping[str, _Wanted], samples: int, cap: _Cap, where: str) 
     cut = [name for name in sorted(counts) if counts[name] == allowed[name] < uncapped[name]]
     if cut:
         say(
-            f"{where}: max_epochs {cap.mixture.max_epochs:g} reduces the share of these datasets below their weight: "
-            f"{', '.join(cut)}"
+            f"{where}: the limit corpus.mixture.max_epochs ({cap.mixture.max_epochs:g}) reduces the share of these "
+            f"datasets below their weight: {', '.join(cut)}"
         )
     return counts
 
@@ -249,7 +251,7 @@ def _too_little(wanted: Mapping[str, _Wanted], samples: int, most: int, cap: _Ca
     left = ", minus the samples of earlier stages" if any(cap.used.values()) else ""
     what = (
         f"the stage of the blend needs {samples} samples of {length} tokens, but only {most} samples are available: "
-        f"{epochs:g} epochs (max_epochs) of the {sum(counts)} tokens in datasets with a weight{left}"
+        f"{epochs:g} epochs (corpus.mixture.max_epochs) of the {sum(counts)} tokens in datasets with a weight{left}"
     )
     if cap.stage.blend:
         right = "a shorter stage, weights for further datasets, or a higher corpus.mixture.max_epochs"

@@ -91,7 +91,7 @@ def tables(manifest: IndexManifest) -> Iterator[Table]:
             ("digest", manifest.digest),
             (
                 "samples",
-                f"{manifest.train_samples:,} of {manifest.sequence_length:,} tokens each, order {manifest.order}",
+                f"{manifest.train_samples:,}, each with {manifest.sequence_length:,} tokens, order `{manifest.order}`",
             ),
             ("tokens read", f"{known['train_tokens']:,}"),
             (
@@ -101,7 +101,7 @@ def tables(manifest: IndexManifest) -> Iterator[Table]:
             ),
             (
                 "tokenizer",
-                f"{manifest.vocabulary_size:,} entries, end-of-document token {manifest.end_of_document}, digest "
+                f"{manifest.vocabulary_size:,} tokens, end-of-document token id {manifest.end_of_document}, digest "
                 f"{manifest.tokenizer_digest}",
             ),
         ],

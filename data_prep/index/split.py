@@ -123,7 +123,7 @@ class TrainValidationSplit:
     def _batch(self, first: int, lengths: npt.NDArray[np.int32], batch: pa.RecordBatch, path: Path) -> None:
         if any(column.null_count for column in batch.columns):
             raise InputError(
-                "a document has no value in the column language, source or split_key",
+                "a document has no value in the column `language`, `source` or `split_key`",
                 where=str(path),
                 expected=f"a value in these three columns in every row. {_ENCODE_AGAIN}",
             )

@@ -119,8 +119,8 @@ class Training:
         found = prefix_differences(saved.prefix, sample_prefix(index, saved.consumed_samples))
         if found:
             yield (
-                f"the index was changed since iteration {saved.iteration} was saved ({'; '.join(found)}). "
-                "The training may have read other samples than those shown"
+                f"the index was changed since the checkpoint of iteration {saved.iteration} was saved "
+                f"({'; '.join(found)}). The training may have read other samples than those shown"
             )
         parallel = self.stage.training.parallel
         before = (saved.tensor_parallel, saved.pipeline_parallel, saved.data_parallel)
@@ -128,8 +128,9 @@ class Training:
         if before != now:
             sizes = [" x ".join(map(str, layout)) for layout in (before, now)]
             yield (
-                f"iteration {saved.iteration} was saved by tensor x pipeline x data = {sizes[0]} processes, but the "
-                f"configuration has {sizes[1]} processes. The replicas shown are those of the configuration"
+                f"the checkpoint of iteration {saved.iteration} was saved by tensor x pipeline x data = {sizes[0]} "
+                f"processes, but the configuration has {sizes[1]} processes. The replicas shown are those of "
+                "the configuration"
             )
 
     def batch(self, iteration: int) -> TracedBatch:
@@ -174,7 +175,7 @@ class Training:
         """Return the samples that an iteration was trained on.
 
         The configured skips may have changed since the iteration was trained. If the records show fewer skipped samples
-        than the configuration gives, the trained samples are consecutive.
+        than the configuration gives, the trained samples are assumed to be consecutive.
         """
         behind, size = record.consumed_samples, record.global_batch_size
         earlier = find_step(self.metrics, record.iteration - 1) if record.iteration > 1 else None
@@ -239,7 +240,7 @@ class Training:
         return [
             f"the configuration was changed after this iteration was trained. The configuration now {planned}, but "
             f"metrics.jsonl records {batch.samples} samples from sample {batch.first_sample} on. The recorded samples "
-            "are shown, with the replicas of the current layout"
+            "are shown, with the replicas of the current configuration"
         ]
 
 

@@ -40,7 +40,7 @@ def trace(
     ] = None,
     samples: Annotated[
         str | None,
-        typer.Option(help="Show the sample N, or the samples A to B - 1 written as A:B. The first sample is 0."),
+        typer.Option(help="Show sample N, or with A:B the samples A to B - 1. The first sample is 0."),
     ] = None,
     validation: Annotated[
         str | None,
@@ -49,8 +49,8 @@ def trace(
     text: Annotated[
         TextMode | None,
         typer.Option(
-            help="How much of each document's text to show. With none, the command is faster, but does not compare the "
-            "tokens with the text in the shard.",
+            help="How much of each document's text to show. With `none`, the command is faster, but does not compare "
+            "the tokens with the text in the shard.",
             show_default="excerpt; with --json: full",
         ),
     ] = None,

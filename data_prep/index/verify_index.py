@@ -75,7 +75,7 @@ def verify_index(folder: Path) -> dict[str, Any]:
     }
 
 
-_AGAIN = "restore this file, or write it again, delete index.json and build the index again"
+_AGAIN = "restore this file. If this is not possible, write it again, delete index.json and build the index again"
 
 
 def _fail(what: str, where: object, expected: str) -> CheckFailedError:
@@ -142,7 +142,9 @@ def _tokens(
     algorithm = hashlib.blake2b(digest_size=16)
     end_token = manifest.end_of_document
     if entry.ends_with_end_of_document and len(lengths) and lengths.min() < 1:
-        raise _fail(f"document {lengths.argmin()} is empty", binary, f"token {end_token} at the end of the document")
+        raise _fail(
+            f"document {lengths.argmin()} is empty", binary, f"the token id {end_token} at the end of the document"
+        )
     with binary.open("rb") as handle:
         for begin, end, last in _pieces(lengths):
             # The file is not memory-mapped, because the pages read would count as memory of this process.
@@ -158,7 +160,8 @@ def _tokens(
             wrong = np.flatnonzero(chunk[last - begin] != end_token)
             if entry.ends_with_end_of_document and len(wrong):
                 raise _fail(
-                    f"token {last[wrong[0]]} of the file, the last of a document, is not an end-of-document token",
+                    f"the token at position {last[wrong[0]]} of the file ends a document but is no end-of-document "
+                    "token",
                     binary,
                     f"the token id {end_token} at the end of every document",
                 )

@@ -87,7 +87,7 @@ class Limits:
     parameters: int | None = None
     """Approximate number of parameters that the user wants, or None if the program chooses it."""
     sequence_length: int | None = None
-    """Number of tokens of a sample that the user wants, or None for the number in the shape."""
+    """Number of tokens of a sample that the user wants, or None to use the number of the shape."""
 
 
 @dataclass(frozen=True)
@@ -163,9 +163,9 @@ def choice_of(limits: Limits, shape: Shape) -> Choice:
 def training_values(choice: Choice, machine: Machine, languages: int) -> dict[str, Any]:
     """Return the keys of the section `training` for a choice.
 
-    The batch grows with the training, so that it has about 1,000 updates. The learning rate follows Kaplan et al. 2020
-    (arXiv:2001.08361, appendix D.6). `languages` is the number of validation sets. Their size is chosen so that all
-    validations take at most a tenth of the time of the training steps.
+    A longer training gets larger batches, so that it has about 1,000 updates. The learning rate follows Kaplan et al.
+    2020 (arXiv:2001.08361, appendix D.6). `languages` is the number of validation sets. Their size is chosen so that
+    all validations take at most a tenth of the time of the training steps.
     """
     length = choice.shape.sequence_length
     micro = max(1, min(8, (16_384 if machine.gpus else 1024) // length))

@@ -82,7 +82,7 @@ def guess_source(path: str, name: str) -> tuple[dict[str, Any], SourceSample]:
         raise _no_files(path, f"the kind of {first!r} is unknown, because its name has no known ending")
     keys: dict[str, Any] = {"name": name, "kind": kind, "paths": patterns}
     if kind == "parquet":
-        # A missing column is an error of the whole file, so the first rows are read by a column that exists.
+        # If the text column is missing, no row can be read. So `text_field` first names a column that exists.
         keys["text_field"] = _first_text_column(first)
     sample = read_rows(keys)
     if kind in ("jsonl", "parquet"):

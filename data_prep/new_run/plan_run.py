@@ -103,7 +103,7 @@ def _wanted(asked: list[str] | None, found: Counter[str]) -> set[str]:
     _refuse_other_codes(asked, "--languages")
     if absent := sorted(set(asked) - set(found)):
         raise ConfigError(
-            f"no row that was read has the language {', '.join(absent)}",
+            f"these languages occur in none of the rows that were read: {', '.join(absent)}",
             where="--languages",
             expected=f"one or more languages of these rows: {', '.join(found)}",
         )

@@ -135,7 +135,7 @@ def render_run(run: NewRun, estimate: str) -> str:
         f"    min_learning_rate: {_scalar(lowest)}  # a tenth of learning_rate",
         f"    warmup_samples: {training['optimizer']['warmup_samples']}  # about 2 % of the training samples",
         f"  precision: {training['precision']}  # {_why_precision(run.machine)}",
-        "  activation_checkpointing: none  # the value full needs less memory and a third more time",
+        "  activation_checkpointing: none  # the value `full` needs less memory and a third more time",
         "  checkpoint:",
         f"    every_iterations: {training['checkpoint']['every_iterations']}",
         "  validation:",

@@ -21,7 +21,11 @@ def _group() -> None:
 def corpus_verb(
     corpus: Annotated[Path, typer.Option("--corpus", help="Folder of the corpus to report on: corpus/ of a run.")],
     parts: Annotated[
-        Path, typer.Option("--parts", help="JSON file that lists the names of the shards, such as `source/00000`.")
+        Path,
+        typer.Option(
+            "--parts",
+            help="JSON file with the names of the shards, such as `source/00000`: config/parts.json of the run.",
+        ),
     ],
     config: Annotated[
         Path, typer.Option("--config", help="JSON file with the limits of the rules: config/judge.json of the run.")

@@ -60,7 +60,7 @@ def kept_node(catalogue: NumberedDocuments, row: dict[str, Any]) -> int | None:
 
 
 def ids_of(catalogue: NumberedDocuments, nodes: Nodes) -> list[str]:
-    """Return the final ids of the documents `nodes` (sorted). Repeated ids have been made unique in them."""
+    """Return the final ids of the documents `nodes`, which must be sorted. Final ids are unique."""
     ids = catalogue.take("measures", ["id"], nodes)["id"].to_pylist()
     renamed: dict[int, str] = {}
     for number in np.unique(np.searchsorted(catalogue.bounds, nodes, side="right") - 1).tolist():

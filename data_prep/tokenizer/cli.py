@@ -25,8 +25,8 @@ def count(
     shards: Annotated[
         list[Path],
         typer.Argument(
-            help="Parquet files with the texts to count: shards of a run, or other files with the columns language "
-            "and text."
+            help="Parquet files with the texts to count: shards of a run, or other files with the columns "
+            "`language` and `text`."
         ),
     ],
     output: Annotated[Path, typer.Option(help="Parquet file to write the table of counts to.")],

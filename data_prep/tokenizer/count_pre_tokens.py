@@ -136,7 +136,7 @@ class _PreTokens:
         codes = encoded.dictionary.to_pylist()
         numbers = np.array([self._numbers.setdefault(code, len(self._numbers)) for code in codes], np.int64)
         if len(self._numbers) > MAX_LANGUAGES:
-            what = f"the shards have more than {MAX_LANGUAGES} different values in the column language"
+            what = f"the shards have more than {MAX_LANGUAGES} different values in the column 'language'"
             raise InputError(what, where=str(source), expected="language codes in this column")
         data, offsets = text_buffers(batch["text"])
         self._counter.add(data, offsets, numbers[np.asarray(encoded.indices)])
@@ -169,7 +169,7 @@ class _PreTokens:
                 yield pa.record_batch([pa.repeat(code, len(counts)), texts, pa.array(counts)], schema=COUNT_SCHEMA)
 
     def _set_aside(self) -> None:
-        say(f"the counts take {self._counter.memory_bytes >> 20} MiB and are spilled to a temporary file on disk")
+        say(f"the counts take {self._counter.memory_bytes >> 20} MiB of memory and are spilled to a temporary file")
         with explained(self._output):
             file = self._open.enter_context(tempfile.TemporaryFile(dir=self._output.parent))  # noqa: SIM115
             options = pa.ipc.IpcWriteOptions(compression="zstd")

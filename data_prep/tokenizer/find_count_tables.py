@@ -76,7 +76,7 @@ def find_tables(places: Sequence[Path], parts: Sequence[str] | None = None) -> l
         twice = next((name for name, times in Counter(told).items() if times > 1), None)
         if twice is not None:
             raise InputError(
-                f"two count tables have the name or path {twice}",
+                f"two count tables have the name or path {twice!r}",
                 where="--counts",
                 expected="each table once, and tables with different names",
             )
@@ -96,7 +96,7 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
         more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
         say(
             f"{foreign[0].path}{more}: without a manifest (the JSON file beside a count table), it is unknown which "
-            "pre-tokenizer split the text. It is assumed to be the right one"
+            "pre-tokenizer split the text. Bloomery assumes that it was the pre-tokenizer of the tokenizer"
         )
     for table in tables:
         told = read_manifest(table.path)["counts"].get("pre_tokenizer") if table.ours else None
@@ -106,25 +106,26 @@ def pre_tokenizer_of(tables: Sequence[CountTable]) -> tuple[str, bool] | None:
             found = (str(told["preset"]), bool(told["split_digits"]))
         except (KeyError, TypeError) as error:
             raise InputError(
-                "the value of the key pre_tokenizer is damaged",
+                "the value of the key 'pre_tokenizer' is damaged",
                 where=str(manifest_path(table.path)),
-                expected="its keys preset and split_digits; run `bloomery tokenizer count` again",
+                expected="a value with the keys 'preset' and 'split_digits'; run `bloomery tokenizer count` again",
             ) from error
         if known is not None and found != known:
             raise InputError(
                 f"this table was counted with the pre-tokenizer {described(found)}, but the table {first} was counted "
                 f"with {described(known)}",
                 where=str(table.path),
-                expected="count tables that were made with the same pre-tokenizer",
+                expected="count tables that were made with the same pre-tokenizer; run `bloomery tokenizer count` "
+                "again for the others",
             )
         known, first = found, first or table.name
     return known
 
 
 def described(pre_tokenizer: tuple[str, bool]) -> str:
-    """Return a description of a pre-tokenizer for messages: `bloom`, or `bloom with digits split`."""
+    """Return a description of a pre-tokenizer for messages: `'bloom'`, or `'bloom' with split_digits: true`."""
     name, split_digits = pre_tokenizer
-    return f"{name} with digits split" if split_digits else name
+    return f"{name!r} with split_digits: true" if split_digits else repr(name)
 
 
 def read_batches(table: CountTable) -> Iterator[pa.RecordBatch]:
@@ -176,13 +177,15 @@ def _checked(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
             )
     if not pa.types.is_integer(columns["count"].type):
         raise InputError(
-            f"the column count has the type {columns['count'].type}", where=where, expected="an integer type"
+            f"the column 'count' has the type {columns['count'].type}", where=where, expected="an integer type"
         )
     try:
         language, piece = _text("language", columns, pa.string()), _text("piece", columns, pa.large_binary())
         count = columns["count"].cast(pa.int64())
     except pa.ArrowException as error:
-        raise InputError(str(error), where=where, expected="text or bytes in the columns language and piece") from error
+        raise InputError(
+            str(error), where=where, expected="text or bytes in the columns 'language' and 'piece'"
+        ) from error
     least = pc.min(count).as_py() if len(count) else 0
     if least < 0:
         row = pc.index(count, least).as_py()
@@ -201,5 +204,5 @@ def _text(name: str, columns: dict[str, pa.Array], kind: pa.DataType) -> pa.Arra
         column = column.cast(column.type.value_type)
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if not any(is_kind(column.type) for is_kind in kinds):
-        raise pa.ArrowTypeError(f"the column {name} has the type {column.type}")
+        raise pa.ArrowTypeError(f"the column {name!r} has the type {column.type}")
     return column.cast(kind)

@@ -78,7 +78,7 @@ def import_tokenizer(
     }
     write_folder(folder, origin.files[TOKENIZER], roles, ORIGIN, facts, prefix_space=_prefix_space(own))
     at = f" at {origin.commit}" if origin.commit else ""
-    say(f"imported {name}{at}: {size} entries; each document ends with {roles['eos']}")
+    say(f"imported {name}{at}: {size} entries; each document ends with the token {roles['eos']!r}")
     return facts
 
 
@@ -124,7 +124,7 @@ def _warnings(tokenizer: Any, own: dict[str, Any], size: int, end: str) -> list[
             "trained"
         )
     if tokenizer.token_to_id(end) in tokenizer.encode(f"a {end} b{end}", add_special_tokens=False).ids:
-        found.append(f"if a document contains the text {end}, this text is encoded as the end-of-document token")
+        found.append(f"if a document contains the text {end!r}, this text is encoded as the end-of-document token")
     if own.get("truncation") or own.get("padding"):
         found.append("the tokenizer's settings for truncation and padding are ignored; documents are encoded whole")
     if (own.get("model") or {}).get("dropout"):

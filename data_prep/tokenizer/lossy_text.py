@@ -30,7 +30,7 @@ HOSTILE = {
 
 
 def lossy_kinds(tokenizer: Any) -> list[str]:
-    """Return the kinds of `HOSTILE` that change when they are encoded and decoded.
+    """Return the kinds of `HOSTILE` whose texts change when they are encoded and decoded.
 
     The tokenizer must encode special tokens as text (`encode_special_tokens`).
     """
@@ -47,14 +47,14 @@ def suspects(description: dict[str, Any]) -> list[str]:
     found = [f"normaliser {kind}" for kind in _types(description.get("normalizer"))]
     for part in _parts(description.get("pre_tokenizer")):
         if part.get("add_prefix_space") or part.get("prepend_scheme") in ("always", "first"):
-            found.append(f"the pre-tokenizer {part.get('type')} adds a space at the beginning of a text")
+            found.append(f"the pre-tokenizer {part.get('type')!r} adds a space at the beginning of a text")
         elif part.get("type") in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer"):
-            found.append(f"the pre-tokenizer {part['type']} drops spaces")
+            found.append(f"the pre-tokenizer {part['type']!r} drops spaces")
         elif part.get("type") == "Split" and part.get("behavior") == "Removed":
-            found.append("the pre-tokenizer Split drops the separators between pre-tokens")
+            found.append("the pre-tokenizer 'Split' drops the separators between pre-tokens")
     model = description.get("model") or {}
     if model.get("unk_token") is not None and not model.get("byte_fallback"):
-        found.append(f"{model['unk_token']} replaces text that the vocabulary does not cover")
+        found.append(f"the token {model['unk_token']!r} replaces text that the vocabulary does not cover")
     return found
 
 

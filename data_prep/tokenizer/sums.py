@@ -69,7 +69,7 @@ class Sums:
 
     @property
     def runs(self) -> int:
-        """Number of runs on disk."""
+        """Number of sorted runs that were spilled to disk."""
         return len(self._runs)
 
     def add(self, rows: pa.Table) -> None:

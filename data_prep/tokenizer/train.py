@@ -97,7 +97,7 @@ def train(
             f"a vocabulary of {config.vocabulary_size} entries is too small",
             where="tokenizer.vocabulary_size",
             expected=f"at least {fixed} ({len(SPECIAL_TOKENS)} special tokens, {config.reserved_tokens} reserved "
-            "tokens and 256 bytes), or fewer reserved tokens (--reserved-tokens)",
+            "tokens and 256 bytes), or fewer reserved tokens (tokenizer.reserved_tokens, --reserved-tokens)",
         )
     mixture = None if weights is None else read_weights(weights)
     with explained(folder):
@@ -116,8 +116,8 @@ def train(
     pa.default_memory_pool().release_unused()
     if cut.count:
         say(
-            f"the training uses only the {seen.kept:,} most frequent of {seen.pieces:,} different pre-tokens "
-            f"(limit: tokenizer.max_pieces), which make up {seen.share:.2%} of all occurrences"
+            f"the training uses only the {seen.kept:,} most frequent pre-tokens (tokenizer.max_pieces) of "
+            f"{seen.pieces:,} different ones; the used ones make up {seen.share:.2%} of all occurrences"
         )
     merges = _merges(trainer, config.vocabulary_size - fixed, seen.kept)
     got = fixed + len(merges)

@@ -129,7 +129,7 @@ class WeightedPieces:
         factors = dict.fromkeys(sorted(sizes), 1.0) if weights is None else language_factors(sizes, weights)
         if not factors:
             wanted = "tables with counts" if weights is None else "counts of a language or dataset of the mixture"
-            named = f" ({', '.join(sorted(weights)) or 'which is empty'})" if weights is not None else ""
+            named = f" ({', '.join(sorted(weights)) or 'the mixture is empty'})" if weights is not None else ""
             raise InputError("there are no pre-tokens to train on", where="--counts", expected=wanted + named)
         return cls(counted, factors)
 

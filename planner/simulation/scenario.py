@@ -148,7 +148,8 @@ def scenario_of(config: RunConfig) -> Scenario:
             raise ConfigError(
                 f"a job of {faults.job_hours:g} h ends before its first iteration",
                 where="plan.faults.job_hours",
-                expected=f"more than {(60 * faults.restart_minutes + reserve) / 3600:.2f} h for start, margin and save",
+                expected=f"more than {(60 * faults.restart_minutes + reserve) / 3600:.2f} h: the time for the start "
+                "(plan.faults.restart_minutes), margin (training.segment.margin_minutes), a save and two iterations",
             )
     return Scenario(
         phases=phases,

@@ -84,7 +84,7 @@ class _Replication:
         self.work, self.draws, self.horizon, self.spans = work, draws, horizon, spans
         self.now = 0.0
         self.base = self.done = self.reached = 0
-        """Counters of iterations. `base` is the iteration of the newest checkpoint.
+        """Iterations that the simulated training has reached. `base` is the iteration of the newest checkpoint.
 
         `done` counts the iterations that are complete with the validation and save due after them. `reached` also
         counts an iteration whose validation or save is not complete.
@@ -147,7 +147,8 @@ class _Replication:
                 f"the training makes no progress: iteration {self.base} of {self.work.iterations} after "
                 f"{_MOST_JOBS:,} jobs, {self.failures:,} failures and {self.now / 86_400:,.0f} days",
                 where="simulation",
-                expected="fewer failures, a faster start or longer jobs (plan.faults), or more frequent saves",
+                expected="fewer failures, a faster start or longer jobs (plan.faults), or more frequent saves "
+                "(training.checkpoint)",
             )
         return True
 

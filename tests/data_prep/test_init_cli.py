@@ -74,7 +74,7 @@ def test_rows_with_a_code_of_another_standard_write_nothing(tmp_path: Path) -> N
     (tmp_path / "a.jsonl").write_text('{"text": "一", "lang": "zh"}\n')
     done = invoke("--source", str(tmp_path / "a.jsonl"), "--output", str(tmp_path / "a.yaml"), "--no-probe")
     assert isinstance(done.exception, ConfigError)
-    assert "expected: the language code zhs or zht in these rows" in str(done.exception)
+    assert "expected: the language code 'zhs' or 'zht' in these rows" in str(done.exception)
     assert not (tmp_path / "a.yaml").exists()
 
 

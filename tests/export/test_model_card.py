@@ -88,7 +88,7 @@ def test_the_language_code_no_of_norwegian_is_not_read_as_false(fabricate):
 def test_a_mixture_without_its_numbers_is_refused(fabricate):
     run = fabricate()
     write_json(run.paths.corpus / "mixture.json", {"languages": {"fr": {"weight": 1.0}}})
-    with pytest.raises(InputError, match="'fr' has no documents, bytes, share"):
+    with pytest.raises(InputError, match="'fr' lacks the numbers 'documents', 'bytes', 'share'"):
         card_of(run)
 
 

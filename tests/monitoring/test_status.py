@@ -122,7 +122,7 @@ def test_a_stopped_training_reports_the_reason(tmp_path: Path, ended: SegmentSta
     row = said(paths)
     assert row["state"] == words
     assert row["workflow"] == f"no workflow runs; the last was process {ENDED} on {socket.gethostname()}"
-    assert row["next"] == "repeat the command that started the run; it resumes from here"
+    assert row["next"] == "repeat the command that started the run, to resume the run"
     write_json(paths.workflow_command, {"command": "snakemake --profile slurm", "folder": str(Path.cwd())})
     assert said(paths)["next"] == "snakemake --profile slurm"
 

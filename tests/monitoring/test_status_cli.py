@@ -95,7 +95,7 @@ def test_events_energy_and_ranks_are_shown(tmp_path: Path) -> None:
     assert rows["skipped"] == "1,007 updates (4 with a loss or gradient that is not finite), 2,048 samples"
     assert rows["non finite"] == "iteration 641: the loss is nan [sic] (skip)"
     assert rows["energy"] == "20.5 kWh (estimated), 1.25 kg CO2 by segment 2 on 3 nodes"
-    assert "48.2 % MFU; slowest rank 11 (1.75 s of computation), fastest rank 3 (1.52 s)" in rows["speed"]
+    assert "48.2 % MFU; slowest rank 11 (1.75 s of computation per iteration), fastest rank 3 (1.52 s)" in rows["speed"]
     rows = summary_rows(paths)
     assert rows["loss"].endswith("-> not finite")
     assert rows["skipped"] == "2,048 samples, 1,007 updates"

@@ -21,10 +21,10 @@ def test_summary_says_the_command_that_resumes_the_run_as_it_was_typed(
     command = "snakemake --profile slurm --configfile 'my run.yaml'"
     paths.monitoring.mkdir()
     write_json(paths.workflow_command, {"command": command, "folder": str(tmp_path)})
-    assert next_command(gather_summary(paths.run)) == f"cd {tmp_path} && {command} (it resumes the run)"
+    assert next_command(gather_summary(paths.run)) == f"cd {tmp_path} && {command} (to resume the run)"
     monkeypatch.chdir(tmp_path)
     facts = gather_summary(Path("mine"))
-    assert next_command(facts) == f"{command} (it resumes the run)"
+    assert next_command(facts) == f"{command} (to resume the run)"
     facts.models.append(ModelFacts("m", "f", 1, 1, 0.0, 1e-4, True, "", ""))
     assert next_command(facts) == f"{command} --report mine/report.zip"
 

@@ -17,7 +17,7 @@ def test_the_summary_of_an_unstarted_run_has_empty_sections(tmp_path: Path) -> N
     done = bloomery("summary", "--run", str(tmp_path), "--json")
     facts = json.loads(done.stdout)
     assert (facts["corpus"], facts["training"], facts["models"]) == (None, None, [])
-    assert facts["next"] == "the command that started the run (it resumes the run)"
+    assert facts["next"] == "the command that started the run (to resume the run)"
     missing = bloomery("summary", "--run", str(tmp_path / "absent"))
     assert missing.returncode == 1
     assert "no such folder" in missing.stderr

@@ -49,7 +49,7 @@ BERT12 = {
             "tr11-176b",
             {"training.gradient_accumulation": "same"},
             "training.gradient_accumulation",
-            "needs gradient_accumulation fp32",
+            "needs gradient_accumulation 'fp32'",
         ),
         (
             "tr8-104b-curriculum",
@@ -67,7 +67,7 @@ BERT12 = {
             "tr8-104b-curriculum",
             {"training.optimizer.decay_tokens": 1000},
             "training.optimizer.decay_tokens",
-            "the decay ends before it begins",
+            "the decay would end before the warm-up",
         ),
         (
             "tr11-176b",
@@ -139,7 +139,7 @@ BERT12 = {
             "training.optimizer.decay_samples",
             "the warm-up ends after 205000000 samples",
         ),
-        ("tr11-176b", {"training.optimizer.momentum": 0.9}, "training.optimizer.momentum", "adam uses beta1"),
+        ("tr11-176b", {"training.optimizer.momentum": 0.9}, "training.optimizer.momentum", "'adam', which uses beta1"),
         (
             "tr11-176b",
             {"training.skip": [{"from_sample": 5, "to_sample": 220_000_001}]},
@@ -173,21 +173,26 @@ BERT12 = {
             "training.parallel.tensor is 1",
         ),
         ("tr11-176b", {"model.positions": "rotary", "model.heads": 14_336}, "model.heads", "pairs of features"),
-        ("tr11-176b", {"model.rotary_base": 5e5}, "model.rotary_base", "has no effect, because positions is alibi"),
-        ("bert-large", {"model.activation": "swiglu"}, "model.activation", "family bert needs activation gelu"),
+        ("tr11-176b", {"model.rotary_base": 5e5}, "model.rotary_base", "has no effect, because positions is 'alibi'"),
+        ("bert-large", {"model.activation": "swiglu"}, "model.activation", "family 'bert' needs activation 'gelu'"),
         (
             "tr11-176b",
             {"training.kernels": {"attention": "flash"}, "training.precision": "fp32"},
             "training.kernels.attention",
-            "does not support precision fp32",
+            "does not support training.precision 'fp32'",
         ),
         (
             "tr11-176b",
             {"training.kernels": {"optimizer": "apex"}, "training.optimizer.kind": "sgd"},
             "training.kernels.optimizer",
-            "supports only the optimizer adam",
+            "supports only training.optimizer.kind 'adam'",
         ),
-        ("t5-small", {"model.decoder_layers": None}, "model.decoder_layers", "family t5 needs the key decoder_layers"),
+        (
+            "t5-small",
+            {"model.decoder_layers": None},
+            "model.decoder_layers",
+            "family 't5' needs the key decoder_layers",
+        ),
     ],
 )
 def test_an_impossible_plan_is_refused_with_key_and_reason(

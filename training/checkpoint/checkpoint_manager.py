@@ -60,7 +60,7 @@ class CheckpointManager:
         self._tokens = tokens
         self._changes: list[Change] = []
         self.changed: list[Change] = []
-        """Changes since the loaded checkpoint of configuration keys that are not free to change
+        """Configuration keys that changed since the loaded checkpoint, except keys with the policy `freely`
         (`training.resume.policy`)."""
         self._pending: Position | None = None
         self._writer = ShardWriter()

@@ -108,10 +108,12 @@ def _new_moments(trainer: Trainer, state: OptimizerState) -> dict[str, list[torc
     expected = _moments_of(trainer)
     # A checkpoint saved before the first update has no moments.
     if kinds and set(kinds) != set(expected):
+        wanted = "'adam'" if "exp_avg" in kinds else "'sgd' with training.optimizer.momentum above 0"
         raise ConfigError(
             f"the checkpoint's optimizer has the moments {', '.join(sorted(kinds))}",
             where="training.optimizer.kind",
-            expected=f"an optimizer with these moments; the configured one has {', '.join(expected) or 'none'}",
+            expected=f"{wanted}, as in the checkpoint; the moments of the configured optimizer are: "
+            f"{', '.join(expected) or 'none'}",
         )
     flats = [flat for group in base.param_groups for flat in group["params"]]
     base.state.clear()

@@ -38,7 +38,10 @@ class Incident(BaseModel):
 
 
 def incident_name(iteration: int, time: int = 1) -> str:
-    """Return the file name of an iteration's incident number `time`: `step00000100.json`, `step00000100-2.json`, ..."""
+    """Return the file name of the first (`time` = 1) or a later incident of an iteration.
+
+    The names of iteration 100 are `step00000100.json`, `step00000100-2.json`, ...
+    """
     return f"step{iteration:08d}{'' if time == 1 else f'-{time}'}.json"
 
 

@@ -103,8 +103,8 @@ class IncidentTexts:
         else:
             trace.temporary.unlink(missing_ok=True)
             say(
-                f"cannot save the documents of the samples of an incident in {trace.target}: bloomery trace ended with "
-                f"code {trace.process.returncode}; the training continues, and its next start tries again"
+                f"cannot save the documents of the samples of an incident in {trace.target}: `bloomery trace` ended "
+                f"with code {trace.process.returncode}; the training continues, and its next start tries again"
             )
 
 

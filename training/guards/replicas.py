@@ -131,8 +131,8 @@ def check_replicas(trainer: Trainer, random_states: dict[str, torch.Tensor], ite
             f"replicas differ: {'; '.join(found[:_NAMED])}{more}",
             where=f"iteration {iteration}",
             expected="bit-equal replicas; check the devices and network links of these ranks for faults, move away the "
-            "checkpoints that were saved since the last comparison without a difference "
-            "(training.guards.replicas_every_iterations), and run the same command again",
+            "checkpoints that were saved after the last comparison that found no difference (comparisons are "
+            "training.guards.replicas_every_iterations iterations apart), and run the same command again",
         )
 
 

@@ -65,7 +65,10 @@ def _pause(handle: IO[str]) -> float:
         if not slurm.is_alive(str(holder.job)):
             return 0.0
     except BloomeryError as error:
-        say(f"cannot ask the scheduler whether job {holder.job} is still running ({error}); trying again")
+        say(
+            f"cannot ask the scheduler whether job {holder.job} is still training this run ({error}); trying again "
+            "before the training starts"
+        )
     fcntl.flock(handle, fcntl.LOCK_UN)
     return _JOB_SECONDS
 

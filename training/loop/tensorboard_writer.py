@@ -59,7 +59,7 @@ def scalars(record: Record) -> dict[str, float]:
         case EnergyRecord():
             values = {
                 "energy/kWh of the segment": record.energy_kwh,
-                "energy/estimated kWh of the segment": record.estimated_kwh,
+                "energy/estimated part of the kWh of the segment": record.estimated_kwh,
                 "energy/kg CO2 of the segment": record.co2_kg,
             }
         case EventRecord():

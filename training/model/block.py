@@ -36,7 +36,8 @@ class TransformerBlock(nn.Module):
             self._run = compiled(recomputed(self._once, what))
         else:
             # Recompute outside of the compiled code: collectives break the compiler's graph, which is not allowed in a
-            # recomputed region. Do not compile with `selective`: it would keep buffers that compiled code reuses.
+            # recomputed region. Do not compile with `selective`, which would store results in buffers of the compiled
+            # code. The compiled code reuses these buffers and would overwrite the stored results.
             self._run = recomputed(self._once if what == "selective" else compiled(self._once), what)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -57,7 +57,7 @@ def build_optimizer(groups: Groups, optimizer: OptimizerConfig, kernel: str) -> 
     builders: dict[str, Callable[[Groups, OptimizerConfig, str], torch.optim.Optimizer]] = {"adam": _adam, "sgd": _sgd}
     if optimizer.kind not in builders:
         raise ConfigError(
-            f"training with the optimizer {optimizer.kind} is not implemented yet",
+            f"training with the optimizer {optimizer.kind!r} is not implemented yet",
             where="training.optimizer.kind",
             expected=" or ".join(builders),
         )

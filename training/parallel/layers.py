@@ -85,7 +85,7 @@ class RowParallelLinear(nn.Module):
         """Apply the layer: [batch, length, in / tensor_size] -> [batch, length, out].
 
         `bias` is this layer's bias. With sequence parallelism, the output holds only this rank's part of the sequence.
-        `bias` must then be the result of `sum_gradients` for it, because each rank has the gradient of its part only.
+        `bias` must then be a result of `sum_gradients`, because each rank has only the gradient of its own part.
         """
         if self.mesh.tensor_size == 1:
             return functional.linear(x, self.weight, bias)

@@ -88,7 +88,7 @@ def build_mesh(parallel: ParallelConfig) -> Mesh:
     topology = PipeModelDataParallelTopology(num_pp=parallel.pipeline, num_mp=parallel.tensor, num_dp=parallel.data)
     tensor_group: dist.ProcessGroup | None = None
     # Every rank must create all groups in the same order. For a tensor-parallel size of 1, DeepSpeed's topology returns
-    # no lists.
+    # no lists of ranks, so each rank gets a group of its own.
     for ranks in topology.get_axis_comm_lists("model") or [[r] for r in range(world)]:
         group = dist.new_group(ranks, timeout=COLLECTIVE_TIMEOUT)
         if rank in ranks:

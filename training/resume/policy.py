@@ -24,13 +24,14 @@ from bloomery.contracts.sample_prefix import sample_prefix
 
 SKIP = "training.skip"
 TOKENIZER = "tokenizer"
-"""Key of the tokenizer's digest. It is not a configuration key, but the tokenizer decides the samples' token ids."""
+"""Key of the tokenizer's digest in the table of policies. It is not a configuration key, but it has a policy, because
+the tokenizer decides the samples' token ids."""
 
 
 class Policy(StrEnum):
     """When a key may change."""
 
-    FREE = "free"
+    FREE = "freely"
     """The key may change at any start, whatever `training.on_change` is."""
     BOUNDARY = "at a boundary"
     """The key may change at a checkpoint with `training.on_change: continue`. Past training stays valid, and later
@@ -81,12 +82,12 @@ RULES = (
     Rule(
         _of("training", "train_samples", "train_tokens"),
         Policy.BOUNDARY,
-        "the end of the training and its schedules change",
+        "the training ends at a different sample, and the schedules change",
     ),
     Rule(
         ("training.train_epochs",),
         Policy.FREE,
-        "`training.train_samples` is computed from it, and that key has its own policy",
+        "`training.train_samples` is computed from this key and has its own policy",
     ),
     Rule(
         ("training.parallel", "training.partition"),
@@ -120,7 +121,7 @@ RULES = (
         Policy.BOUNDARY,
         "new values apply from the next update on",
     ),
-    Rule(("training.zero_stage",), Policy.FREE, "a run with ZeRO stage 0 also uses stage 1, so nothing changes"),
+    Rule(("training.zero_stage",), Policy.FREE, "0 is treated like 1, and 2 and 3 are rejected, so nothing changes"),
     Rule(
         ("training.activation_checkpointing", "training.kernels", "training.threads_per_rank"),
         Policy.FREE,
@@ -157,7 +158,7 @@ class Difference:
     policy: Policy
 
     def __str__(self) -> str:
-        return f"{self.key}: {shown(self.before)} -> {shown(self.after)} ({self.policy.value})"
+        return f"{self.key}: {shown(self.before)} -> {shown(self.after)} (may change: {self.policy.value})"
 
 
 def rule_of(key: str) -> Rule:
@@ -201,7 +202,10 @@ def differences(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Diffe
 
 
 def changes_since(checkpoint: CheckpointManifest, stage: TrainStage) -> list[Change]:
-    """Return the changes since `checkpoint` of keys that are not free. Later manifests record these changes."""
+    """Return the keys that changed since `checkpoint`, except those with the policy `freely`.
+
+    Later manifests record these changes.
+    """
     return [
         Change(iteration=checkpoint.iteration, key=each.key, before=each.before, after=each.after)
         for each in differences(checkpoint, stage)

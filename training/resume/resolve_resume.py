@@ -119,16 +119,18 @@ def _never(
     """Return one phrase for each change that the policy forbids, and a description of what a resume needs."""
     never = [change for change in found if change.policy is Policy.NEVER]
     phrases = [str(change) for change in never]
+    needed = ["the old values"] if never else []
     # `training.skip` is not part of the identity, but all keys that may never change are. The tokenizer is
     # part of it too. So if none of these keys differs, a different identity means a different tokenizer.
     if newest.identity != identity(stage, index) and all(each.key == SKIP for each in never):
         phrases.append("the tokenizer")
-    keep = "the old values" if phrases else ""
+        needed.append("the old tokenizer")
     now = sample_prefix(index, newest.consumed_samples)
     if newest.prefix != now:
         others = ", ".join(prefix_differences(newest.prefix, now))
         phrases.append(f"the first {newest.consumed_samples} samples would be different ({others})")
-        keep = f"{keep} and {how_to_keep(newest.prefix)}" if keep else how_to_keep(newest.prefix)
+        needed.append(how_to_keep(newest.prefix))
+    keep = " and ".join(needed)
     if any(change.key == SKIP for change in never):
         keep += f" (training.skip may change only for samples from {newest.consumed_samples} on)"
     return phrases, keep

@@ -61,7 +61,7 @@ def find_candidates(
     again: list[tuple[int, str]] = []
     with (
         TableWriter.open(output, PAIR_SCHEMA) as writer,
-        Progress(f"find candidates of partition {partition}", passes, unit="passes") as bar,
+        Progress(f"find possible duplicates in partition {partition}", passes, unit="passes") as bar,
     ):
         for number in range(passes):
             found = _in_order(_keys_of(paths, catalogue, partition, stage.dedup.partitions, number, passes))

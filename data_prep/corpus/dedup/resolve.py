@@ -161,7 +161,7 @@ def resolve(
     passes = max(1, -(-size // stage.dedup.memory_bytes))
     tables, kin = [SCHEMA.empty_table()], [SURVIVOR_SCHEMA.empty_table()]
     compared = 0
-    with Progress(f"resolve duplicates of partition {partition}", passes, unit="passes") as bar:
+    with Progress(f"resolve duplicates in partition {partition}", passes, unit="passes") as bar:
         for number in range(passes):
 
             def mine(roots: Ints, number: int = number) -> Bools:

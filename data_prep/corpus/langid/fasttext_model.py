@@ -36,10 +36,10 @@ class FastTextModel:
                 where=str(path),
                 expected="the extra `fasttext`: pip install 'bloomery[fasttext]'",
             ) from error
-        expected = "a fastText classifier (a .bin or .ftz file)"
+        expected = "a fastText classifier (a .bin or .ftz file); check the key corpus.language_id.fasttext_model"
         try:
             self._model = fasttext.load_model(str(path))
-            # With a threshold of 0, the list of all labels would lack unlikely branches of a hierarchical softmax.
+            # A threshold of 0 would leave out labels that are very unlikely, if the model has a hierarchical softmax.
             labels = self._model.predict("a", k=-1, threshold=-1.0)[0]
         except (ValueError, RuntimeError, MemoryError) as error:
             raise InputError(f"cannot be read ({error})", where=str(path), expected=expected) from error

@@ -3,8 +3,8 @@
 A model is one table of integers with one column per language. An entry is the weight of an n-gram as evidence for the
 language, or 0 if the n-gram did not occur in the training text of the language. Most columns only serve for comparison:
 they belong to neighbouring languages and to other languages of the corpus. Texts that are in none of the model's own
-languages match these columns. A text is split into pieces. Each piece counts for the language with the highest score,
-or for none if two scores are close.
+languages match these columns, so they are not mistaken for the model's own languages. A text is split into pieces. Each
+piece counts for the language with the highest score, or for none if two scores are close.
 
 Scores are sums of integers, so they are equal on every machine. The speed is about 7 MB/s per core. The fallback reads
 only the documents that CLD2 cannot identify (1 % of the bytes of a mixed corpus) and the documents that are labelled as
@@ -37,13 +37,14 @@ PIECE_CHARACTERS = 256
 LEAST_NGRAMS = 64
 """Least number of n-grams in a piece, about 20 letters. A shorter piece counts for no language."""
 UNSEEN = 0.1
-"""Share of a language's n-grams that are assumed to be unseen. It is the uniform part of the distribution."""
+"""Share of a language's n-grams that is assumed to be missing from its training text. It is divided equally among all
+n-grams."""
 SCALE = 32
-"""Steps of a weight per unit of the natural logarithm."""
+"""A weight is a natural logarithm multiplied by this number and rounded."""
 MARGIN = 0.15
-"""Least lead over the second-best language, as natural logarithm per n-gram. Bambara and Fon paragraphs that were not
-in the training text lead by 0.22 or more. Of 25,225 paragraphs in 400 other languages, 11 are mistaken for Bambara or
-Fon (bench/langid_accuracy.py)."""
+"""Least lead of a piece's best language over the second-best: difference of their mean natural logarithms per n-gram.
+Bambara and Fon paragraphs that were not in the training text lead by 0.22 or more. Of 25,225 paragraphs in 400 other
+languages, 11 are mistaken for Bambara or Fon (bench/langid_accuracy.py)."""
 _FORMAT = "bloomery n-gram language model 1"
 _NO_LETTERS = re.compile(r"[\W\d_]+")
 
@@ -129,10 +130,15 @@ def load(path: Path) -> NgramModel:
         known = about["format"] == _FORMAT and weights.dtype == np.uint8
     except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         reason = why_unreadable(error)
-        raise InputError(f"not an n-gram language model ({reason})", where=str(path), expected=_EXPECTED) from error
+        what = f"the file is not an n-gram model for language identification ({reason})"
+        raise InputError(what, where=str(path), expected=_EXPECTED) from error
     if not known or weights.shape != (BUCKETS, len(model.classes)) or len(model.classes) < 2:
-        raise InputError("the n-gram language model is of another version", where=str(path), expected=_EXPECTED)
+        raise InputError(
+            "another version of Bloomery wrote this n-gram model for language identification",
+            where=str(path),
+            expected=_EXPECTED,
+        )
     return model
 
 
-_EXPECTED = "a file that `bloomery corpus train-langid` of this version wrote; train the model again"
+_EXPECTED = "a file that `bloomery corpus train-langid` of this version of Bloomery wrote; train the model again"

@@ -13,7 +13,8 @@ from data_prep.corpus.langid.ngrams import BUCKETS, SCALE, UNSEEN, NgramModel, n
 from data_prep.formats.shard import iterate_batches
 
 MIN_BYTES = 4096
-"""Least bytes of training text for a language. Half of Bambara's 9 KB is enough to recognise the other half."""
+"""Least bytes of training text for a language. The Declaration of Human Rights in Bambara has 9 KB; a model that is
+trained on one half of it recognises the other half."""
 MAX_BYTES = 4 << 20
 """Bytes of training text after which no more text of a language is read."""
 _PIECE_CHARACTERS = 1 << 16
@@ -35,8 +36,9 @@ def train(
 ) -> NgramModel:
     """Train a model on `texts`, which are pairs (language, text). It detects `languages` and the languages of `base`.
 
-    Languages without training text keep their column of `base`. Documents of a language are read in order, up to and
-    including the one that reaches `max_bytes` of UTF-8. Other languages with less than `min_bytes` are left out.
+    Every other language is added to the comparison if it has at least `min_bytes` of text. Languages that are not
+    trained here keep their column of `base`. Documents of a language are read in order, up to and including the one
+    that reaches `max_bytes` of UTF-8.
 
     Raises:
         InputError: one of `languages` has less than `min_bytes` of text, or the model would have a single language.
@@ -54,7 +56,7 @@ def train(
     for language in wanted:
         if sizes.get(language, 0) < min_bytes or not counts[language].any():
             raise InputError(
-                f"{sizes.get(language, 0)} bytes of text in {language} are not enough",
+                f"{sizes.get(language, 0)} bytes of text in the language {language!r} are not enough",
                 where="training text of the n-gram model",
                 expected=f"{min_bytes} bytes or more of text; add shards in this language, or train without this"
                 " language (its documents then keep the label of their source)",

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from data_prep.corpus.pii.passage import Passage
 from data_prep.corpus.pii.spans import Span
 
-# Both patterns begin at a character that is rare in prose and then look back. A search for a set or a literal is fast.
+# Each pattern begins with a character that is rare in prose and fast to search for (a digit, or `:`), and then looks
+# back.
 _IPV4 = re.compile(r"[0-9](?<![A-Za-z0-9_.][0-9])[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?![A-Za-z0-9_]|\.[0-9])")
 _IPV6 = re.compile(
     r":(?<=(?<![A-Za-z0-9_:.])[0-9A-Fa-f]{4}:)[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){1,6}(?:(?<=:)[0-9]{1,3}(?:\.[0-9]{1,3}){3})?(?![A-Za-z0-9_:])"

@@ -31,7 +31,7 @@ IBAN_LENGTHS = {
     **dict.fromkeys(["RU"], 33),
 }
 
-# The pattern begins at digits, which are rarer than capitals, and looks back for the country.
+# The pattern begins at digits, which are rarer than capitals, and looks back for the country code.
 _IBAN_START = re.compile(r"[0-9](?<=(?<![A-Za-z0-9_])[A-Z]{2}[0-9])[0-9]")
 _IBAN_BODY = re.compile(r"(?:[ \u00a0\u202f\-]?[0-9A-Z]){11,29}")
 _GOES_ON = re.compile(r"[A-Za-z0-9_]")

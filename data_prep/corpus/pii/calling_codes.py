@@ -1,6 +1,7 @@
 """Calling codes of ITU-T E.164 with the least and greatest number of digits of a national number after them.
 
-If a plan also has very short special numbers, the least number of digits is that of subscribers' numbers.
+If a country's numbering plan also has very short special numbers, the least number of digits is that of subscribers'
+numbers.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def find_identifiers(passage: Passage) -> Iterator[Span]:
         kinds = _BY_DIGITS.get(len(number.digits))
         if not kinds:
             continue
-        # A letter may come before or after the digits, separated by a space or a hyphen.
+        # A letter may come before or after the digits, with a space, a hyphen or nothing between them.
         head = min(number.start, 2)
         window = text[number.start - head : number.start] + number.written + text[number.end : number.end + 2]
         for kind in kinds:

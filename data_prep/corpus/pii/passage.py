@@ -16,9 +16,9 @@ _DIGITS = {
 _PLAIN = _DIGITS | {ord(space): " " for space in _SPACES} | {ord(hyphen): "-" for hyphen in _HYPHENS}
 
 # A run has seven digits or more. Between two digits there may be one separator, with a bracket on either side of it:
-# `01 23`, `011) 45`, `33 (0)6`. The pattern is possessive, so that a run is read once. The first digit is a set, which
-# is searched twice as fast as `\d` if all its characters are in the Basic Multilingual Plane. The digits of all scripts
-# of the supported languages are in this plane.
+# `01 23`, `011) 45`, `33 (0)6`. The pattern is possessive, so that a run is read once. A set of characters
+# matches the first digit. It is searched twice as fast as `\d` if all its characters are in the Basic Multilingual
+# Plane, which contains the digits of all scripts of the supported languages.
 _FIRST = "".join(chr(code) for code in _DIGITS if code <= 0xFFFF)
 _RUN = re.compile(rf"[{_FIRST}](?:\)?[ .\-/{_SPACES}{_HYPHENS}]?\(?\d){{6,}}+")
 
@@ -70,11 +70,11 @@ class Passage:
         return found
 
     def stands_alone(self, start: int, end: int) -> bool:
-        """Return whether the characters are not part of a longer number, word, path, price or query."""
+        """Return whether the text from `start` to `end` is no part of a longer number, word, path, price or URL."""
         return self.opens(start) and not _AFTER.match(self.text, end)
 
     def opens(self, start: int) -> bool:
-        """Return whether a number may begin at `start`."""
+        """Return whether the text directly before `start` allows a number to begin at `start`."""
         return not _BEFORE.search(self.text[max(0, start - 2) : start])
 
     def before(self, start: int) -> str:
@@ -83,7 +83,7 @@ class Passage:
         return _BARRIER.split(window)[-1]
 
     def is_other_number(self, start: int) -> bool:
-        """Return whether a word directly before `start` marks an ISBN, an order, a version or the like."""
+        """Return whether a word directly before `start` marks an ISBN, an order number, a version or the like."""
         return bool(_OTHER_NUMBER.search(self.text, max(0, start - _OTHER_CHARACTERS), start))
 
 

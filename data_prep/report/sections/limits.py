@@ -42,10 +42,10 @@ def limits(report: dict[str, Any]) -> str:
 def page_data(report: dict[str, Any]) -> str:
     """Return the data of the page's script, as JSON that is safe inside a script element.
 
-    Each rule has `edges`, and each of its languages has:
+    Each rule has `edges`, which are the limits to try. Each of its languages has:
 
-    - `steps`: numbers of documents between the edges (one more than the edges). The number of documents that a limit
-      removes is the sum of the steps on one side of the limit.
+    - `steps`: numbers of documents below the first edge, between the edges, and above the last edge. The number of
+      documents that an edge would remove as a limit is the sum of the steps on one side of the edge.
     - `limits`: configured limits.
     - `now`: number of documents that the configured limits remove.
 
@@ -69,11 +69,13 @@ def page_data(report: dict[str, Any]) -> str:
 
 
 def steps(rule: str, removed: Sequence[int], total: int) -> list[int]:
-    """Return the numbers of documents below, between and above the limits of a rule.
+    """Return the numbers of documents below the first edge, between the edges, and above the last edge of a rule.
+
+    The edges are the limits to try. They are not the configured limits.
 
     Args:
         rule: name of the rule.
-        removed: number of documents that each limit removes.
+        removed: number of documents that the rule would remove with each edge as its limit.
         total: number of all documents.
     """
     below = removed if rule.startswith("min_") else [total - number for number in removed]
@@ -81,10 +83,10 @@ def steps(rule: str, removed: Sequence[int], total: int) -> list[int]:
 
 
 def beyond(rule: str, found: Sequence[int], removed: int) -> list[int]:
-    """Return how many of the documents `found` in each step are among the `removed` ones. `page.js` does the same.
+    """Return how many of the `found` documents of each step a rule removes if it removes `removed` documents in total.
 
-    A minimum removes the lowest values, and a maximum removes the highest values. If sources use recipes with different
-    limits, only the total number is exact, not the distribution over the steps.
+    `page.js` does the same. A minimum removes the lowest values, and a maximum removes the highest values. If sources
+    use recipes with different limits, only the total number is exact, not the distribution over the steps.
     """
     result, rest = [0] * len(found), removed
     for place in range(len(found)) if rule.startswith("min_") else reversed(range(len(found))):

@@ -42,8 +42,8 @@ def _rule(name: str, rule: dict[str, Any], largest: int, came: int) -> str:
         notes.append(f"Limit: {limits_in_words(rule['limits'].values())}.")
     if rule["failing_documents"] > rule["documents"]:
         notes.append(
-            f"Documents that fail this rule: {count(rule['failing_documents'])}. A document that fails another rule "
-            "first is counted there."
+            f"Documents that fail this rule: {count(rule['failing_documents'])}. A document that fails several rules "
+            "is counted only under the first one."
         )
     if measure := measure_of(name):
         notes.append(f"<a href='#measure-{measure}'>See the measure</a>")
@@ -82,7 +82,8 @@ def _reason(example: dict[str, Any]) -> str:
         return f"{likeness(example['similarity'])}, cluster of {documents(example['cluster_size'])}"
     if "item" in example:
         hits, share = count(example["hits"]), percent(example["share"])
-        return f"n-grams in evaluation texts: {hits} ({share} of the document's n-grams), best match: {example['item']}"
+        shared = f"n-grams in evaluation texts: {hits} ({share} of the document's n-grams)"
+        return f"{shared}, evaluation text with the most of them: {example['item']}"
     return ""
 
 

@@ -111,9 +111,9 @@ def _monolingual(
 
 
 def _over(entry: dict[str, Any], others: list[dict[str, Any]]) -> float | None:
-    """Return by what share `entry` has more tokens than the one of `others` with the fewest tokens.
+    """Compare the tokens of `entry` with those of the entry in `others` that has the fewest tokens.
 
-    Return None if `others` is empty.
+    Return the excess of `entry` as a share: 0.1 means 10 % more tokens. Return None if `others` is empty.
     """
     if not others:
         return None

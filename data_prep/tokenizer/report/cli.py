@@ -135,7 +135,7 @@ def check(
         {
             "none": "no limits are configured for the tokenizer (tokenizer.report.gate)",
             "passed": "the tokenizer meets all configured limits (tokenizer.report.gate)",
-        }.get(found["status"], "the run continues, because tokenizer.report.gate.severity is warn")
+        }.get(found["status"], "the run continues, because tokenizer.report.gate.severity is `warn`")
     )
 
 

@@ -66,7 +66,7 @@ class Counts:
                 raise InputError(
                     f"a pre-token is not UTF-8 text ({error})",
                     where="the tables of pre-token counts",
-                    expected="UTF-8 text in the column piece, as `bloomery tokenizer count` writes it",
+                    expected="UTF-8 text in the column 'piece', as `bloomery tokenizer count` writes it",
                 ) from error
             rows, languages = np.asarray(pieces.indices, np.int64), np.asarray(table["dataset"], np.int64)
             yield texts, rows, languages, np.asarray(table["count"])

@@ -2,7 +2,8 @@
 
 The training uses the same trainer and the same counts as the shared tokenizer. The vocabulary is limited so that the
 tokenizer cannot memorise all words of the language. The limit is the smallest of three numbers: the configured size,
-the size of the shared tokenizer, and 256 bytes plus the number of different pieces that occur more than once.
+the size of the shared tokenizer, and 256 (one entry per byte) plus the number of different pieces that occur more than
+once.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def glitches(facts: dict[str, Any]) -> str:
     )
     why = (
         f"Each family has {FAMILY} or more long tokens with the same beginning (digits count as equal). "
-        "Families come from repeated templates and forms, and from languages with many inflected forms."
+        "Families come from repeated templates, and from languages with many inflected forms."
     )
     number = sum(one["tokens"] for one in families)
     return found + _details("families", why, number, f"<ul class='families'>{rows}</ul>")

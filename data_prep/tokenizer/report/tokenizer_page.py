@@ -147,9 +147,10 @@ def _own(report: dict[str, Any]) -> str:
     least, most = min(one["vocabulary"] for one in own), max(one["vocabulary"] for one in own)
     return (
         "The vertical bar marks a tokenizer that was trained for the language alone, on the same pre-token counts. "
-        f"It has at most {count(report['monolingual_vocabulary'])} entries and at most as many as this tokenizer. "
-        "Languages with little text get fewer entries, so that their tokenizers do not memorise whole texts. The "
-        f"smallest of these tokenizers has {count(least)} entries, the largest {count(most)}."
+        f"Such a tokenizer has at most {count(report['monolingual_vocabulary'])} entries, and never more than the "
+        "tokenizer of this report. Languages with little text get fewer entries, so that their tokenizers do not "
+        f"memorise whole texts. The smallest tokenizer for one language has {count(least)} entries, the largest "
+        f"{count(most)}."
     )
 
 
@@ -159,7 +160,8 @@ def _parity_words(report: dict[str, Any]) -> str:
         return f"Number of tokens for the same content (aligned text), relative to {escape(reference)} (1.0)."
     return (
         f"Number of tokens for the same number of UTF-8 bytes, relative to {escape(reference)} (1.0). A character "
-        "takes one to three bytes, depending on the script, so this figure is too favourable for some languages. "
+        "takes one to four bytes, depending on the script, so this figure is too low for languages whose characters "
+        "take many bytes. "
         "To compare the same content, set <code>tokenizer.report.parallel</code> to the path of aligned text."
     )
 

@@ -38,10 +38,10 @@ def _error(read: Callable[[], object]) -> Exception:
             "not valid TOML in line 2, column 5; expected: lines such as `key = 1`",
         ),
         (lambda: tomllib.loads("a = 1\na = 2"), "not valid TOML"),
-        (lambda: b"ab\xff".decode(), "not UTF-8 text (byte 2)"),
+        (lambda: b"ab\xff".decode(), "not UTF-8 text (invalid byte at position 2)"),
         (lambda: list(csv.reader(['"a'], strict=True)), "a quote that is not closed, or text after a closing quote"),
         (lambda: open("/nowhere/at/all"), "No such file or directory"),  # noqa: PTH123, SIM115
-        (lambda: {}["x"], "the file is damaged or of another kind"),
+        (lambda: {}["x"], "the file is damaged or has the wrong format"),
     ],
 )
 def test_the_reason_is_one_plain_phrase(read: Callable[[], object], says: str) -> None:

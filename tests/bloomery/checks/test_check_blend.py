@@ -58,7 +58,7 @@ def test_blend_stages_change_only_the_index_section() -> None:
         ),
         (
             [{"spread_to": 39}, {"from_sample": 40}],
-            "index.blend[0].spread_to 39 is less than 40, the sample at which its stage of the blend ends; expected: "
+            "index.blend[0].spread_to 39 is less than 40, the sample at which this stage of the blend ends; expected: "
             "at least 40, or null",
         ),
         ([{"spread_to": 79}], "index.blend[0].spread_to 79 is less than 80, the sample at which"),

@@ -33,7 +33,7 @@ def problems(**tokenizer: Any) -> list[Problem]:
 def test_keys_of_tokenizer_training_are_refused_with_an_existing_tokenizer(key: str, value: Any) -> None:
     (problem,) = problems(existing="owner/name", **{key: value})
     assert problem.key == f"tokenizer.{key}"
-    assert "applies only to a trained tokenizer, but tokenizer.existing is set" in problem.reason
+    assert "applies only to a tokenizer that the run trains, but tokenizer.existing is set" in problem.reason
     assert configuration(**{key: value})
 
 
@@ -64,7 +64,7 @@ def test_end_of_document_is_refused_for_a_trained_tokenizer() -> None:
 def test_token_files_require_an_existing_tokenizer_and_a_language() -> None:
     tokens = {"name": "tokens", "kind": "megatron", "paths": ["data/fr_text_document"], "language": "fr"}
     text = message(changed(sources=[tokens]))
-    assert "tokenizer.existing is null, but a source with sources[0].kind megatron" in text
+    assert "tokenizer.existing is null, but sources[0].kind is 'megatron'" in text
     assert "expected: the tokenizer that encoded the token files" in text
     del tokens["language"]
     assert "sources[0].language: missing" in message(

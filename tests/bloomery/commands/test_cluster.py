@@ -48,7 +48,7 @@ def slurm(nothing: str) -> str:
 def test_init_writes_the_detected_site(tmp_path: Path, slurm: str) -> None:
     done = bloomery("init", "--yes", cwd=tmp_path, path=slurm, LOADEDMODULES="gcc/12", SCRATCH=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert "partition gpu_100h, the default account; jobs of 100 h 0 min, one after another" in done.stdout
+    assert "partition gpu_100h, the default account; jobs of at most 100 h 0 min, one after another" in done.stdout
     assert "next\tbloomery cluster rehearse" in done.stdout
     assert "warning: MinJobAge is 30 s, less than 3 x 20 s" in done.stderr
     text = (tmp_path / "site.yaml").read_text()
@@ -123,7 +123,7 @@ def test_rehearse_submits_only_from_the_folder_of_the_snakefile(tmp_path: Path, 
         "rehearse", str(ROOT / "config/sample.yaml"), "--nodes", "1", "--submit", cwd=tmp_path, path=nothing
     )
     assert done.returncode == 1
-    assert "lacks the file Snakefile or the profile folder slurm" in done.stderr
+    assert "lacks the file `Snakefile` or the profile folder `slurm`" in done.stderr
 
 
 def test_doctor_reports_problems_of_the_site_file_and_of_min_job_age(

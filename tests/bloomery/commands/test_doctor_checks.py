@@ -29,7 +29,7 @@ def test_doctor_names_the_kernels_that_training_would_choose(monkeypatch: pytest
         "training.kernels.layer_norm": "apex (NVIDIA's apex is installed)",
         "training.kernels.optimizer": "apex (NVIDIA's apex is installed)",
     }
-    assert found([7, 0])["training.kernels.attention"].startswith("sdpa (flash is not used: the GPU is older than ")
+    assert found([7, 0])["training.kernels.attention"].startswith("sdpa ('flash' is not used: the GPU is older than ")
 
 
 def test_doctor_warns_about_the_wrong_apex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

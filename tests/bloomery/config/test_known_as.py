@@ -55,5 +55,6 @@ def test_an_unknown_key_of_another_project_is_answered_with_ours(place: str, nam
 
 
 def test_a_value_that_counts_something_else_is_explained() -> None:
-    assert "this key takes a number of samples: iterations x global_batch_size" in message(changed(train_iters=500))
-    assert "this key takes bf16, fp16 or fp32" in message(changed(training__bf16=True))
+    expected = "the suggested key takes a number of samples: iterations x training.batch.global_batch_size"
+    assert expected in message(changed(train_iters=500))
+    assert "the suggested key takes 'bf16', 'fp16' or 'fp32'" in message(changed(training__bf16=True))

@@ -33,8 +33,8 @@ def test_presets_have_the_published_thresholds() -> None:
         resolved = resolved_thresholds(JudgeConfig.model_validate({"preset": preset}))
         return (resolved.get(language) or resolved["default"]).model_dump(exclude_none=True)
 
-    # The thresholds of Rae et al. 2021, table A1, apply to every language. For source code, these presets have
-    # Bloomery's own thresholds.
+    # The thresholds of Rae et al. 2021, table A1, apply to every language. For source code, the presets gopher, roots
+    # and fineweb2 have Bloomery's own thresholds.
     assert limits("gopher", "fr") == limits("gopher", "xx")
     assert (limits("gopher", "fr")["min_words"], limits("gopher", "fr")["max_top_2gram_ratio"]) == (50, 0.2)
     for preset in ("gopher", "roots", "fineweb2"):

@@ -60,6 +60,6 @@ def test_a_date_that_does_not_exist_is_explained(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("a: 2024-99-99\n")
     with pytest.raises(
-        ConfigError, match="not valid YAML: a date or a number that does not exist; expected: an existing date"
+        ConfigError, match="looks like a date or a number, but is not a valid one; expected: a valid date"
     ):
         read_yaml(path)

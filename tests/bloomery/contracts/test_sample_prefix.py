@@ -76,12 +76,13 @@ def test_another_spread_to_changes_the_prefix() -> None:
     before, after = sample_prefix(WHOLE, 20), sample_prefix(shorter, 20)
     assert prefix_differences(before, after) == [
         "spread_to of blend stage 0: 100 -> 40",
-        "quota of dataset aa in blend stage 0: 75 -> 30 (number of other datasets whose quota differs: 1)",
+        "quota of dataset 'aa' in blend stage 0, in samples: 75 -> 30 "
+        "(number of other datasets whose quota differs: 1)",
     ]
     assert how_to_keep(before) == (
         "the same documents as in the old index, and these stages in index.blend: the stage {from_sample: 0, "
-        "spread_to: 100} with its old weights (new weights only in a stage with from_sample >= 20, additional samples "
-        "of a longer training only in a stage with from_sample <= 100)"
+        "spread_to: 100} with the same weights as in the old index (new weights only in a stage with "
+        "from_sample >= 20, additional samples of a longer training only in a stage with from_sample <= 100)"
     )
 
 
@@ -107,6 +108,6 @@ def test_an_index_that_is_too_short_differs() -> None:
 def test_how_to_keep_lists_several_stages(samples: int) -> None:
     staged = index((0, 40, {"aa": 75, "bb": 25}), (40, 100, {"aa": 30, "bb": 60}))
     text = how_to_keep(sample_prefix(staged, samples))
-    assert "the stage {from_sample: 0, ...} unchanged, the stage {from_sample: 40, spread_to: 130} with its old" in text
+    assert "the stage {from_sample: 0, ...} unchanged, the stage {from_sample: 40, spread_to: 130} with the" in text
     assert f"from_sample >= {samples}, additional" in text
     assert text.endswith("with from_sample <= 130)")

@@ -168,6 +168,14 @@ def test_an_interrupted_workflow_prints_the_resume_command_and_no_failure(
     assert lines[1].endswith("Resume the run with: snakemake --profile slurm")
 
 
+def test_a_terminated_workflow_says_once_that_it_waits_for_the_running_jobs(log: WorkflowLog, lines: list[str]) -> None:
+    for _ in range(3):
+        log.add(message("Will exit after finishing currently running jobs (scheduler)."))
+    (line,) = lines
+    assert "SIGTERM" in line
+    assert "waits for the running jobs" in line
+
+
 def test_snakemakes_internal_messages_are_hidden_and_others_are_shown(log: WorkflowLog, lines: list[str]) -> None:
     for text in ("Building DAG of jobs...", "Select jobs to execute...", "Using shell: /usr/bin/bash", "None", ""):
         log.add(message(text) if text != "None" else {"event": "resources_info", "msg": "Provided cores: 2"})

@@ -79,7 +79,7 @@ def test_without_a_c_compiler_flex_attention_is_not_chosen(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("facts", "asked", "reason"),
     [
-        (CPU, {"attention": "flex"}, "flex cannot be used here: no GPU"),
+        (CPU, {"attention": "flex"}, "'flex' cannot be used here: no GPU"),
         (CPU, {"attention": "flash"}, "no GPU"),
         (H200, {"attention": "flash"}, "flash-attn is not installed"),
         (V100, {"attention": "flash"}, "compute capability"),

@@ -62,8 +62,8 @@ def test_rows_with_a_code_of_another_standard_are_refused(tmp_path: Path) -> Non
     path = write(tmp_path / "a.jsonl", FRENCH, {"text": "一", "lang": "zh"}, {"text": "one", "lang": "en-US"})
     text = said(paths=[path], language_field="lang")
     assert "1 of 3 rows have the language 'zh'" in text
-    assert "expected: the language code zhs or zht in these rows" in text
-    assert "expected: the language code en in these rows" in text
+    assert "expected: the language code 'zhs' or 'zht' in these rows" in text
+    assert "expected: the language code 'en' in these rows" in text
 
 
 def test_a_weight_of_a_language_that_no_row_has_is_refused(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_weight_of_a_language_that_no_row_has_is_refused(tmp_path: Path) -> No
 def test_explicit_weights_name_every_language(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", FRENCH, {"text": "moja", "lang": "sw"})
     text = said({"method": "explicit", "weights": {"fr": 1.0}}, paths=[path], language_field="lang")
-    assert "method is explicit, but there is no weight for sw" in text
+    assert "method is 'explicit', but there is no weight for sw" in text
 
 
 def test_a_source_without_rows_or_with_only_bad_rows_is_refused(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_source_without_rows_or_with_only_bad_rows_is_refused(tmp_path: Path) 
     assert "the source 's' has no row" in said(paths=[str(tmp_path / "blank.jsonl")])
     text = said(paths=[write(tmp_path / "a.jsonl", {"text": "un"})])
     assert "1 of 1 rows are bad; the first is a.jsonl, line 1: no language" in text
-    assert "expected: the key language or language_field" in text
+    assert "expected: the key `language` or `language_field`" in text
 
 
 def test_an_empty_file_is_a_bad_row_without_a_line(tmp_path: Path) -> None:

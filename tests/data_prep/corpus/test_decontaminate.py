@@ -80,7 +80,7 @@ def test_a_quoted_question_is_found_in_any_case_and_punctuation(corpus_run: Any,
         "evaluation.jsonl:2",
         "evaluation.jsonl:3",
     }
-    assert "best match evaluation.jsonl:2" in page
+    assert "evaluation text with the most of them: evaluation.jsonl:2" in page
     [told] = explain(RunPaths(run.folder), removed["quoted"]["id"])
     assert (told["outcome"], told["contaminated"]["item"]) == ("removed: contaminated", "evaluation.jsonl:2")
 

@@ -91,6 +91,7 @@ def test_gopher_removes_a_text_of_refrains_and_keeps_prose() -> None:
 def test_the_error_names_a_measure_that_an_older_version_lacks() -> None:
     table = measured(("s", "en", FRENCH)).drop_columns(["hash_ratio"])
     with pytest.raises(
-        InputError, match="there is no measure hash_ratio, which the limit max_hash_ratio of language en needs"
+        InputError,
+        match="there is no measure 'hash_ratio', which the limit 'max_hash_ratio' of the language 'en' needs",
     ):
         failures(table, stage(en={"max_hash_ratio": 0.1}))

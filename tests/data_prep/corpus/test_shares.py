@@ -69,12 +69,14 @@ def test_an_explicit_weight_replaces_the_uniform_share() -> None:
 def test_method_explicit_uses_only_explicit_weights() -> None:
     config = MixtureConfig(method="explicit", weights={"en": 1, "fr": 2, "yo": 1, "xx": 0})
     assert weights(SIZES, config) == {"en": 0.25, "fr": 0.5, "yo": 0.25}
-    with pytest.raises(InputError, match=r"there is no weight for fr, yo.*every language of the corpus"):
+    with pytest.raises(
+        InputError, match=r"there is no weight for these languages: fr, yo.*every language of the corpus"
+    ):
         weights(SIZES, MixtureConfig(method="explicit", weights={"en": 1}))
 
 
 def test_weights_that_cannot_be_met_are_errors() -> None:
-    with pytest.raises(InputError, match=r"the clean corpus has no document in de, zu.*en, fr, yo"):
+    with pytest.raises(InputError, match=r"the clean corpus has no document in these languages: de, zu.*en, fr, yo"):
         weights(SIZES, MixtureConfig(weights={"zu": 1, "de": 1, "xx": 0}))
     with pytest.raises(InputError, match="no language has a weight above 0"):
         weights({"en": 5}, MixtureConfig(weights={"en": 0}))

@@ -104,8 +104,8 @@ def test_lines_names_the_largest_languages_and_sums_up_the_rest() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "unimax"}, "unimax needs max_epochs"),
-        ({"method": "explicit"}, "explicit needs weights"),
+        ({"method": "unimax"}, "'unimax' needs max_epochs"),
+        ({"method": "explicit"}, "'explicit' needs the key weights"),
         ({"max_epochs": 0}, "max_epochs"),
         ({"method": "uniform"}, "alpha"),
     ],

@@ -151,7 +151,7 @@ def test_documents_of_one_cluster_have_its_key_in_every_shard_of_the_group(run, 
 
 
 def test_a_shard_given_twice_is_refused(run, tmp_path):
-    with pytest.raises(InputError, match="two shards of the same name"):
+    with pytest.raises(InputError, match="two shards with the name"):
         encode_shards(run.tokenizer, [run.clean(run.parts[0])] * 2, tmp_path / "x")
 
 

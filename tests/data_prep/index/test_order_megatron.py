@@ -202,7 +202,7 @@ def test_megatron_loses_a_sample_to_float32():
 
 def test_a_seed_that_megatron_cannot_use_is_refused(tmp_path):
     write_pair(tmp_path, np.array([5, 5], np.int32))
-    with pytest.raises(ConfigError, match="order megatron"):
+    with pytest.raises(ConfigError, match="order `megatron`"):
         build(tmp_path, 4, 2, 2**32)
 
 

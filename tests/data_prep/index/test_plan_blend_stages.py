@@ -163,8 +163,8 @@ def test_samples_beyond_a_cap_go_to_other_datasets_and_are_reported(capsys: pyte
     assert counts(stages[0])["en/books"] == 25
     assert counts(stages[1]) == {"en/books": 24, "fr": 26}
     assert (
-        "index.blend[1]: max_epochs 1 reduces the share of these datasets below their weight: en/books"
-        in capsys.readouterr().err
+        "index.blend[1]: the limit corpus.mixture.max_epochs (1) reduces the share of these datasets below their "
+        "weight: en/books" in capsys.readouterr().err
     )
 
 
@@ -173,9 +173,10 @@ def test_samples_beyond_a_cap_go_to_other_datasets_and_are_reported(capsys: pyte
     [
         (
             {"de": 1},
-            "no text of 'de'; expected: a language or dataset that has text: en, en/books, en/mail, en/web, fr, sw",
+            "no text in the language or dataset 'de'; expected: a language or dataset that has text: en, "
+            "en/books, en/mail, en/web, fr, sw",
         ),
-        ({"fr": 1, "en/wiki": 0}, "no text of 'en/wiki'"),
+        ({"fr": 1, "en/wiki": 0}, "no text in the language or dataset 'en/wiki'"),
         ({"en": 1, "en/web": 1}, "weights are given for 'en' and 'en/web'; expected: a weight for the language 'en'"),
     ],
 )

@@ -60,7 +60,7 @@ def test_other_weights_from_the_beginning_change_the_samples(own_run):
     found = prefix_differences(
         sample_prefix(before, 1), sample_prefix(read_index_manifest(own_run.index / "index.json"), 1)
     )
-    assert found[0].startswith("quota of dataset code in blend stage 0: 35 -> 0")
+    assert found[0].startswith("quota of dataset 'code' in blend stage 0, in samples: 35 -> 0")
 
 
 def test_the_order_of_megatron_depends_on_the_number_of_samples(own_run):

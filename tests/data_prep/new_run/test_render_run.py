@@ -31,7 +31,7 @@ def run_of(folder: Path, machine: Machine, **given: Any) -> NewRun:
 @pytest.mark.parametrize("given", [{}, {"languages": ["fr"]}, {"name": "no", "epochs": 3.0, "parameters": 10**7}])
 def test_the_yaml_holds_the_planned_values(tmp_path: Path, machine: Machine, given: dict[str, Any]) -> None:
     run = run_of(tmp_path, machine, **given)
-    text = render_run(run, "Estimated on this machine: 1 min.")
+    text = render_run(run, "Estimated training time on this machine: 1 min.")
     found = yaml.safe_load(text)
     for source in found["sources"]:
         assert source.pop("licence") == "unknown"
@@ -41,12 +41,12 @@ def test_the_yaml_holds_the_planned_values(tmp_path: Path, machine: Machine, giv
 
 
 def test_choices_have_comments(tmp_path: Path) -> None:
-    text = render_run(run_of(tmp_path, GPUS, vocabulary=512), "Estimated on this machine: 1 min.")
+    text = render_run(run_of(tmp_path, GPUS, vocabulary=512), "Estimated training time on this machine: 1 min.")
     for key in ("vocabulary_size", "train_samples", "precision", "learning_rate", "global_batch_size", "data:"):
         (line,) = [number for number, line in enumerate(text.splitlines()) if line.strip().startswith(key)]
         assert "#" in text.splitlines()[line] or "#" in text.splitlines()[line - 1], key
     assert "# as you asked; with a larger vocabulary" in text
-    assert "# Estimated on this machine: 1 min." in text
+    assert "# Estimated training time on this machine: 1 min." in text
 
 
 def test_paths_that_yaml_would_misread_are_quoted(tmp_path: Path) -> None:

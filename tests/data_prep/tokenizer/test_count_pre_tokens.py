@@ -178,7 +178,7 @@ def test_a_parquet_file_without_texts_is_refused(tmp_path: Path, columns: dict[s
 def test_text_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
     bad = pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff"]).buffers())
     shard = write_foreign(tmp_path / "foreign.parquet", {"language": ["en", "en"], "text": bad})
-    with pytest.raises(InputError, match=r"rows 0 to 2: is not UTF-8"):
+    with pytest.raises(InputError, match=r"rows 0 to 1: the text is not UTF-8"):
         count_shards(BLOOM, [shard], tmp_path / "counts.parquet")
 
 

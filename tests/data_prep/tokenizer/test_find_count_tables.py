@@ -53,8 +53,8 @@ def test_rows_with_a_count_of_0_are_left_out(tmp_path):
         ({"piece": ["a", None, "a"]}, "1 nulls in column 'piece'"),
         ({"count": [3, None, 2]}, "1 nulls in column 'count'"),
         ({"language": ["en", None, "en"]}, "1 nulls in column 'language'"),
-        ({"count": [3.0, 1.5, 2.0]}, "the column count has the type double"),
-        ({"piece": [1, 2, 3]}, "the column piece has the type int64"),
+        ({"count": [3.0, 1.5, 2.0]}, "the column 'count' has the type double"),
+        ({"piece": [1, 2, 3]}, "the column 'piece' has the type int64"),
         ({"language": [], "piece": [], "count": []}, "has no rows"),
     ],
 )
@@ -128,5 +128,5 @@ def test_the_pre_tokenizer_is_read_from_the_manifests(make_shard, tmp_path, caps
     assert pre_tokenizer_of([c, foreign]) == ("modern", True)
     assert "f.parquet: without a manifest" in capsys.readouterr().err
     assert pre_tokenizer_of([foreign]) is None
-    with pytest.raises(InputError, match="modern with digits split, but the table a was counted with bloom"):
+    with pytest.raises(InputError, match="'modern' with split_digits: true, but the table a was counted with 'bloom'"):
         pre_tokenizer_of([foreign, a, b, c])

@@ -111,7 +111,7 @@ def test_a_space_added_at_the_beginning_is_reported(tmp_path):
     tokenizer = byte_level(["<|endoftext|>"], pre_tokenizers.ByteLevel(add_prefix_space=True))
     folder = save(tokenizer, tmp_path / "spaced", eos_token="<|endoftext|>")
     (warning,) = import_tokenizer(str(folder), tmp_path / "out")["warnings"]
-    assert "the pre-tokenizer ByteLevel adds a space at the beginning of a text" in warning
+    assert "the pre-tokenizer 'ByteLevel' adds a space at the beginning of a text" in warning
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     assert theirs("the cat")["input_ids"] == tokenizer.encode("the cat").ids != tokenizer.encode("cat").ids
@@ -125,7 +125,9 @@ def test_the_vocabulary_size_includes_ids_without_a_token(tmp_path):
     size = 1 + max(tokenizer.get_vocab().values())
     assert facts["vocabulary"] == size == vocabulary_size(tokenizer) > facts["tokens"] == 4
     assert f"{size - 4} of the tokenizer's {size} ids have no token" in " ".join(facts["warnings"])
-    assert any("the text </s>, this text is encoded as the end-of-document token" in each for each in facts["warnings"])
+    assert any(
+        "the text '</s>', this text is encoded as the end-of-document token" in each for each in facts["warnings"]
+    )
 
 
 def test_truncation_padding_and_dropout_of_the_file_are_ignored(gpt2, tmp_path):

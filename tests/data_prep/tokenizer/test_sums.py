@@ -22,7 +22,7 @@ def table_of(rows):
 
 
 def summed(folder, batches, pending_rows=None):
-    """Return the rows of each part of the sums, and the number of runs on disk."""
+    """Return the rows of each part of the sums, and the number of sorted runs that were spilled to disk."""
     with Sums(folder, pending_rows) as sums:
         for batch in batches:
             sums.add(table_of(batch))

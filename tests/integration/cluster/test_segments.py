@@ -66,7 +66,7 @@ def test_training_survives_a_killed_workflow_and_the_next_workflow_waits_for_it(
     trained = [json.loads(line)["iteration"] for line in lines if '"loss"' in line]
     assert trained == sorted(set(trained))
     assert (
-        "segment 1 has already ended with status finished"
+        "segment 1 has already ended with status 'finished'"
         in (workflow.run_folder / "logs/train_segment/1.log").read_text()
     )
 

@@ -196,7 +196,7 @@ def test_no_dataset_is_read_more_often_than_the_cap_in_tokens(
     samples = 2 * sum(entry.tokens for entry in run.build(100).languages.values()) // LENGTH - 40
     capsys.readouterr()
     manifest = run.build(samples)
-    assert "max_epochs 2 reduces the share of these datasets below their weight" in capsys.readouterr().err
+    assert "max_epochs (2) reduces the share of these datasets below their weight" in capsys.readouterr().err
     for dataset in manifest.train:
         assert manifest.shares[dataset.name] * samples * LENGTH + 1 <= 2 * dataset.unique_tokens
     assert sum(manifest.shares.values()) == pytest.approx(1)

@@ -213,7 +213,7 @@ def test_a_changed_training_is_refused_or_resumes_or_starts_again_with_the_old_o
     talk, _ = process.communicate(timeout=300)
     assert process.returncode == 0, talk
     assert f"the training resumes from {old['checkpoint']} with these changed configuration keys:" in talk
-    assert "  training.parallel.pipeline: 2 -> 1 (at a boundary)" in talk
+    assert "  training.parallel.pipeline: 2 -> 1 (may change: at a boundary)" in talk
     assert f"resuming after iteration {old['iteration']} " in talk
     longer = json.loads((run.run / "train" / "segments" / "1.json").read_text())
     assert (longer["status"], longer["consumed_samples"]) == ("finished", 88), (

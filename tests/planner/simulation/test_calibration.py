@@ -103,8 +103,8 @@ def test_rates_are_estimated_from_the_chronicle(chronicle: IncidentRecord) -> No
 
 
 def test_the_reported_loss_is_almost_a_whole_save_interval(chronicle: IncidentRecord, bloom: Scenario) -> None:
-    # The training failed "2 iterations before checkpoint saving time". It saved every 250 iterations (README), and an
-    # iteration took 105.5 s.
+    # The training failed "2 iterations before checkpoint saving time". It saved every 250 iterations (README of
+    # tr11-176B-ml at BigScience), and an iteration took 105.5 s.
     lost = [incident.hours_lost for incident in chronicle.incidents if incident.hours_lost is not None]
     assert lost == [pytest.approx(248 * bloom.phases[-1].seconds / 3600, abs=0.05)]
 

@@ -253,11 +253,11 @@ PLANTED: dict[str, tuple[dict[str, Change], str]] = {
     ),
     "one changed replica of a weight": (
         {NORM: _moved("weight")},
-        "word_embeddings_layernorm.weight is a replica on every tensor rank, but on rank(s) 1 it differs",
+        "every tensor rank holds a replica of word_embeddings_layernorm.weight, but the replica on rank(s) 1 differs",
     ),
     "one changed replica of a moment": (
         {STATES.format(1): _moved_state("exp_avg_sq", element=HIDDEN + 3)},
-        "exp_avg_sq of word_embeddings_layernorm.bias is a replica on every tensor rank, but on rank(s) 1 it differs",
+        "a replica of exp_avg_sq of word_embeddings_layernorm.bias, but the replica on rank(s) 1 differs",
     ),
     "one file with a later step than the other files": (
         {STATES.format(1): _moved_state("step")},
@@ -265,7 +265,7 @@ PLANTED: dict[str, tuple[dict[str, Change], str]] = {
     ),
     "elements in an order that differs from the layout's": (
         {STATES.format(0): _misplaced},
-        f"parameter group 1: parameter weight of pipeline layer 1 is at elements {HIDDEN} to {2 * HIDDEN - 1}; "
+        f"parameter group 1: parameter 'weight' of pipeline layer 1 is at elements {HIDDEN} to {2 * HIDDEN - 1}; "
         f"expected: at elements 0 to {HIDDEN - 1}",
     ),
     "a state whose unpickling would run a program": (

@@ -23,7 +23,7 @@ def test_a_failure_to_fetch_texts_is_reported_once_and_not_retried(
     texts.finish(60.0)
     said = capsys.readouterr().err
     assert said.count("cannot save the documents of the samples of an incident in ") == 1
-    assert said.count(": bloomery trace ended with code 1; the training continues") == 1
+    assert said.count(": `bloomery trace` ended with code 1; the training continues") == 1
     assert sorted(found.name for found in paths.incidents.iterdir()) == [path.name, "step00000008.json"]
 
 

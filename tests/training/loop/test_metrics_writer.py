@@ -100,7 +100,7 @@ def test_tensorboard_has_three_axes_and_a_restart_purges_later_points(
         assert drawn[f"lm-loss-validation/zh/perplexity{suffix}"] == pytest.approx({2 * factor: math.exp(3.0)})
         assert drawn[f"lm-loss-validation/mean/lm loss{suffix}"] == {2 * factor: 2.5}
         assert drawn[f"energy/kWh of the segment{suffix}"] == {2 * factor: 0.5}
-        assert drawn[f"energy/estimated kWh of the segment{suffix}"] == {2 * factor: 0.125}
+        assert drawn[f"energy/estimated part of the kWh of the segment{suffix}"] == {2 * factor: 0.125}
         assert {tag.split("/")[0] for tag in drawn} == {
             *("lm-loss-training", "lm-loss-validation", "learning-rate", "batch-size", "grad-norm", "skipped"),
             *("iteration-time", "throughput", "energy"),

@@ -43,7 +43,7 @@ def test_the_count_of_updates_can_be_read_and_set(kernel: str) -> None:
 
 
 def test_lamb_is_refused() -> None:
-    with pytest.raises(ConfigError, match="training with the optimizer lamb is not implemented yet"):
+    with pytest.raises(ConfigError, match="training with the optimizer 'lamb' is not implemented yet"):
         _trained(OptimizerConfig(kind="lamb", learning_rate=0.1), "torch")
 
 

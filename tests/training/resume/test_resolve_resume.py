@@ -91,7 +91,7 @@ def test_a_change_within_the_read_samples_is_refused_with_the_required_stages(pa
     index = rebuilt(paths, changed_at(CONSUMED - 2, 128))
     text = refusal(paths)
     assert "the first 40 samples would be different (to_sample of blend stage 0: 40 -> 38" in text
-    assert "in index.blend: the stage {from_sample: 0, spread_to: 128} with its old weights" in text
+    assert "in index.blend: the stage {from_sample: 0, spread_to: 128} with the same weights as" in text
     assert "new weights only in a stage with from_sample >= 40" in text
     assert "or training.on_change: restart" in text
     assert not continues(read_checkpoint(paths.checkpoints / step_name(5)), identity(TRAINED, index), index)
@@ -112,10 +112,12 @@ def test_changed_documents_are_refused_with_their_dataset(paths: RunPaths) -> No
 
 def test_a_changed_tokenizer_and_schedule_are_reported(paths: RunPaths) -> None:
     rebuilt(paths, lambda raw: raw.update(tokenizer_digest="another"))
-    text = "cannot resume from step00000005 with these changes: the tokenizer; expected: the old values; or"
+    text = "cannot resume from step00000005 with these changes: the tokenizer; expected: the old tokenizer; or"
     assert text in refusal(paths)
     other = stage(samples=64, on_change="refuse", optimizer={"learning_rate": 0.5})
-    assert "the tokenizer; training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)" in refusal(paths, other)
+    assert "the tokenizer; training.optimizer.learning_rate: 0.01 -> 0.5 (may change: at a boundary)" in refusal(
+        paths, other
+    )
 
 
 def test_with_restart_the_old_training_is_archived_and_reported(
@@ -134,8 +136,11 @@ def test_with_restart_the_old_training_is_archived_and_reported(
 def test_with_refuse_a_boundary_change_is_refused_and_continue_is_suggested(paths: RunPaths) -> None:
     other = stage(samples=64, on_change="refuse", optimizer={"learning_rate": 0.5, "warmup_samples": 16})
     text = refusal(paths, other)
-    assert "keys changed since step00000005: training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)" in text
-    assert "expected: training.on_change: continue to resume with the new values" in text
+    assert (
+        "keys changed since step00000005: training.optimizer.learning_rate: 0.01 -> 0.5 (may change: at a boundary)"
+        in text
+    )
+    assert "expected: training.on_change: continue (resumes with the new values)" in text
 
 
 def test_with_continue_training_resumes_and_reports_every_change_with_its_policy(
@@ -154,14 +159,14 @@ def test_with_continue_training_resumes_and_reports_every_change_with_its_policy
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "the training resumes from step00000005 with these changed configuration keys:"
     assert said[1:] == [
-        "  training.batch.global_batch_size: 16 -> 8 (at a boundary)",
-        "  training.batch.micro_batch_size: 2 -> 1 (at a boundary)",
-        '  training.batch.rampup: {"start": 8, "increment": 8, "samples": 24} -> null (at a boundary)',
-        "  training.checkpoint.every_iterations: 2 -> 7 (free)",
-        "  training.on_change: refuse -> continue (free)",
-        "  training.optimizer.learning_rate: 0.01 -> 0.5 (at a boundary)",
-        "  training.parallel.data: 1 -> 2 (at a boundary)",
-        "  training.train_samples: 64 -> 96 (at a boundary)",
+        "  training.batch.global_batch_size: 16 -> 8 (may change: at a boundary)",
+        "  training.batch.micro_batch_size: 2 -> 1 (may change: at a boundary)",
+        '  training.batch.rampup: {"start": 8, "increment": 8, "samples": 24} -> null (may change: at a boundary)',
+        "  training.checkpoint.every_iterations: 2 -> 7 (may change: freely)",
+        "  training.on_change: refuse -> continue (may change: freely)",
+        "  training.optimizer.learning_rate: 0.01 -> 0.5 (may change: at a boundary)",
+        "  training.parallel.data: 1 -> 2 (may change: at a boundary)",
+        "  training.train_samples: 64 -> 96 (may change: at a boundary)",
     ]
     checkpoint, index = read_checkpoint(paths.checkpoints / step_name(5)), read_index_manifest(paths.index_manifest)
     assert continues(checkpoint, identity(other, index), index)
@@ -173,10 +178,13 @@ def test_with_continue_training_resumes_and_reports_every_change_with_its_policy
 def test_with_continue_keys_that_may_never_change_are_refused(paths: RunPaths) -> None:
     other = stage(samples=64, on_change="continue", precision="fp32", optimizer={"learning_rate": 0.5})
     text = refusal(paths, other)
-    assert "cannot resume from step00000005 with these changes: training.precision: bf16 -> fp32 (never)" in text
+    assert (
+        "cannot resume from step00000005 with these changes: training.precision: bf16 -> fp32 (may change: never)"
+        in text
+    )
     assert "expected: the old values; or another name of the run, or training.on_change: restart" in text
     wider = other.model_copy(update={"model": other.model.model_copy(update={"hidden_size": 64})})
-    assert "model.hidden_size: 32 -> 64 (never)" in refusal(paths, wider)
+    assert "model.hidden_size: 32 -> 64 (may change: never)" in refusal(paths, wider)
     rebuilt(paths, changed_at(CONSUMED - 2, 128))
     assert "the first 40 samples would be different" in refusal(paths, stage(samples=64, on_change="continue"))
 
@@ -187,7 +195,7 @@ def test_keys_that_do_not_affect_learning_may_change_with_any_on_change(
     for on_change in ("restart", "continue", "refuse"):
         resolve_resume(stage(samples=64, on_change=on_change, segment={"minutes": 9.0}, threads_per_rank=2), paths)
         assert (paths.checkpoints / step_name(5)).is_dir()
-        assert "  training.segment.minutes: null -> 9.0 (free)" in capsys.readouterr().err.splitlines()
+        assert "  training.segment.minutes: null -> 9.0 (may change: freely)" in capsys.readouterr().err.splitlines()
 
 
 def test_nothing_is_reported_if_nothing_changed(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,7 +210,7 @@ def test_only_samples_that_were_not_read_may_still_be_skipped(paths: RunPaths) -
     assert resolve_resume(skipping(CONSUMED, CONSUMED + 8), paths).stage.training.skip
     text = refusal(paths, skipping(CONSUMED - 1, CONSUMED + 8))
     assert "training.skip: [] -> " in text
-    assert "(never)" in text
+    assert "(may change: never)" in text
     assert "training.skip may change only for samples from 40 on" in text
     # Ranges that were already skipped must stay in the list.
     save_manifest(paths, skipping(8, 16), 6, CONSUMED + 8)

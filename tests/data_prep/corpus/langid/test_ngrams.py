@@ -76,7 +76,7 @@ def test_the_error_names_a_file_that_is_not_a_model(shipped: ngrams.NgramModel, 
     whole = SHIPPED_FALLBACK.read_bytes()
     for content in (b"", b"text", whole[:1000], whole[:-1], whole.replace(b"languages", b"Languages")):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=rf"{re.escape(str(path))}: not an n-gram language model"):
+        with pytest.raises(InputError, match=rf"{re.escape(str(path))}: the file is not an n-gram model"):
             ngrams.load(path)
     path.write_bytes(whole.replace(b"language model 1", b"language model 9"))
     with pytest.raises(InputError, match="another version"):

