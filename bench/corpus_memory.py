@@ -9,10 +9,11 @@ the peak resident memory and the processor time of each job. The result states f
 jobs, the largest peak in MiB, and the total processor seconds. It also states the bytes of the written tables and the
 numbers of documents in and out. `data_prep/corpus/scale.py` uses these figures to estimate a large corpus.
 
-The text is that of the corpus, repeated with changes. In each repetition, one of 20 documents is an exact copy and one
-differs from the original in one word. In the other documents, every fourth word (or character in languages without
-spaces) is replaced by another word of the document. These documents are not duplicates, and their language does not
-change.
+The text is that of the benchmark corpus (the folder of `<language>.jsonl.zst` that BLOOMERY_CORPUS names, or
+../shared/corpus beside the project), repeated with changes. In each repetition, one of 20 documents is an exact copy
+and one differs from the original in one word. In the other documents, every fourth word (or character in languages
+without spaces) is replaced by another word of the document. These documents are not duplicates, and their language does
+not change.
 """
 
 from __future__ import annotations

@@ -20,7 +20,10 @@ from bloomery.base.follow_parent import follow_parent
 from bloomery.base.written_values import as_written
 
 VERBS: dict[str, tuple[str, str]] = {
-    "init": ("data_prep.init_cli", "Write a run's configuration for your own texts, from questions or options."),
+    "init": (
+        "data_prep.init_cli",
+        "Write a configuration for your own texts. The command asks questions, or takes the answers from options.",
+    ),
     "doctor": ("bloomery.commands.doctor", "Check whether this machine has all that Bloomery needs."),
     "config": ("bloomery.commands.config", "Check or print a run's configuration, or print the reference of all keys."),
     "plan": ("planner.cli", "Predict the course, cost and risks of a training before it starts."),

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from bloomery.config.run import RunConfig
     from data_prep.new_run.render_run import NewRun
 
-app = typer.Typer(help="Write a configuration for your own texts, from questions or options.")
+app = typer.Typer(
+    help="Write a configuration for your own texts. The command asks questions, or takes the answers from options."
+)
 
 CONTROL = ("output", "force", "yes", "probe", "as_json")
 """Parameters that steer the command. Every other parameter answers a question of `new_run.questions`."""

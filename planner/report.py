@@ -120,7 +120,7 @@ def _memory(plan: Answers) -> Rows:
 def _schedule(plan: Answers) -> Rows:
     batches = plan.batches
     growth = (
-        f"{batches[0]} to {batches[-1]} samples in {len(batches)} sizes"
+        f"grows from {batches[0]} to {batches[-1]} samples, through {len(batches)} batch sizes"
         if len(batches) > 1
         else f"{batches[0]} samples"
     )

@@ -20,9 +20,11 @@ from bloomery.base.units import format_bytes, format_count, format_finite, forma
 from bloomery.contracts.metrics_record import MetricsRecord, parse_record
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import BarColumn, Progress
 
 _LINE_EVERY_SECONDS = 30.0
+_LEAST_BAR, _MOST_BAR = 4, 20
+"""Smallest and largest width of the bar, in characters."""
 _SPEED_OVER_ITERATIONS = 50
 """The time left is estimated from the median duration of this many iterations."""
 
@@ -41,6 +43,7 @@ class TrainingProgressBar:
         self._shown = 0
         self._newest: MetricsRecord | None = None
         self._bar: Progress | None = None
+        self._bar_column: BarColumn
         self._terminal: TextIO = sys.stderr.terminal if isinstance(sys.stderr, LoggedStream) else sys.stderr
 
         self.on_terminal = has_terminal(self._terminal)
@@ -98,14 +101,20 @@ class TrainingProgressBar:
     def _seconds_left(self, record: MetricsRecord) -> float:
         return (record.total_iterations - record.iteration) * median(self._seconds)
 
-    def _facts(self, record: MetricsRecord) -> str:
-        """Return loss, speed, memory and time left as one phrase."""
-        facts = [f"loss {format_finite(record.loss, '.4f')}", f"{format_count(record.tokens_per_second)} tokens/s"]
+    def _facts(self, record: MetricsRecord, width: int | None = None) -> str:
+        """Return loss, time left, speed and memory as one phrase. If it is longer than `width` characters, the
+        memory is left out first and the speed second."""
+        left = self._seconds_left(record)
+        loss = f"loss {format_finite(record.loss, '.4f')}"
+        end = f"{format_seconds(left)} left" if record.iteration < record.total_iterations else "done"
+        facts = [f"{format_count(record.tokens_per_second)} tokens/s"]
         if record.memory_bytes is not None:
             facts.append(f"{format_bytes(record.memory_bytes)} per rank")
-        left = self._seconds_left(record)
-        facts.append(f"{format_seconds(left)} left" if record.iteration < record.total_iterations else "done")
-        return ", ".join(facts)
+        while True:
+            text = ", ".join([loss, *facts, end])
+            if width is None or len(text) <= width or not facts:
+                return text
+            facts.pop()
 
     def _print_line(self, record: MetricsRecord) -> None:
         share = 100 * record.iteration / record.total_iterations
@@ -119,10 +128,11 @@ class TrainingProgressBar:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+            self._bar_column = BarColumn()
             self._bar = Progress(
                 TextColumn("iteration"),
                 MofNCompleteColumn(),
-                BarColumn(bar_width=20),
+                self._bar_column,
                 TextColumn("{task.fields[facts]}"),
                 console=Console(file=self._terminal),
                 redirect_stdout=False,
@@ -131,10 +141,10 @@ class TrainingProgressBar:
             )
             self._bar.start()
             self._bar.add_task("", total=record.total_iterations, facts="")
-        self._bar.update(
-            self._bar.task_ids[0],
-            completed=record.iteration,
-            total=record.total_iterations,
-            facts=self._facts(record),
-        )
+        # The bar takes what the numbers leave of the line.
+        numbers = len(f"iteration {record.total_iterations}/{record.total_iterations}   ")
+        room = self._bar.console.width - numbers
+        facts = self._facts(record, room - _LEAST_BAR)
+        self._bar_column.bar_width = max(_LEAST_BAR, min(_MOST_BAR, room - len(facts)))
+        self._bar.update(self._bar.task_ids[0], completed=record.iteration, total=record.total_iterations, facts=facts)
         self._bar.refresh()

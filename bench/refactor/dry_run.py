@@ -1,4 +1,5 @@
-"""Run `snakemake --dry-run` and write each job from its log events: `python dry_run.py JOBS.json ARGUMENTS`.
+"""Run `snakemake --dry-run` and write the data of each job, taken from Snakemake's log events, to JOBS.json:
+`python dry_run.py JOBS.json ARGUMENTS`.
 
 The printed text of a job contains only its message and shell command. The events also contain files, resources and
 threads.

@@ -54,7 +54,7 @@ def check(
         return
     parallel, batches = config.training.parallel, figures.batches
     layout = f"tensor {parallel.tensor} x pipeline {parallel.pipeline} x data {parallel.data}"
-    growth = f"{batches[0]} to {batches[-1]} samples in {len(batches)} sizes"
+    growth = f"grows from {batches[0]} to {batches[-1]} samples, through {len(batches)} batch sizes"
     if len(batches) == 1:
         growth = f"{batches[0]} samples"
     lines = [

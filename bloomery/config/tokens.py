@@ -73,9 +73,9 @@ class BlendStage(Section):
     from_sample: Count = 0
     """Number of the first training sample that this stage of the blend contains, counted from 0."""
     weights: Annotated[Weights | None, Field(examples=[{"fr": 0.6, "en/web": 0.4}])] = None
-    """Weight per language (`fr`), which its datasets share as in the mixture, or per dataset (`en/web`, for a language
-    that is mixed by source). The weights are normalised; languages and datasets without a weight are not read. Default
-    (null): the mixture's weights."""
+    """Weights by language (`fr`) or by dataset (`en/web`, for a language that is mixed by source). The weight of a
+    language is divided among its datasets in the same proportions as in the mixture. The weights are normalised;
+    languages and datasets without a weight are not read. Default (null): the mixture's weights."""
     spread_to: Positive | None = None
     """Number of the training sample up to which this stage's weights were planned to apply, if that is later than the
     end of the stage. Default (null): the end of the stage. Set this key to change the weights of later samples while

@@ -53,7 +53,8 @@ def declare(model: ModelConfig, vocabulary_rows: int) -> list[Parameter]:
 def parameter_count(model: ModelConfig, vocabulary_rows: int) -> int:
     """Return the number of parameters by formula.
 
-    If the feed-forward width is 4 h, the formula is l (12 h^2 + 13 h) + (V + s + 2) h + 2 h^2 + 8 h + V + 2.
+    With L blocks, hidden size h, V vocabulary rows, s positions and feed-forward width 4 h, it is
+    L (12 h^2 + 13 h) + (V + s + 2) h + 2 h^2 + 8 h + V + 2.
     """
     hidden = model.hidden_size
     embeddings = (vocabulary_rows + model.sequence_length + SEGMENTS) * hidden

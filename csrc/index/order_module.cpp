@@ -1,4 +1,5 @@
-// Bindings of document groups, orders, sample starts and their check in the Python module data_prep.index._index.
+// Python bindings (module data_prep.index._index) of document groups, document and sample orders, sample starts, and
+// the check that each epoch reads every document once.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

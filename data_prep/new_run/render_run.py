@@ -167,10 +167,13 @@ def _length_lines(run: NewRun, training: dict[str, Any]) -> list[str]:
     if "train_epochs" in training:
         why = _why(run, "epochs", "further epochs would hardly improve the model")
         return [f"  train_epochs: {training['train_epochs']:g}  # epochs of an estimated {tokens} tokens; {why}"]
-    why = "as much as the time allows" if run.choice.whole_epochs is None else "one batch"
+    why = "One batch"
+    if run.choice.whole_epochs is None:
+        why = f"As many samples as this machine can read in {format_seconds(run.limits.seconds)} (--minutes)"
+    epochs = training["train_samples"] * run.choice.shape.sequence_length / run.corpus_tokens
     return [
-        f"  # {why[0].upper()}{why[1:]}: about {run.choice.epochs:.2g} epochs of an estimated {tokens} tokens. To",
-        "  # state the length in epochs, replace train_samples by train_epochs.",
+        f"  # {why}: about {epochs:.2g} epochs of an estimated {tokens} tokens.",
+        f"  # To state the length in epochs, use train_epochs instead, with plan.corpus_tokens: {run.corpus_tokens}.",
         f"  train_samples: {training['train_samples']}",
     ]
 

@@ -56,7 +56,12 @@ class CountedPieces:
     """Bytes of each dataset's pre-tokens (sum of count x length), by dataset name."""
 
     def read(self, tables: Sequence[CountTable], mixture: Mixture | None) -> None:
-        """Sum the counts of the tables. Raises InputError for a wrong table and for counts that overflow 64 bits."""
+        """Sum the counts of the tables.
+
+        Raises:
+            InputError: if a table is missing, damaged or empty without a manifest, lacks a column, or has a column of a
+                wrong type, nulls or negative counts. Also if the counts overflow 64 bits.
+        """
         for table in track(tables, "sum pre-token counts", len(tables), "tables"):
             for batch in read_batches(table):
                 self._add(batch, table, mixture)

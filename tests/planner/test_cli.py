@@ -137,7 +137,7 @@ BERT12 = {
             "tr11-176b",
             {"training.optimizer.warmup_samples": 0, "training.optimizer.warmup_tokens": 205_000_000 * 2048},
             "training.optimizer.decay_samples",
-            "the warm-up ends after 205000000 samples",
+            "the warm-up, which ends after 205000000 samples",
         ),
         ("tr11-176b", {"training.optimizer.momentum": 0.9}, "training.optimizer.momentum", "'adam', which uses beta1"),
         (

@@ -102,3 +102,27 @@ def test_a_terminal_shows_a_bar_with_messages_above_it(tmp_path: Path, monkeypat
     assert "a checkpoint was saved" in shown
     assert "8/100" in shown
     assert "loss 4.5000, 12.3 k tokens/s, 1.0 GiB per rank, 3 min 4 s left" in shown
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown", "left_out"),
+    [
+        (120, "12.3 k tokens/s, 1.0 GiB per rank", "none"),
+        (80, "12.3 k tokens/s", "rank"),
+        (60, "loss 4.5000", "tokens"),
+    ],
+)
+def test_a_narrow_terminal_shortens_the_bar_and_not_the_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int, shown: str, left_out: str
+) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    with TrainingProgressBar(tmp_path / "metrics.jsonl") as bar:
+        append(tmp_path / "metrics.jsonl", line(42))
+        bar.update()
+    assert "42/100" in stream.getvalue()
+    assert "1 min 56 s left" in stream.getvalue()
+    assert shown in stream.getvalue()
+    assert left_out not in stream.getvalue()

@@ -1,6 +1,8 @@
 """The program of every rank, started by torchrun.
 
-Usage: `python -m training.loop.main --config C --folder RUN --number N --result F [--end T]`.
+Usage:
+`python -m training.loop.main --config CONFIG --folder RUN --number SEGMENT_NUMBER --result RESULT_FILE
+[--end EPOCH_SECONDS]`.
 """
 
 from __future__ import annotations

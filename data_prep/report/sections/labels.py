@@ -1,4 +1,4 @@
-"""Render the documents whose language label differs from the detected language, per language."""
+"""Render, per language, how many documents have a language label that differs from the detected language."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from data_prep.report.wording import count, percent
 
 
 def labels(report: dict[str, Any]) -> str:
-    """Return a table of the documents that were removed for their label, and of those that trusted sources kept."""
+    """Return a table with the number of documents per language that were removed because their label differs from the
+    detected language, and of those that were kept because their source is trusted."""
     rows = []
     for code, entry in report["languages"].items():
         removed, stayed = entry["removed"].get("wrong_language", 0), entry["trusted_disagreements"]

@@ -56,7 +56,8 @@ def token_figures(subject: ReportedTokenizer, usage: Usage, text: dict[str, Any]
 
 
 def reference_language(languages: dict[str, dict[str, Any]]) -> str | None:
-    """Return the reference language, which has parity 1.
+    """Return the reference language. The number of tokens of every other language, in the same content or per byte, is
+    divided by that of this language (`parity`), so its own parity is 1.
 
     It is English, or the language with the most bytes of text if English is missing.
 

@@ -102,7 +102,10 @@ def _lead(report: dict[str, Any]) -> str:
         if one["tokens_per_word"] and one["words_are"] == "words"
     ]
     if not words:
-        return "The sample contains no words, so the number of tokens per word is unknown."
+        return (
+            "The sample of documents that this report measures has no words in a language with spaces between words, "
+            "so there is no number of tokens per word."
+        )
     worst = ", ".join(f"{name} {two(value)}" for value, name in sorted(words, reverse=True)[:_WORST])
     best = ", ".join(f"{name} {two(value)}" for value, name in sorted(words)[:_WORST])
     gate = " No limits are set." if report["gate"]["status"] == "none" else ""

@@ -100,7 +100,7 @@ def test_a_recipe_that_no_document_can_pass_is_refused_once() -> None:
     raw["corpus"]["judge"] = {"recipes": {"odd": {"min_words": 9, "max_words": 3}}}
     with pytest.raises(ConfigError) as caught:
         validate_config(raw)
-    assert str(caught.value).count("corpus.judge.recipes.odd: min_words 9 exceeds max_words 3 of") == 1
+    assert str(caught.value).count("corpus.judge.recipes.odd: min_words 9 exceeds max_words 3 for the language") == 1
     assert "1 problem\n" in str(caught.value)
 
 

@@ -158,7 +158,8 @@ def test_the_gopher_quality_rules_agree_with_datatrove() -> None:
 
 
 def test_the_fineweb_rules_agree_with_datatrove() -> None:
-    # datatrove has one list of characters that end sentences. This project adds other scripts and closing quotes.
+    # datatrove has one list of characters that end sentences. This project's list also has such characters of other
+    # scripts, and it allows closing quotes after them.
     compare(FINEWEB, FINEWEB_LIMITS, fineweb_quality_filter.FineWebQualityFilter, 3)
 
 
@@ -167,7 +168,7 @@ def test_ngram_ratios_agree_with_datatrove(text: str) -> None:
     blob = text.encode()
     measured = _text.measure(blob, np.array([0, len(blob)], np.int64), np.zeros(1, np.uint8))
     words = spaced_words(text)
-    # The kernel counts apostrophes, but `spaced_words` drops them.
+    # The kernel counts the apostrophes inside words as characters of the n-grams, but `spaced_words` removes them.
     apostrophes = "'" in text or "’" in text
     for n in (2, 3, 4):
         grams = gopher_repetition_filter.get_n_grams(words, n)

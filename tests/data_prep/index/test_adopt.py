@@ -217,7 +217,7 @@ def test_a_bin_of_another_idx_is_refused(pair: Path, tokenizer: Path, tmp_path: 
     other = write_pair(tmp_path / "other" / "x", encoded(tokenizer, [*TEXTS[1:], TEXTS[0]]))
     other.with_name("x.bin").replace(pair.with_name(f"{pair.name}.bin"))  # of the same size
     error = refused(pair, tokenizer, tmp_path, "document 0 ends with the token id")
-    assert "its own .idx" in str(error)
+    assert "the .bin and the .idx belong together" in str(error)
 
 
 def test_tokens_that_the_tokenizer_lacks_are_refused(tokenizer: Path, tmp_path: Path) -> None:

@@ -196,7 +196,9 @@ def test_trace_reports_an_index_or_a_layout_changed_since_the_last_checkpoint(ow
     write_manifest(folder, manifest)
     own_run.build(seed=8)
     (note,) = traced(paths, "--samples", "0:9", "--text", "none")["notes"]
-    assert note.startswith("the index was changed since the checkpoint of iteration 8 was saved (documents of code, en")
+    assert note.startswith(
+        "the index was changed since the checkpoint of iteration 8 was saved (changed documents of the datasets code"
+    )
 
 
 def test_validation_sets_are_traced_too(paths):

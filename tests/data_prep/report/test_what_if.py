@@ -1,4 +1,6 @@
-"""Compare the number of documents that other limits would remove with a count over every value."""
+"""Check the numbers of documents that other limits would remove: they are computed from histograms, and must equal
+counts of all values.
+"""
 
 from pathlib import Path
 from typing import Any

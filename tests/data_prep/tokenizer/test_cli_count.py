@@ -54,7 +54,7 @@ def test_the_configuration_gives_the_same_result_as_the_same_options(make_shard:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["--config", "count.json", "--split-digits"], 2, "either --config or these options"),
+        (["--config", "count.json", "--split-digits"], 2, "--config, or these two options without --config"),
         (["--pre-tokenizer", "gpt2"], 2, "gpt2"),
         (["missing.parquet"], 1, "error: missing.parquet: no such file; expected: a shard"),
         (["--config", "missing.json"], 1, "missing.json"),

@@ -99,7 +99,7 @@ def test_a_wordpiece_tokenizer_needs_an_end_token_and_is_reported_as_lossy(wordp
         "change when they are encoded and decoded",
         "normaliser BertNormalizer",
         "drops spaces",
-        "[UNK] replaces text",
+        "'[UNK]' replaces text",
     )
     for word in words:
         assert word in said

@@ -146,10 +146,10 @@ def test_options_override_the_configuration(counts, tmp_path):
     [
         (["--vocab-size", 459], ConfigError, "at least 460 .*--reserved-tokens"),
         ([], ConfigError, "--vocab-size"),
-        ([*SMALL, "--weights", "nan.json"], InputError, "weight nan of 'en'"),
-        ([*SMALL, "--weights", "negative.json"], InputError, "weight -1 of 'fr'"),
-        ([*SMALL, "--weights", "text.json"], InputError, "weight much of 'en'"),
-        ([*SMALL, "--weights", "great.json"], InputError, "weight 1000"),
+        ([*SMALL, "--weights", "nan.json"], InputError, "weight of 'en' is nan"),
+        ([*SMALL, "--weights", "negative.json"], InputError, "weight of 'fr' is -1"),
+        ([*SMALL, "--weights", "text.json"], InputError, "weight of 'en' is much"),
+        ([*SMALL, "--weights", "great.json"], InputError, "weight of 'en' is 1000"),
         ([*SMALL, "--weights", "zero.json"], InputError, "all weights are 0"),
         ([*SMALL, "--weights", "list.json"], InputError, "no weights"),
         (

@@ -217,7 +217,7 @@ def test_the_mixture_warns_of_a_training_beyond_the_cap_and_the_index_refuses_it
         run.build(100_000)
     most = int(str(caught.value).split("at most ")[1].split(",")[0])
     assert run.build(most).train_samples == most
-    with pytest.raises(InputError, match=f"only {most} are available"):
+    with pytest.raises(InputError, match=f"only {most} samples are available"):
         run.build(most + 1)
 
 

@@ -110,10 +110,10 @@ def test_a_state_is_found_by_samples_and_tokens(at: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--at", "iteration=115312"), "covers 0 to 115311"),
+        (("--at", "iteration=115312"), "covers iterations 0 to 115311"),
         (("--at", "epoch=1"), "expected: iteration=N, samples=N or tokens=N"),
         (("--at", "iteration=-1"), "expected: iteration=N"),
-        (("--at", "iteration=5", "--log-line"), "needs --seconds-per-iteration, --loss, --grad-norm and"),
+        (("--at", "iteration=5", "--log-line"), "needs --seconds-per-iteration, --loss, --grad-norm, and"),
         (("--log-line",), "need --at iteration=N"),
         (("--suggest", "--memory", "much"), "expected: a size"),
         (("--memory", "80GiB"), "need --suggest"),

@@ -45,7 +45,7 @@ def test_an_existing_tokenizer_replaces_counting_and_training(
     assert planned["import_tokenizer"] == 1
     assert not {"count_pretokens", "train_tokenizer"} & set(planned)
 
-    # The run keeps its corpus and loses everything that was made with its own tokenizer.
+    # Keep the corpus of the run, and delete everything that was made with the tokenizer that the run trained.
     workflow = indexed.changed("tokenizer", own)
     run = workflow.run_folder
     for made in ("tokenizer", "index"):
@@ -66,5 +66,5 @@ def test_an_existing_tokenizer_replaces_counting_and_training(
 def test_a_missing_tokenizer_is_reported_before_anything_runs(fresh: Callable[..., Workflow]) -> None:
     workflow = fresh().changed("tokenizer", {"existing": "./nowhere"})
     talk = workflow.run("--dry-run", expect=1)
-    assert "./nowhere: no such file or folder; expected: a folder, a tokenizer.json, or OWNER/NAME" in talk
+    assert "./nowhere: no such file or folder; expected: " in talk
     assert "Traceback" not in talk

@@ -261,7 +261,7 @@ def test_an_earlier_run_must_be_finished_and_not_the_run_itself(corpus_run: Any,
     path = write(tmp_path / "x.jsonl", [("a", "en", " ".join(words(1))), ("a", "en", " ".join(words(2)))])
     old = run(corpus_run, source(path))
     refuse_unfinished([str(old.folder)], tmp_path / "new")
-    with pytest.raises(InputError, match="the run itself"):
+    with pytest.raises(InputError, match="this run itself"):
         refuse_unfinished([str(old.folder)], old.folder)
     for missing in ("duplicates/clusters.json", "clean/s/00000.parquet", "measures/s/00000.json"):
         (old.corpus / missing).rename(tmp_path / "aside")

@@ -76,7 +76,8 @@ REDACTED = [
 ]
 
 LEFT = [
-    # Not phones: quantities, dates, decimals, versions, ISBNs, orders, and national forms in other languages.
+    # Not telephone numbers: quantities, dates, decimals, version numbers, ISBNs, order numbers, and national forms of
+    # telephone numbers in a text of another language.
     ("", "06 12 34 56 78 and 0612345678 and 612 345 678"),
     ("fr", "ISBN 06 12 34 56 78; les semaines 01 02 03 04 05; +922 337 203 685 477,5808; 12 345 678 901 €"),
     ("en", "+1000000000 +12345 +1.2345678 +999 12345678 phone 2010-2019, phone 2020-01-31, call 20200131"),
