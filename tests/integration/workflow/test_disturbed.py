@@ -90,7 +90,11 @@ def test_segments_follow_each_other_until_one_has_finished_or_there_are_too_many
     indexed: Workflow,
 ) -> None:
     # The time limit ends each segment after one of the two iterations. A third segment makes the last validation.
-    workflow = indexed.changed("training.train_samples", 16)
+    # The index computes the two iterations from the length in epochs. The plan's estimate of the tokens is too high.
+    entries = json.loads((indexed.run_folder / "index/index.json").read_text())["train"]
+    tokens = sum(entry["unique_tokens"] for entry in entries)
+    workflow = indexed.changed("training.train_epochs", 17 * 32 / tokens).changed("plan.corpus_tokens", 2 * tokens)
+    del workflow.config["training"]["train_samples"]
     few = workflow.changed("training.segment", {"minutes": 0.001, "max_segments": 1})
     talk = few.run("train", expect=1)
     assert "not finished after 1 segments; expected: a larger training.segment.max_segments" in talk
@@ -100,6 +104,7 @@ def test_segments_follow_each_other_until_one_has_finished_or_there_are_too_many
     assert [segment["status"] for segment in segments] == ["time_limit", "time_limit", "finished"]
     assert [segment["iteration"] for segment in segments] == [1, 2, 2]
     assert json.loads((workflow.run_folder / "train/finished.json").read_text()) == segments[-1]
+    assert json.loads((workflow.run_folder / "index/index.json").read_text())["train_samples"] == 16
     assert "Nothing to be done" in workflow.run("train")
 
 
