@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 import tomllib
 
 _PLACE_IN_TOML = re.compile(r"at line (\d+), column (\d+)")
+
+
+_PARQUET = (
+    (
+        r"magic bytes|smaller than the minimum|file size is 0 bytes",
+        "not a Parquet file, or the end of the file is missing",
+    ),
+    (r"UTF-?8", "a text that is not UTF-8"),
+    (r"[Cc]orrupt|[Dd]ecompress|Snappy|ZSTD", "a damaged compressed block"),
+    (r"", "a damaged Parquet file, or a file that is cut off"),
+)
+"""Patterns in the messages of pyarrow, in the order of the search, and what they mean."""
 
 
 def why_unreadable(error: Exception) -> str:
@@ -23,7 +36,7 @@ def why_unreadable(error: Exception) -> str:
     if isinstance(error, csv.Error):
         return "a quote that is not closed, or text after a closing quote"
     if isinstance(error, OSError):
-        return error.strerror or "the disk reports an error"
+        return os.strerror(error.errno) if error.errno else "the disk reports an error"
     return "the file is damaged or has the wrong format"
 
 
@@ -39,3 +52,13 @@ def json_cause(error: json.JSONDecodeError) -> str:
     if error.msg.startswith("Invalid control"):
         return "there is a line break or a control character inside quotes"
     return "a value, a comma, a colon or a quote is missing"
+
+
+def parquet_cause(error: Exception) -> str:
+    """Return why a Parquet file cannot be read. `error` is an error of pyarrow or of the disk.
+
+    This module does not import pyarrow, because a training does not need it.
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return why_unreadable(error)
+    return next(cause for pattern, cause in _PARQUET if re.search(pattern, str(error)))

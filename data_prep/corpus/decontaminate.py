@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from bloomery.base.digest import digest_file, digest_json
 from bloomery.base.errors import InputError
 from bloomery.base.progress import Progress
-from bloomery.base.unreadable import why_unreadable
+from bloomery.base.unreadable import parquet_cause
 from bloomery.config.stages import DecontaminateStage
 from data_prep.corpus import _text
 from data_prep.corpus.columns import flags_of, text_buffers
@@ -117,7 +117,7 @@ def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             row = json.loads(data)
         except ValueError as error:
-            raise InputError(why_unreadable(error), where=f"{path}:{number}", expected=_JSON_LINES) from error
+            raise InputError(parquet_cause(error), where=f"{path}:{number}", expected=_JSON_LINES) from error
         if not isinstance(row, dict):
             raise InputError("the line is not a JSON object", where=f"{path}:{number}", expected=_JSON_LINES)
         yield number, row
@@ -133,7 +133,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     yield number, row
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"cannot be read as Parquet ({error})",
+            f"cannot be read ({parquet_cause(error)})",
             where=str(path),
             expected="evaluation texts in an undamaged Parquet file (corpus.decontaminate.paths)",
         ) from error

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
+from bloomery.base.unreadable import parquet_cause
 from data_prep.formats.shard import DOCUMENT_SCHEMA, check_table, iterate_batches, manifest_path, read_manifest
 
 _BATCH_ROWS, _BATCH_BYTES = 2048, 32 << 20
@@ -53,7 +54,7 @@ class Documents:
             except pa.ArrowException as error:
                 where = f"{self.path}, rows {row} to {row + batch.num_rows - 1}"
                 right = f"valid UTF-8 in the columns {', '.join(names)}. Write the file again"
-                raise InputError(f"the text is not UTF-8 ({error})", where=where, expected=right) from error
+                raise InputError("a text is not UTF-8", where=where, expected=right) from error
             for name, column in zip(names, columns, strict=True):
                 if column.null_count:
                     where = f"{self.path}, column {name}, row {row + column.is_null().index(True).as_py()}"
@@ -70,7 +71,9 @@ class Documents:
                     yield from file.iter_batches(batch_size=rows, row_groups=[group], columns=self.schema.names)
         except (pa.ArrowException, OSError) as error:
             raise InputError(
-                f"cannot be read as Parquet ({error})", where=str(self.path), expected=_expected(self.schema)
+                f"cannot be read ({parquet_cause(error)})",
+                where=str(self.path),
+                expected=_expected(self.schema),
             ) from error
 
 
@@ -92,7 +95,7 @@ def open_documents(path: Path, columns: tuple[str, ...]) -> Documents:
         with pq.ParquetFile(path, pre_buffer=False) as file:
             rows, schema = file.metadata.num_rows, file.schema_arrow
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot be read as Parquet ({error})", where=str(path), expected=expected) from error
+        raise InputError(f"cannot be read ({parquet_cause(error)})", where=str(path), expected=expected) from error
     for name in columns:
         found = [str(field.type) for field in schema if field.name == name]
         if len(found) != 1 or not _is_text(schema.field(name).type):

@@ -24,6 +24,7 @@ import bloomery
 from bloomery.base.atomic import atomic_path, read_json, write_json
 from bloomery.base.digest import digest_file
 from bloomery.base.errors import InputError
+from bloomery.base.unreadable import parquet_cause
 
 DOCUMENT_SCHEMA = pa.schema(
     [
@@ -232,7 +233,7 @@ def open_table(path: Path, *, dictionary: Sequence[str] = ()) -> Iterator[pq.Par
         ) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"cannot be read as Parquet ({error})", where=str(path), expected=_AGAIN) from error
+        raise InputError(f"cannot be read ({parquet_cause(error)})", where=str(path), expected=_AGAIN) from error
 
 
 def check_columns(path: Path, found: Sequence[str], schema: pa.Schema, *, delete: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bloomery.base.errors import InputError
+from bloomery.base.unreadable import parquet_cause
 from bloomery.checks.load_config import validate_config
 from data_prep.corpus.inspect_sources import SourceSample, inspect_source
 from data_prep.corpus.rows import language_of_file
@@ -104,7 +105,9 @@ def _first_text_column(file: str) -> str:
         schema = pq.read_schema(file)
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"the file cannot be read as Parquet ({error})", where=file, expected="an undamaged Parquet file"
+            f"the file cannot be read ({parquet_cause(error)})",
+            where=file,
+            expected="an undamaged Parquet file",
         ) from error
     for column in schema:
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from bloomery.base.errors import InputError
 from bloomery.base.progress import say
+from bloomery.base.unreadable import parquet_cause
 from data_prep.formats.shard import check_table, manifest_path, open_table, read_manifest
 
 COLUMNS = ["language", "piece", "count"]
@@ -162,7 +163,7 @@ def _opened(table: CountTable) -> Iterator[pq.ParquetFile]:
             yield file
     except (pa.ArrowException, OSError) as error:
         raise InputError(
-            f"the file cannot be read as Parquet ({error})",
+            f"the file cannot be read ({parquet_cause(error)})",
             where=str(path),
             expected="a count table, which is a Parquet file",
         ) from error
@@ -179,12 +180,12 @@ def _checked(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
         raise InputError(
             f"the column 'count' has the type {columns['count'].type}", where=where, expected="an integer type"
         )
+    language, piece = _text("language", columns, pa.string(), where), _text("piece", columns, pa.large_binary(), where)
     try:
-        language, piece = _text("language", columns, pa.string()), _text("piece", columns, pa.large_binary())
         count = columns["count"].cast(pa.int64())
     except pa.ArrowException as error:
         raise InputError(
-            str(error), where=where, expected="text or bytes in the columns 'language' and 'piece'"
+            "a count is too large or not a whole number", where=where, expected=f"counts of at most {2**63 - 1}"
         ) from error
     least = pc.min(count).as_py() if len(count) else 0
     if least < 0:
@@ -198,11 +199,14 @@ def _checked(batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
     return made.filter(pc.greater(count, 0)) if least == 0 else made
 
 
-def _text(name: str, columns: dict[str, pa.Array], kind: pa.DataType) -> pa.Array:
-    column = columns[name]
+def _text(name: str, columns: dict[str, pa.Array], kind: pa.DataType, where: str) -> pa.Array:
+    column, expected = columns[name], f"text or bytes in the column {name!r}"
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if not any(is_kind(column.type) for is_kind in kinds):
-        raise pa.ArrowTypeError(f"the column {name!r} has the type {column.type}")
-    return column.cast(kind)
+        raise InputError(f"the column {name!r} has the type {column.type}", where=where, expected=expected)
+    try:
+        return column.cast(kind)
+    except pa.ArrowException as error:
+        raise InputError(f"the column {name!r} holds text that is not UTF-8", where=where, expected=expected) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bloomery.base.errors import InputError, ResourceError
+from bloomery.base.unreadable import why_unreadable
 from data_prep.corpus.langid import cld2
 from data_prep.corpus.langid.codes import ANY_CHINESE, CHINESE, TRADITIONAL_CHINESE, code_of
 from data_prep.corpus.langid.detection import UNKNOWN, Detection, from_shares
@@ -42,7 +43,7 @@ class FastTextModel:
             # A threshold of 0 would leave out labels that are very unlikely, if the model has a hierarchical softmax.
             labels = self._model.predict("a", k=-1, threshold=-1.0)[0]
         except (ValueError, RuntimeError, MemoryError) as error:
-            raise InputError(f"cannot be read ({error})", where=str(path), expected=expected) from error
+            raise InputError(f"cannot be read ({why_unreadable(error)})", where=str(path), expected=expected) from error
         self.codes = frozenset(map(code_of, labels))
         """Every code that the model can return."""
         if ANY_CHINESE in self.codes:

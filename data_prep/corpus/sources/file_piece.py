@@ -158,7 +158,7 @@ def _decompressed(file: BinaryIO, new_frame: Callable[[], Any], padding: bytes =
             try:
                 block = frame.decompress(rest)
             except (zlib.error, zstandard.ZstdError) as error:
-                raise DamageError(str(error), offset) from error
+                raise DamageError("the compressed data is damaged", offset) from error
             if block:
                 yield offset, block
             rest, frame = (frame.unused_data.lstrip(padding), None) if frame.eof else (b"", frame)

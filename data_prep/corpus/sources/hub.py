@@ -53,6 +53,32 @@ def _open(source: HubSource) -> Any:
         raise _explained(source, error, f"split {source.split!r}") from error
 
 
+_CAUSES = {
+    "DatasetNotFoundError": "there is no such dataset, or the token may not read it",
+    "GatedRepoError": "the dataset's owner must first grant you access on the Hub",
+    "RepositoryNotFoundError": "there is no such dataset, or the token may not read it",
+    "RevisionNotFoundError": "there is no such revision",
+    "DataFilesNotFoundError": "the dataset has no data files",
+    "FileNotFoundError": "there is no such dataset, or a file of the dataset is missing",
+    "UnicodeDecodeError": "a file is not UTF-8 text",
+    "CastError": "the rows of the files have different columns",
+    "DatasetGenerationError": "a file of the dataset is damaged",
+}
+"""Names of the errors of `datasets` and of the libraries that it uses -> the cause."""
+
+
+def _cause(error: Exception) -> str:
+    """Return the cause in one phrase, from the type of the error and from the values that its message names."""
+    for kind in type(error).__mro__:
+        if kind.__name__ in _CAUSES:
+            return _CAUSES[kind.__name__]
+    if "BuilderConfig" in str(error) or "Config name is missing" in str(error):
+        return "there is no such configuration"
+    if "split" in str(error).lower():
+        return "there is no such split"
+    return f"the library `datasets` reports {type(error).__name__}"
+
+
 def _explained(source: HubSource, error: Exception, what: str) -> BloomeryError:
     """Convert an error of `datasets`, which raises errors of many libraries.
 
@@ -62,7 +88,7 @@ def _explained(source: HubSource, error: Exception, what: str) -> BloomeryError:
     network = names & {"ConnectionError", "Timeout", "TimeoutError", "TransportError", "NetworkError"}
     kind = TryAgainError if network else InputError
     return kind(
-        f"{what} cannot be read: {type(error).__name__}: {str(error)[:300]}",
+        f"{what} cannot be read: {'the Hub does not respond' if network else _cause(error)}",
         where=f"sources[{source.name}].dataset {source.dataset!r}",
         expected="a working connection to the Hub; run the workflow again later"
         if network

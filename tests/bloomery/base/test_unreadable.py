@@ -6,10 +6,12 @@ import csv
 import json
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
-from bloomery.base.unreadable import why_unreadable
+from bloomery.base.unreadable import parquet_cause, why_unreadable
 
 
 def _error(read: Callable[[], object]) -> Exception:
@@ -46,3 +48,22 @@ def _error(read: Callable[[], object]) -> Exception:
 )
 def test_the_reason_is_one_plain_phrase(read: Callable[[], object], says: str) -> None:
     assert why_unreadable(_error(read)).startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"not parquet, but long enough to have a footer", "not a Parquet file"),
+        (b"PAR1 garbage PAR1", "a damaged Parquet file"),
+        (b"", "not a Parquet file"),
+    ],
+)
+def test_a_parquet_file_that_cannot_be_read_is_explained(tmp_path: Path, content: bytes, says: str) -> None:
+    (tmp_path / "a.parquet").write_bytes(content)
+    error = _error(lambda: pq.ParquetFile(tmp_path / "a.parquet"))
+    assert parquet_cause(error).startswith(says)
+
+
+def test_an_error_of_the_disk_is_not_taken_for_a_damaged_parquet_file(tmp_path: Path) -> None:
+    error = _error(lambda: pq.ParquetFile(tmp_path / "absent.parquet"))
+    assert parquet_cause(error) == "No such file or directory"

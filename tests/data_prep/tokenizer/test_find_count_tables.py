@@ -65,7 +65,7 @@ def test_wrong_columns_are_refused(tmp_path, changed, message):
 
 def test_counts_beyond_64_bits_are_refused(tmp_path):
     pq.write_table(pa.table(ROWS | {"count": pa.array([1, 2**63, 1], pa.uint64())}), tmp_path / "a.parquet")
-    with pytest.raises(InputError, match="9223372036854775808"):
+    with pytest.raises(InputError, match="a count is too large"):
         rows_of(CountTable(tmp_path / "a.parquet", "a", "s"))
 
 
@@ -74,7 +74,7 @@ def test_missing_columns_files_and_other_formats_are_refused(tmp_path):
     with pytest.raises(InputError, match="no column 'count'"):
         rows_of(CountTable(tmp_path / "a.parquet", "a", "s"))
     (tmp_path / "b.parquet").write_bytes(b"")
-    with pytest.raises(InputError, match="cannot be read as Parquet"):
+    with pytest.raises(InputError, match="the file cannot be read"):
         rows_of(CountTable(tmp_path / "b.parquet", "b", "s"))
     with pytest.raises(InputError, match="no such file"):
         rows_of(CountTable(tmp_path / "c.parquet", "c", "s"))
