@@ -107,13 +107,15 @@ def _of_source(source: Source, sample: SourceSample, key: str) -> list[Problem]:
     first = sample.first_bad
     bad = sample.bad.total()
     if first and (bad == sample.rows or (sample.rows >= _ENOUGH_ROWS and bad > source.max_bad_share * sample.rows)):
-        reason = f"{first.reason} {first.detail}".rstrip()
+        reason = f"{first.reason}: {first.detail}" if first.detail else first.reason
         message = f"{key}: {bad} of {sample.rows} rows are bad; the first is {first.place}: {reason}"
         right = "rows with a text and a language code, or a higher `max_bad_share`"
         if first.reason == "no language":
             right = (
                 "the key `language` or `language_field`, or files whose names begin with a language code (fr.jsonl.zst)"
             )
+        elif first.reason == "damaged file":
+            right = f"undamaged files of the kind `{source.kind}`; copy the file again, or correct `kind`"
         problems.append(Problem(key, None, message, right))
     field = getattr(source, "language_field", None)
     for code, count in sorted(sample.languages.items()):
