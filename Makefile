@@ -83,7 +83,7 @@ bench: install
 	  for name in filters langid minhash exact ingest memory; do \
 	    echo "bench corpus_$$name"; $(BIN)/python bench/corpus_$$name.py > bench/results/corpus_$$name.json; \
 	  done; \
-	  for name in tokenizer_count encode; do \
+	  for name in first_token tokenizer_count encode; do \
 	    echo "bench $$name"; $(BIN)/python bench/$$name.py > bench/results/$$name.json; \
 	  done; \
 	  for name in corpus tokens; do $(BIN)/python bench/$${name}_scale.py > docs/$$name-scale.md; done; \

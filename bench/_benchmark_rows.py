@@ -100,6 +100,17 @@ def init_estimate(result: Result) -> Iterator[Row]:
     )
 
 
+def first_token(result: Result) -> Iterator[Row]:
+    """Yield the row of bench/first_token.py."""
+    yield Row(
+        f"from `bloomery init` to the end of the first iteration, {result['languages']} languages, "
+        f"{result['megabytes_compressed']:.0f} MB compressed",
+        f"{result['limit_seconds']:.0f} s",
+        f"{result['seconds']:.0f} s, of which `init` {result['init_seconds']:.0f} s",
+        "",
+    )
+
+
 def training_overhead(result: Result) -> Iterator[Row]:
     """Yield the row of bench/training_overhead.py."""
     seconds, (low, _, high) = result["median_seconds"], result["quartiles_seconds"]["ours"]

@@ -31,6 +31,7 @@ SECTIONS: dict[str, dict[str, Callable[[rows.Result], Iterator[rows.Row]]]] = {
         "workflow": rows.workflow,
         "startup": rows.startup,
         "init_estimate": rows.init_estimate,
+        "first_token": rows.first_token,
         "status": rows.status,
         "sync": rows.sync,
     },
